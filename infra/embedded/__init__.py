@@ -1,0 +1,1 @@
+"""The stack as processes of one machine: a Kafka broker and an object store, started for one run and gone after it."""

@@ -1,0 +1,1 @@
+"""Finds the tools a run needs, or builds them once into a cache outside the checkout."""

@@ -1,0 +1,39 @@
+# Every target is one line into the command line of this repository; `make` alone lists them.
+# PYTHON is any Python >= 3.11; the packages are installed beside it, in ~/.cache/effectively-once (or EFFECTIVELY_ONCE_CACHE).
+PYTHON ?= python3
+CLI = $(PYTHON) -m infra.bootstrap
+option = $(if $($(2)),--$(1) "$($(2))")
+VERDICT = runs/.verdict-$$PPID
+
+# make itself knows no exit code but 0 and 2. In question mode it knows 1 as well, and `check` has three answers.
+ifeq ($(MAKECMDGOALS),check)
+MAKEFLAGS += -q
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help doctor demo check judge tools lint test test-all lock
+
+##@ Prove it
+doctor: ## is this machine able to run it?
+	@$(CLI) doctor
+demo: ## broker, object store and Spark here, executors killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
+	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
+check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
+	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
+judge:
+	+@mkdir -p runs; $(CLI) check $(call option,run,RUN); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
+
+##@ Work on it
+tools: ## find or build the toolchain, nothing else
+	@$(CLI) prepare
+lint: ## linters, types, layers
+	@$(CLI) lint
+test: ## everything that needs no cluster [ARGS=-k chain]
+	@$(CLI) test $(ARGS)
+test-all: ## and the slow suites
+	@$(CLI) test --all $(ARGS)
+lock: ## write requirements.lock anew from requirements.in
+	@$(CLI) lock
+
+help:
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

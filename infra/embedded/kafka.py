@@ -1,0 +1,173 @@
+"""A real Kafka broker: one KRaft node, broker and controller in one process."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from infra.embedded.ports import HOST, free_ports
+from infra.embedded.process import Child, ServerError, wait_for
+from infra.toolchain.command import tail
+
+START_TIMEOUT_S = 60.0  # 2-3 s on an idle machine; a loaded one has been seen ten times slower
+FORMAT_TIMEOUT_S = 60.0
+PORT_TRIES = 3
+
+# A small broker that is up soon: serial collector, first-tier compiler only (1.5 s to its first answer, not 2.0 s).
+JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+# How long the controller takes a killed broker for alive. A restarted one is refused until then, with the default
+# of 9 s after every SIGKILL; much less than this and a starved machine fences a healthy broker.
+SESSION_TIMEOUT_MS = 4000
+
+
+def properties(port: int, controller_port: int, data: Path) -> str:
+    """Write the broker's `server.properties`; a pure function."""
+    lines = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(data),
+        "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        "broker.heartbeat.interval.ms": str(SESSION_TIMEOUT_MS // 8),
+        # A mistyped topic is an error, not a new topic.
+        "auto.create.topics.enable": "false",
+        # One node: every internal topic has one copy, and few partitions, each of which costs time at start.
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+class KafkaBroker:
+    """A broker with its data in `work`, log in `log`. One instance is one broker, however often it is restarted."""
+
+    def __init__(self, work: Path, log: Path, java: Path, class_path: Path) -> None:
+        """`class_path` is a directory of jars; nothing is started yet."""
+        self._work = work
+        self._log = log
+        self._java = java
+        self._class_path = class_path
+        self._child: Child | None = None
+        self._port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients; the same after a restart."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker. Raises ServerError when it was not started."""
+        if self._child is None:
+            raise ServerError("Kafka broker: not started; call start() first")
+        return self._child.pid
+
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._child is not None and self._child.running()
+
+    def start(self) -> None:
+        """Format the data directory, start, and return when it answers.
+
+        Raises ServerError with the broker's last log lines. A port that somebody took meanwhile is replaced.
+        """
+        for attempt in range(1, PORT_TRIES + 1):
+            self._port, controller_port = free_ports(2)
+            self._configure(controller_port, attempt)
+            try:
+                self._launch()
+            except ServerError:
+                self.stop(grace_s=0)
+                if attempt == PORT_TRIES or "Address already in use" not in tail(self._log, 200):
+                    raise
+            else:
+                return
+
+    def restart(self) -> None:
+        """Start again on the same data and port, after `stop`, `kill` or a crash; a running one is stopped first.
+
+        After a kill it takes SESSION_TIMEOUT_MS longer. Raises ServerError.
+        """
+        self.stop()
+        self._launch()
+
+    def kill(self) -> None:
+        """SIGKILL, as a fault would do it. The data stays."""
+        if self._child:
+            self._child.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the broker a signal (SIGSTOP and SIGCONT, for faults)."""
+        if self._child:
+            self._child.signal(number)
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """End it in order, by force after `grace_s`. Safe to repeat; the data stays."""
+        if self._child:
+            self._child.stop(grace_s)
+
+    def _java_command(self, main: str, *arguments: str) -> list[str]:
+        return [str(self._java), *JVM_FLAGS, "-cp", f"{self._class_path}/*", main, *arguments]
+
+    def _configure(self, controller_port: int, attempt: int) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._work.mkdir(parents=True, exist_ok=True)
+        data = self._work / f"data-{attempt}"
+        self._config.write_text(properties(self._port, controller_port, data))
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A name that begins with a dash would be read as an option.
+        cluster = "E" + cluster[1:]
+        command = self._java_command("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster)
+        try:
+            answer = subprocess.run(
+                [*command, "-c", str(self._config)],
+                capture_output=True,
+                text=True,
+                timeout=FORMAT_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ServerError(f"Kafka broker: formatting {data}: {error}") from error
+        if answer.returncode != 0:
+            raise ServerError(f"Kafka broker: formatting {data} failed:\n{answer.stdout}{answer.stderr}".rstrip())
+
+    @property
+    def _config(self) -> Path:
+        return self._work / "server.properties"
+
+    def _launch(self) -> None:
+        child = Child("Kafka broker", self._java_command("kafka.Kafka", str(self._config)), self._log, cwd=self._work)
+        self._child = child
+        # Reconnects quickly: the default back-off would cost more than the start itself.
+        client = AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+        wait_for(f"Kafka broker at {self.bootstrap}", START_TIMEOUT_S, lambda: _answers(client), child)
+
+
+def _answers(client: AdminClient) -> bool:
+    """Whether the node describes its cluster and is itself in it, unfenced."""
+    cluster = client.describe_cluster(request_timeout=2).result(timeout=3)
+    return len(cluster.nodes) == 1 and cluster.controller is not None

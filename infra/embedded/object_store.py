@@ -1,0 +1,122 @@
+"""A real MinIO server on one directory, with credentials of its own for every start of a run."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from pathlib import Path
+
+import urllib3
+from minio import Minio
+
+from infra.embedded.ports import HOST, free_ports
+from infra.embedded.process import Child, ServerError, wait_for
+from infra.toolchain.command import tail
+
+START_TIMEOUT_S = 30.0  # under 1 s on an idle machine
+PORT_TRIES = 3
+BUCKET = "effectively-once"
+REGION = "us-east-1"  # MinIO's default; named so that no client asks for it
+
+
+class ObjectStore:
+    """A store with its data in `work`, log in `log`. Credentials and port stay the same over restarts."""
+
+    def __init__(self, work: Path, log: Path, binary: Path, bucket: str = BUCKET) -> None:
+        """Nothing is started yet. The credentials go to the server by its environment and are in no log."""
+        self._work = work
+        self._log = log
+        self._binary = binary
+        self._child: Child | None = None
+        self._port = 0
+        self.bucket = bucket
+        self.access_key = secrets.token_hex(8)
+        self.secret_key = secrets.token_hex(20)
+
+    @property
+    def endpoint(self) -> str:
+        """Base URL of the S3 API; the same after a restart."""
+        return f"http://{HOST}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server. Raises ServerError when it was not started."""
+        if self._child is None:
+            raise ServerError("object store: not started; call start() first")
+        return self._child.pid
+
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._child is not None and self._child.running()
+
+    def start(self) -> None:
+        """Start, return when it answers and the bucket is there.
+
+        Raises ServerError with the server's last log lines. A port that somebody took meanwhile is replaced.
+        """
+        for attempt in range(1, PORT_TRIES + 1):
+            (self._port,) = free_ports(1)
+            try:
+                self._launch()
+            except ServerError:
+                self.stop(grace_s=0)
+                if attempt == PORT_TRIES or "in use" not in tail(self._log, 200):
+                    raise
+            else:
+                break
+        client = self.client()
+        if not client.bucket_exists(self.bucket):
+            client.make_bucket(self.bucket)
+
+    def restart(self) -> None:
+        """Start again on the same data, port and credentials; a running one is stopped first. Raises ServerError."""
+        self.stop()
+        self._launch()
+
+    def kill(self) -> None:
+        """SIGKILL, as a fault would do it. The data stays."""
+        if self._child:
+            self._child.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the server a signal (SIGSTOP and SIGCONT, for faults)."""
+        if self._child:
+            self._child.signal(number)
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """End it in order, by force after `grace_s`. Safe to repeat; the data stays."""
+        if self._child:
+            self._child.stop(grace_s)
+
+    def client(self) -> Minio:
+        """Make a client with the root credentials."""
+        return Minio(
+            f"{HOST}:{self._port}", access_key=self.access_key, secret_key=self.secret_key, secure=False, region=REGION
+        )
+
+    def _launch(self) -> None:
+        data = self._work / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        address = f"{HOST}:{self._port}"
+        child = Child(
+            "object store",
+            [self._binary, "server", "--quiet", "--certs-dir", self._work / "certs", "--address", address, data],
+            self._log,
+            cwd=self._work,
+            env={
+                "HOME": str(self._work),
+                "MINIO_ROOT_USER": self.access_key,
+                "MINIO_ROOT_PASSWORD": self.secret_key,
+                "MINIO_BROWSER": "off",
+                "MINIO_UPDATE": "off",
+            },
+        )
+        self._child = child
+        with urllib3.PoolManager(retries=False, timeout=2.0) as http:
+            url = f"{self.endpoint}/minio/health/cluster"
+            wait_for(
+                f"object store at {self.endpoint}",
+                START_TIMEOUT_S,
+                lambda: http.request("GET", url).status == 200 and child.running(),
+                child,
+            )

@@ -1,0 +1,178 @@
+"""Child processes that never outlive this one, and waits that say what they waited for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from infra.toolchain.command import tail
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+POLL_S = 0.05
+
+# Loaded before any fork: between fork and exec nothing may be imported or opened.
+_LIBC = ctypes.CDLL(None, use_errno=True)
+# The kernel sends the parent-death signal when the *thread* that forked ends. This one ends with the interpreter.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+
+
+def _renew_spawner() -> None:
+    global _SPAWNER  # noqa: PLW0603 - a forked process has the object but not its thread
+    _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+
+
+os.register_at_fork(after_in_child=_renew_spawner)
+
+
+class ServerError(Exception):
+    """A server did not start, did not answer in time, or ended. The message holds its last log lines."""
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process by Linux's prctl. Raises OSError."""
+    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}, {value}): {os.strerror(number)}")
+
+
+class Child:
+    """A process in a session of its own, killed by the kernel when this process ends, however that happens."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str | Path], log: Path, *, cwd: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it; output is appended to `log`; `env` is added to the environment. Raises ServerError."""
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        words = [str(word) for word in argv]
+        parent = os.getpid()
+
+        def bind_to_parent() -> None:
+            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:  # it ended before the line above
+                os._exit(1)
+
+        def spawn() -> subprocess.Popen[bytes]:
+            with log.open("ab") as out:
+                return subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    cwd=cwd,
+                    env={**os.environ, **(env or {})},
+                    start_new_session=True,  # Ctrl-C goes to us alone; we stop it in order
+                    preexec_fn=bind_to_parent,  # noqa: PLW1509 - one system call, nothing that takes a lock
+                )
+
+        try:
+            self._popen = _SPAWNER.submit(spawn).result()
+        except OSError as error:
+            raise ServerError(f"{name}: cannot start {words[0]}: {error}") from error
+
+    @property
+    def pid(self) -> int:
+        """Process id; it may be another process's once this one was waited for."""
+        return self._popen.pid
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
+    def status(self) -> int | None:
+        """Exit code, minus the signal's number when killed, None while it runs."""
+        return self._popen.poll()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for its end; False if it still runs after `timeout_s`."""
+        try:
+            self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal; nothing happens when it has ended already."""
+        self._popen.send_signal(number)
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """Ask it to end, then kill what is left of it and its descendants. Safe to repeat."""
+        family = descendants(self.pid) if self.running() else []
+        self.signal(signal.SIGTERM)
+        if not self.wait(grace_s):
+            self.kill()
+        kill_all(family)
+
+    def kill(self) -> None:
+        """SIGKILL it and its descendants, and wait until they are gone."""
+        family = descendants(self.pid) if self.running() else []
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+        kill_all(family)
+
+    def post_mortem(self) -> str:
+        """How it ended, if it did, and its last log lines."""
+        status = self.status()
+        ended = "still running" if status is None else f"ended with {status}"
+        return f"{self.name} (pid {self.pid}) {ended}; last lines of {self.log}:\n{tail(self.log)}"
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """All processes below `pid`, itself not included."""
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_all(processes: Sequence[psutil.Process], timeout_s: float = 10.0) -> None:
+    """SIGKILL these and wait until they are gone (a process id that was re-used meanwhile is left alone)."""
+    for one in processes:
+        try:
+            one.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(list(processes), timeout=timeout_s)
+
+
+def identity(pid: int) -> str | None:
+    """Return `pid@start time in seconds`, which no later process shares; None when there is none, or a zombie."""
+    try:
+        one = psutil.Process(pid)
+        return None if one.status() == psutil.STATUS_ZOMBIE else f"{pid}@{one.create_time():.2f}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+def wait_for(what: str, timeout_s: float, check: Callable[[], bool], child: Child | None = None) -> None:
+    """Return as soon as `check()` is true; an exception of it counts as not yet.
+
+    Raises ServerError, with what was waited for, the last obstacle and `child`'s last log lines, when the time is up
+    or `child` has ended.
+    """
+    deadline = time.monotonic() + timeout_s
+    obstacle: Exception | None = None
+    while True:
+        try:
+            if check():
+                return
+            obstacle = None
+        except Exception as error:
+            obstacle = error
+        dead = child is not None and not child.running()
+        if dead or time.monotonic() >= deadline:
+            reason = "its process ended" if dead else f"not within {timeout_s:.0f} s"
+            last = f"; last obstacle: {type(obstacle).__name__}: {obstacle}" if obstacle else ""
+            logs = f"\n{child.post_mortem()}" if child else ""
+            raise ServerError(f"waiting for {what}: {reason}{last}{logs}")
+        time.sleep(POLL_S)

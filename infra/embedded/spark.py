@@ -1,0 +1,94 @@
+"""A pipeline's driver as a process, with executors in JVMs of their own (`local-cluster`), so that each can be killed."""
+
+from __future__ import annotations
+
+import json
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from infra.embedded.process import Child, descendants
+from infra.embedded.stack import Endpoints
+from infra.toolchain.prepare import Toolchain
+
+EXECUTORS = 2
+EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+
+# A demo's JVMs live for a minute or two: quick start and small memory count for more than peak speed.
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+
+
+@dataclass(frozen=True)
+class SparkHome:
+    """What every driver of a run shares."""
+
+    toolchain: Toolchain
+    endpoints: Endpoints
+    run_dir: Path
+    memory_mib: int = 768
+
+    def start(self, name: str, module: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Child:
+        """Start `python -m module arguments...` with the packaged wheel; its log is `logs/<name>.log`."""
+        work = self.run_dir / "work" / "spark" / name
+        work.mkdir(parents=True, exist_ok=True)
+        jars = f"{self.toolchain.jvm_jar}:{self.toolchain.spark_jars}/*"
+        conf = {
+            "spark.master": f"local-cluster[{EXECUTORS},1,{self.memory_mib}]",
+            "spark.executor.memory": f"{self.memory_mib}m",
+            "spark.driver.memory": f"{self.memory_mib}m",
+            "spark.driver.extraClassPath": jars,
+            "spark.executor.extraClassPath": jars,
+            "spark.driver.extraJavaOptions": _JVM,
+            "spark.executor.extraJavaOptions": _JVM,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+        whole = {
+            "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps(conf),
+            "EFFECTIVELY_ONCE_WHEEL_DIGEST": self.toolchain.wheel.sha256,
+            "AWS_ACCESS_KEY_ID": self.endpoints.s3_access_key,
+            "AWS_SECRET_ACCESS_KEY": self.endpoints.s3_secret_key,
+            "PYTHONPATH": str(self.toolchain.wheel.path),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "JAVA_HOME": str(self.toolchain.java.parent.parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(work),
+            "SPARK_WORKER_DIR": str(work / "executors"),
+            "PYTHONUNBUFFERED": "1",
+            **(env or {}),
+        }
+        log = self.run_dir / "logs" / f"{name}.log"
+        return Child(name, [sys.executable, "-m", module, *arguments], log, cwd=work, env=whole)
+
+
+def executors(driver_pid: int) -> list[psutil.Process]:
+    """The executor JVMs of a driver that are alive, oldest first."""
+    found = [process for process in descendants(driver_pid) if _is_executor(process)]
+    return sorted(found, key=psutil.Process.create_time)
+
+
+def executor_of(worker_pid: int) -> psutil.Process | None:
+    """The executor JVM that a Python worker belongs to, None when worker or executor are gone."""
+    try:
+        return next((parent for parent in psutil.Process(worker_pid).parents() if _is_executor(parent)), None)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def identity(process: psutil.Process) -> str:
+    """Process id and start time: an id alone may be another process's tomorrow."""
+    return f"{process.pid}@{process.create_time():.2f}"
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and any(EXECUTOR_CLASS in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+

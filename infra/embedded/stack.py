@@ -1,0 +1,107 @@
+"""Broker and object store together, for one run."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from infra.embedded.kafka import KafkaBroker
+from infra.embedded.object_store import ObjectStore
+from infra.toolchain.prepare import Toolchain
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """How clients reach the stack."""
+
+    kafka_bootstrap: str
+    s3_endpoint: str
+    s3_access_key: str
+    s3_secret_key: str = field(repr=False)
+    s3_bucket: str
+
+
+class Stack(Protocol):
+    """What a run needs around it: processes of this machine here, pods of a cluster elsewhere."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where everything listens."""
+        ...
+
+    def start(self) -> Endpoints:
+        """Start everything and return when all of it answers."""
+        ...
+
+    def stop(self) -> None:
+        """End everything. Safe to repeat."""
+        ...
+
+
+class EmbeddedStack:
+    """The stack as processes: data in `<run>/work`, removed at the end unless `keep`; logs in `<run>/logs`.
+
+    A context manager; on Ctrl-C or an exception in the block everything is stopped as well.
+    """
+
+    def __init__(
+        self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False
+    ) -> None:
+        """`say` is given one line per server that is up. Nothing is started yet."""
+        self._work = run_dir.absolute() / "work"
+        self._keep = keep
+        self._say = say
+        logs = run_dir.absolute() / "logs"
+        self.kafka = KafkaBroker(self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath)
+        self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where everything listens; valid once started, the same after a server's restart."""
+        store = self.object_store
+        return Endpoints(self.kafka.bootstrap, store.endpoint, store.access_key, store.secret_key, store.bucket)
+
+    def start(self) -> Endpoints:
+        """Start both side by side. Raises ServerError for the one that failed, after stopping the other."""
+        try:
+            with ThreadPoolExecutor(max_workers=2, thread_name_prefix="stack") as pool:
+                started = [
+                    pool.submit(self._start, "object store", self.object_store),
+                    pool.submit(self._start, "Kafka broker", self.kafka),
+                ]
+                for one in started:
+                    one.result()
+        except BaseException:
+            self.stop()
+            raise
+        return self.endpoints
+
+    def _start(self, name: str, server: KafkaBroker | ObjectStore) -> None:
+        began = time.monotonic()
+        server.start()
+        self._say(f"✓ {name} {time.monotonic() - began:.1f} s")
+
+    def stop(self) -> None:
+        """Stop both, then remove their data unless it is to be kept. Safe to repeat."""
+        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="stack") as pool:
+            for one in [pool.submit(self.kafka.stop), pool.submit(self.object_store.stop)]:
+                one.result()
+        if not self._keep:
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it."""
+        self.stop()

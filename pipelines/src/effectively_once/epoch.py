@@ -1,0 +1,251 @@
+"""An epoch as executors see it, and the two steps they run on it: dedup and publish, then count and publish.
+
+Both steps are functions of pinned input and of state before the epoch, so any attempt of any driver does the same:
+
+    rows by id  -> dedup -> delta `ids`    -> sinks `accepted`, `dead_letter` -> partial counts
+    partial counts by user -> delta `counts` -> closed windows -> sink `user_counts` -> partial sums per window
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from effectively_once import catalog, deltas, object_store, state
+from effectively_once.errors import ChainError, StaleDriverError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore, body_of, run
+from effectively_once.ledger.records import Declaration, Rows
+from effectively_once.progress import announce
+from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.publish import Published
+from effectively_once.windows import Windows
+
+ACCEPTED, DEAD_LETTER, USER_COUNTS, GLOBAL_COUNTS = "accepted", "dead_letter", "user_counts", "global_counts"
+KAFKA_SINKS = (ACCEPTED, DEAD_LETTER, USER_COUNTS)
+
+BETWEEN = "kind string, shard int, user string, window_start_ms long, count long, note string"
+"""Columns between the steps: `partial` rows carry counts, `shard` rows carry a step's summary as JSON."""
+BETWEEN_SCHEMA = pa.schema([
+    ("kind", pa.string()), ("shard", pa.int32()), ("user", pa.string()), ("window_start_ms", pa.int64()),
+    ("count", pa.int64()), ("note", pa.string()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EpochTask:
+    """What a task of an epoch is given. Everything is pinned by the chain; nothing is looked up by listing."""
+
+    settings: PipelineSettings
+    declaration: Declaration
+    generation: int
+    owner: str
+    named: dict[str, dict[int, list[deltas.Named]]]
+
+    @property
+    def layout(self) -> Layout:
+        """Object names."""
+        return Layout(self.settings.pipeline)
+
+    @property
+    def windows(self) -> Windows:
+        """The windows of the pipeline."""
+        return Windows(self.settings.window_ms, self.settings.lateness_ms)
+
+    def deltas_of(self, kind: str, shard: int) -> list[deltas.Named]:
+        """The live deltas of a shard, oldest first."""
+        return self.named.get(kind, {}).get(shard, [])
+
+
+class ShardStep:
+    """One attempt at one step of one shard: its sinks, its summary and its announcements."""
+
+    def __init__(self, task: EpochTask, step: str) -> None:
+        context = TaskContext.get()
+        self.task, self.step = task, step
+        self.shard: int = context.partitionId()
+        self.attempt: int = context.attemptNumber()
+        self.store: ObjectStore = object_store.shared(task.settings.bucket)
+        self.sinks: dict[str, Rows] = {}
+        self.deltas: dict[str, Rows] = {}
+        self.repeated = self.attempt > 0
+        if self.attempt > 0:
+            self._still_ours()
+
+    def announce(self, what: str, sink: str | None = None) -> None:
+        """Tell observers how far this attempt has come."""
+        announce(
+            "step", epoch=self.task.declaration.epoch, shard=self.shard, sink=sink, step=what,
+            pid=os.getpid(), attempt=self.attempt,
+        )  # fmt: skip
+
+    def decide(self, kind: str, table: pa.Table, canonical: deltas.Canonical) -> None:
+        """Write the delta that is this shard's decision."""
+        epoch = self.task.declaration.epoch
+        self.deltas[kind] = deltas.write(self.store, self.task.layout, kind, epoch, self.shard, table, canonical)
+        self.announce(f"{kind}_decided")
+
+    def publish(self, sink: str, rows: list[Row]) -> None:
+        """Publish this shard's rows of a Kafka sink."""
+        settings = self.task.settings
+        shard_sink = _sink(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, self.shard))
+        shard_sink.announce = lambda what: self.announce(what, sink)
+        content, published = shard_sink.publish(self.task.declaration.epoch, self.task.generation, rows)
+        self.sinks[sink] = content
+        self.repeated |= published is Published.BEFORE
+
+    def summary(self, **counts: Any) -> dict[str, Any]:
+        """The row that tells the driver what this shard did."""
+        note = {
+            "sinks": {name: rows.model_dump() for name, rows in self.sinks.items()},
+            "deltas": {name: rows.model_dump() for name, rows in self.deltas.items()},
+            "repeated": self.repeated, **counts,
+        }  # fmt: skip
+        return {"kind": "shard", "shard": self.shard, "note": json.dumps(note)}
+
+    def _still_ours(self) -> None:
+        """A repeated attempt looks at head first. This fences nobody (the chain does); it spares two drivers a tug-of-war."""
+        body = run(body_of(self.task.layout.head), self.store)
+        if body is not None and (now := chain.decoded(body, self.task.layout.head)).owner != self.task.owner:
+            raise StaleDriverError(
+                f"driver {self.task.owner} was replaced by {now.owner}", self.task.layout.head, "Nothing to do here.",
+            )
+
+
+def dedup(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of one shard by id -> accepted and dead-letter rows published, partial counts returned.
+
+    Columns in: shard, topic, partition, offset, id, user, event_time_ms, payload, crc, reason (null for rows in time), value.
+    """
+    step = ShardStep(task, "dedup")
+    rows = _in_source_order(batches, step)
+    dead = rows.filter(pc.is_valid(rows["reason"]))
+    timely = rows.filter(pc.is_null(rows["reason"]))
+
+    folder, windows = _folder(), task.windows
+    known = folder.state(
+        lambda: catalog.Catalog(windows), step.store, task.layout, catalog.KIND, step.shard,
+        task.deltas_of(catalog.KIND, step.shard), task.declaration.epoch, catalog.canonical,
+    )  # fmt: skip
+    known.expire(task.declaration.watermark_ms)
+    accepted = timely.filter(pa.array(known.decide(timely["id"].to_pylist()), pa.bool_()))
+    step.decide(catalog.KIND, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), catalog.canonical)
+
+    step.publish(ACCEPTED, [_accepted_row(row, task.declaration.epoch) for row in accepted.to_pylist()])
+    step.publish(DEAD_LETTER, [_dead_row(row, task.declaration.epoch) for row in dead.to_pylist()])
+
+    users, times = accepted["user"].to_pylist(), accepted["event_time_ms"].to_pylist()
+    partial = Counter((user, windows.start(time_ms)) for user, time_ms in zip(users, times, strict=True))
+    late = sum(reason == "late" for reason in dead["reason"].to_pylist())
+    out: list[dict[str, Any]] = [
+        {"kind": "partial", "user": user, "window_start_ms": start, "count": count}
+        for (user, start), count in partial.items()
+    ]
+    out.append(step.summary(
+        read=rows.num_rows, accepted=accepted.num_rows, late=late, malformed=dead.num_rows - late,
+        duplicate=timely.num_rows - accepted.num_rows, max_event_time_ms=max(times, default=None),
+    ))  # fmt: skip
+    yield from pa.Table.from_pylist(out, BETWEEN_SCHEMA).to_batches()
+
+
+def count(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Partial counts of one shard by user -> state, closed windows published; partial sums per window returned."""
+    step = ShardStep(task, "count")
+    table = pa.Table.from_batches(batches, BETWEEN_SCHEMA)
+    partial = table.filter(pc.equal(table["kind"], "partial"))
+    passed = table.filter(pc.equal(table["kind"], "shard"))
+    summed: Counter[tuple[str, int]] = Counter()
+    columns = (partial[name].to_pylist() for name in ("user", "window_start_ms", "count"))
+    for user, start, number in zip(*columns, strict=True):
+        summed[user, start] += number
+    delta = [{"user": user, "window_start_ms": start, "count": n} for (user, start), n in sorted(summed.items())]
+
+    windows, pinned = task.windows, task.declaration
+    counts = _folder().state(
+        lambda: state.WindowCounts(windows), step.store, task.layout, state.KIND, step.shard,
+        task.deltas_of(state.KIND, step.shard), pinned.epoch, state.canonical,
+    )  # fmt: skip
+    counts.expire(pinned.previous_watermark_ms)
+    step.decide(state.KIND, pa.Table.from_pylist(delta, state.SCHEMA), state.canonical)
+    final = counts.final(pinned.previous_watermark_ms, pinned.watermark_ms)
+    step.publish(USER_COUNTS, [_count_row(user, start, n, pinned.epoch) for user, start, n in final])
+
+    sums: Counter[int] = Counter()
+    for _, start, number in final:
+        sums[start] += number
+    out: list[dict[str, Any]] = [{"kind": "global", "window_start_ms": start, "count": n} for start, n in sums.items()]
+    out.append(step.summary())
+    yield from passed.to_batches()
+    yield from pa.Table.from_pylist(out, BETWEEN_SCHEMA).to_batches()
+
+
+def _in_source_order(batches: Iterable[pa.RecordBatch], step: ShardStep) -> pa.Table:
+    """All rows of the shard, lowest source coordinate first (R4), each asserted to belong to the shard."""
+    held = list(batches)
+    if not held:
+        return _empty()
+    rows = pa.Table.from_batches(held)
+    if rows.num_rows and pc.unique(rows["shard"]).to_pylist() != [step.shard]:
+        raise ChainError(
+            f"rows of shards {pc.unique(rows['shard']).to_pylist()} came to shard {step.shard}",
+            f"epoch {step.task.declaration.epoch}", "Adaptive execution must be off in this session.",
+        )  # fmt: skip
+    return rows.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
+
+
+def _empty() -> pa.Table:
+    text, whole = pa.string(), pa.int64()
+    return pa.schema([
+        ("shard", pa.int32()), ("topic", text), ("partition", pa.int32()), ("offset", whole), ("id", text), ("user", text),
+        ("event_time_ms", whole), ("payload", text), ("crc", whole), ("reason", text), ("value", pa.binary()),
+    ]).empty_table()  # fmt: skip
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _accepted_row(row: dict[str, Any], epoch: int) -> Row:
+    names = ("id", "user", "event_time_ms", "payload", "crc")
+    source = [row["topic"], row["partition"], row["offset"]]
+    return row["user"].encode(), _line({**{name: row[name] for name in names}, "epoch": epoch, "source": source})
+
+
+def _dead_row(row: dict[str, Any], epoch: int) -> Row:
+    """The record as it came, as text where it is text, with the reason it was refused for."""
+    value: bytes = row["value"] or b""
+    try:
+        content, encoding = value.decode(), "utf-8"
+    except UnicodeDecodeError:
+        content, encoding = base64.b64encode(value).decode(), "base64"
+    source = [row["topic"], row["partition"], row["offset"]]
+    line = {"reason": row["reason"], "id": row["id"], "value": content, "encoding": encoding, "epoch": epoch, "source": source}
+    return None, _line(line)
+
+
+def _count_row(user: str, start_ms: int, number: int, epoch: int) -> Row:
+    return user.encode(), _line({"user": user, "window_start_ms": start_ms, "count": number, "epoch": epoch})
+
+
+@lru_cache(maxsize=1)
+def _folder() -> deltas.Folder:
+    """One per Python worker: state stays folded between epochs."""
+    return deltas.Folder()
+
+
+@lru_cache(maxsize=256)
+def _sink(address: ShardAddress) -> ShardSink:
+    """One per Python worker and shard: producers stay open between epochs."""
+    return ShardSink(address)

@@ -1,0 +1,80 @@
+"""The named ways in which a pipeline stops.
+
+Every message says what happened, where, and what to do: `effectively-once` prints exactly that line and exits with the code.
+"""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """A condition that stops the pipeline and that an operator can act on.
+
+    Args:
+        what: what happened, in words of the domain.
+        where: the object, topic, file or setting it was found at.
+        todo: what to do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, where: str, todo: str) -> None:
+        super().__init__(f"{what} ({where}). {todo}")
+        self.what, self.where, self.todo = what, where, todo
+
+    def __reduce__(self) -> tuple[type[PipelineError], tuple[str, str, str]]:
+        """Survive the way from a Python worker to the driver."""
+        return type(self), (self.what, self.where, self.todo)
+
+
+class SettingsError(PipelineError):
+    """A setting is unknown, of the wrong type, or impossible together with another."""
+
+    exit_code = 64
+
+
+class UnreachableError(PipelineError):
+    """The broker or the object store does not answer."""
+
+    exit_code = 69
+
+
+class AccessError(PipelineError):
+    """Wrong credentials, or no permission, or the bucket does not exist."""
+
+    exit_code = 77
+
+
+class StaleDriverError(PipelineError):
+    """Another driver took the pipeline over (R1): this one must stop, and must not be restarted blindly."""
+
+    exit_code = 75
+
+
+class ChainError(PipelineError):
+    """The offsets of a batch neither repeat nor adjoin the chain (R3), or the chain itself is damaged."""
+
+    exit_code = 76
+
+
+class SinkError(PipelineError):
+    """A sink's progress mark contradicts the chain (R10), or what is published twice differs (R4)."""
+
+    exit_code = 76
+
+
+class SourceError(PipelineError):
+    """The input topic is missing, compacted, or was deleted and recreated (R3)."""
+
+    exit_code = 65
+
+
+class CheckpointError(PipelineError):
+    """An object of Spark's checkpoint cannot be read."""
+
+    exit_code = 74
+
+
+class VersionError(PipelineError):
+    """Another version of the pipeline declared the epoch that has to be finished (R3)."""
+
+    exit_code = 78

@@ -1,0 +1,244 @@
+"""The rules by which head changes (R1, R3, R9), as protocol steps over requests.
+
+There is no check of a generation before a publish anywhere: a check cannot fence. What fences is that a driver can only
+publish what it declared, that declaring is a conditional put on the head it last wrote or read, and that only one epoch is
+declared at a time. A stale driver can therefore at most complete, identically, the epoch that is declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from effectively_once.errors import ChainError, StaleDriverError, VersionError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Found, Get, Put, Step, Written, create_once
+from effectively_once.ledger.records import FORMAT, Declaration, EpochRecord, Head, Ranges
+
+TAIL_LIMIT = 64
+"""Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment object is rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Head as this driver last wrote it, and the ETag that proves it."""
+
+    head: Head
+    etag: str
+
+
+def take_over(layout: Layout, owner: str, settings: dict[str, Any]) -> Step[Held]:
+    """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1)."""
+    while True:
+        found = yield Get(layout.head)
+        if isinstance(found, Found):
+            old = decoded(found.body, layout.head)
+            new = old.model_copy(
+                update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1},
+            )
+            held = yield from _replace(layout, new, found.etag)
+        else:
+            new = Head(pipeline=layout.pipeline, generation=1, owner=owner, settings=settings)
+            held = yield from _replace(layout, new, None)
+        if held is not None:
+            return held
+        # Another driver was quicker. Both may go on trying: each round makes one of them the newest.
+
+
+def declare(layout: Layout, held: Held, declaration: Declaration, published: EpochRecord | None, floor: int) -> Step[Held]:
+    """Pin the next epoch and record the one before it, in one conditional put (R3).
+
+    Args:
+        layout: names of the objects.
+        held: head as this driver holds it.
+        declaration: the epoch to declare.
+        published: the record of the epoch that is declared now and has been published; None when none is.
+        floor: what the floor is raised to; it never sinks (R9).
+
+    Raises:
+        StaleDriverError: another driver changed head.
+        ChainError: the declaration does not follow the chain.
+    """
+    head = recorded(held.head, published)
+    expected = head.last_recorded + 1
+    if head.declared is not None or declaration.epoch != expected:
+        raise ChainError(
+            f"epoch {declaration.epoch} cannot be declared, the chain is at {head.last_recorded}",
+            layout.head,
+            "This is a defect of the driver: keep its log and restart it.",
+        )
+    adjoining(head, declaration.ranges, layout.head)
+    new = head.model_copy(
+        update={"declared": declaration, "sequence": held.head.sequence + 1, "floor": max(held.head.floor, floor)},
+    )
+    return (yield from _commit(layout, held, new))
+
+
+def record(layout: Layout, held: Held, published: EpochRecord) -> Step[Held]:
+    """Record the declared epoch without declaring another: after a recovery, and when a driver stops."""
+    new = recorded(held.head, published).model_copy(update={"sequence": held.head.sequence + 1})
+    return (yield from _commit(layout, held, new))
+
+
+def adjoining(head: Head, ranges: Ranges, where: str) -> None:
+    """Refuse ranges that leave a gap after the chain or overlap it (R3); a partition that is new starts at offset 0.
+
+    Raises:
+        ChainError: naming topic, partition and offsets.
+    """
+    if not head.tail:
+        return
+    last = head.tail[-1].ranges
+    for topic, partitions in last.items():
+        for partition, (_, end) in partitions.items():
+            start = ranges.get(topic, {}).get(partition, (None, None))[0]
+            if start != end:
+                raise _gap(topic, partition, start, end, where)
+    for topic, partitions in ranges.items():
+        for partition, (start, _) in partitions.items():
+            if partition not in last.get(topic, {}) and start != 0:
+                raise _gap(topic, partition, start, 0, where)
+
+
+def classified(head: Head, ranges: Ranges, where: str) -> str:
+    """How a batch of Spark relates to the chain: `recorded` (skip it), `declared` (repeat it) or `new`.
+
+    Raises:
+        ChainError: neither; a guess would lose or double records.
+    """
+    if head.declared is not None and head.declared.ranges == ranges:
+        return "declared"
+    if any(record.ranges == ranges for record in head.tail):
+        return "recorded"
+    if head.declared is not None:
+        raise ChainError(
+            f"a batch does not repeat epoch {head.declared.epoch}, which is declared and not recorded",
+            where,
+            "Restart the driver: recovery publishes the declared epoch first.",
+        )
+    adjoining(head, ranges, where)
+    return "new"
+
+
+def same_version(head: Head, wheel_digest: str, where: str) -> None:
+    """Refuse to finish an epoch that another version of the pipeline declared (R3).
+
+    Raises:
+        VersionError: naming both digests.
+    """
+    declared = head.declared
+    if declared is not None and declared.wheel_digest != wheel_digest:
+        raise VersionError(
+            f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, this is wheel {wheel_digest[:12]}",
+            where,
+            "Start the pipeline once with the wheel that declared it and stop it in order; then start this version.",
+        )
+
+
+def decoded(body: bytes, key: str) -> Head:
+    """Parse head. Raises ChainError when it is damaged or of a newer format."""
+    try:
+        head = Head.model_validate_json(body)
+    except ValidationError as wrong:
+        raise ChainError(
+            f"head cannot be read: {wrong.errors()[0]['msg']}",
+            key,
+            "Restore the object from the bucket's versions or a backup; do not delete it: the sinks would be published again.",
+        ) from wrong
+    if head.format != FORMAT:
+        raise ChainError(f"head has format {head.format}, this version reads {FORMAT}", key, "Use a newer version.")
+    return head
+
+
+def recorded(head: Head, published: EpochRecord | None) -> Head:
+    """Head with the declared epoch recorded. Raises ChainError when `published` is not the declared one."""
+    if published is None:
+        return head
+    if head.declared is None or head.declared.epoch != published.epoch or head.declared.ranges != published.ranges:
+        raise ChainError(
+            f"epoch {published.epoch} cannot be recorded, it is not the one declared",
+            head.pipeline,
+            "This is a defect of the driver: keep its log and restart it.",
+        )
+    return head.model_copy(
+        update={"declared": None, "last_recorded": published.epoch, "tail": (*head.tail, published)},
+    )
+
+
+def _commit(layout: Layout, held: Held, new: Head) -> Step[Held]:
+    new = yield from _flushed(layout, new)
+    done = yield from _replace(layout, new, held.etag)
+    if done is None:
+        found = yield Get(layout.head)
+        other = decoded(found.body, layout.head) if isinstance(found, Found) else None
+        raise StaleDriverError(
+            f"driver {held.head.owner} of generation {held.head.generation} was replaced"
+            + (f" by {other.owner} of generation {other.generation}" if other else ": head is gone"),
+            layout.head,
+            "Nothing to do when a newer driver runs; otherwise start the pipeline again.",
+        )
+    return done
+
+
+def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
+    """Put head on the condition `etag`; a lost answer is settled by reading owner and sequence. None: another was there."""
+    body = new.encoded()
+    while True:
+        answer = yield Put(layout.head, body, etag)
+        if isinstance(answer, Written):
+            return Held(new, answer.etag)
+        found = yield Get(layout.head)
+        if not isinstance(found, Found):
+            if etag is not None:
+                return None
+            continue
+        now = decoded(found.body, layout.head)
+        if (now.owner, now.sequence) == (new.owner, new.sequence):
+            return Held(new, found.etag)
+        if found.etag != etag:
+            return None
+        # Head is unchanged: the lost put has not taken place. Sent again, at most one of the two can.
+
+
+def _flushed(layout: Layout, head: Head) -> Step[Head]:
+    """Move the older half of a long tail to a create-once segment. The content is fixed, so a repeat writes the same."""
+    if len(head.tail) <= TAIL_LIMIT:
+        return head
+    moved, kept = head.tail[: TAIL_LIMIT // 2], head.tail[TAIL_LIMIT // 2 :]
+    span = (moved[0].epoch, moved[-1].epoch)
+    lines = b"\n".join(record.model_dump_json(by_alias=True).encode() for record in moved)
+    yield from create_once(layout.segment(*span), lines)
+    return head.model_copy(update={"segments": (*head.segments, span), "tail": kept})
+
+
+def read(layout: Layout) -> Step[Head]:
+    """Head as it is now. Raises ChainError when it is gone."""
+    found = yield Get(layout.head)
+    if not isinstance(found, Found):
+        raise ChainError("head is gone", layout.head, "Restore it; do not start the pipeline without it.")
+    return decoded(found.body, layout.head)
+
+
+def history(layout: Layout, head: Head) -> Step[list[EpochRecord]]:
+    """Every epoch record from 0 on, segments first. Raises ChainError when a segment is missing."""
+    records: list[EpochRecord] = []
+    for span in head.segments:
+        found = yield Get(layout.segment(*span))
+        if not isinstance(found, Found):
+            raise ChainError("a segment of the chain is missing", layout.segment(*span), "Restore it from a backup.")
+        records += [EpochRecord.model_validate_json(line) for line in found.body.split(b"\n")]
+    return [*records, *head.tail]
+
+
+def _gap(topic: str, partition: str, start: int | None, end: int, where: str) -> ChainError:
+    if start is None:
+        kind = "a missing partition"
+    else:
+        kind = "a gap" if start > end else "an overlap"
+    return ChainError(
+        f"{kind}: topic {topic} partition {partition} continues at offset {start}, the chain ends at {end}",
+        where,
+        "Delete the checkpoint folder of this lineage (never head.json): the driver then continues where the chain ends.",
+    )

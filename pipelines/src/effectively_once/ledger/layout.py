@@ -1,0 +1,37 @@
+"""Names of the objects of a pipeline below its prefix in the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Object names; `pipeline` is the identity that drivers fence each other by."""
+
+    pipeline: str
+
+    @property
+    def head(self) -> str:
+        """The chain's head."""
+        return f"{self.pipeline}/head.json"
+
+    def segment(self, first: int, last: int) -> str:
+        """Epoch records that left the head."""
+        return f"{self.pipeline}/segments/{first:09d}-{last:09d}.json"
+
+    def delta(self, kind: str, epoch: int, shard: int) -> str:
+        """What an epoch adds to the state of a shard (R5)."""
+        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{epoch:09d}.arrow"
+
+    def manifest(self, sink: str, epoch: int) -> str:
+        """What an epoch published to an object-store sink."""
+        return f"{self.pipeline}/{sink}/manifests/{epoch:09d}.json"
+
+    def staged(self, sink: str, epoch: int, unique: str) -> str:
+        """A file of a sink; nobody reads it before a manifest names it."""
+        return f"{self.pipeline}/{sink}/data/{epoch:09d}-{unique}.parquet"
+
+    def checkpoint(self, lineage: str) -> str:
+        """Spark's checkpoint folder of one lineage."""
+        return f"{self.pipeline}/checkpoints/{lineage}"

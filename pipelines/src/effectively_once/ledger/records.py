@@ -1,0 +1,107 @@
+"""What the chain holds, as frozen models: head, declaration, epoch record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from effectively_once import digest
+
+Ranges = dict[str, dict[str, tuple[int, int]]]
+"""Topic -> partition (as text, for JSON) -> [start, end) offsets."""
+
+FORMAT = 1
+
+
+class Record(BaseModel):
+    """Frozen, and strict about unknown fields: a chain written by a newer format is refused, not half understood."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Declaration(Record):
+    """An epoch about to be published, pinned (R3): whoever publishes it publishes this."""
+
+    epoch: int
+    lineage: str
+    batch_id: int
+    ranges: Ranges
+    topic_ids: dict[str, str]
+    watermark_ms: int | None
+    previous_watermark_ms: int | None
+    shards: int
+    wheel_digest: str
+    settings_digest: str
+
+
+class Rows(Record):
+    """How many rows a shard published or decided on, and their order-independent digest."""
+
+    rows: int = 0
+    digest: str = digest.EMPTY
+
+
+class Counts(Record):
+    """Rows of an epoch; `in` = accepted + duplicate + late + malformed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    read: int = Field(0, alias="in")
+    accepted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    malformed: int = 0
+
+
+ByShard = dict[str, Rows]
+
+
+class EpochRecord(Declaration):
+    """An epoch that was published, with what came of it."""
+
+    generation: int
+    counts: Counts
+    max_event_time_ms: int | None
+    sinks: dict[str, ByShard]
+    deltas: dict[str, ByShard]
+
+
+class Head(Record):
+    """The one object that orders everything. It changes by conditional puts only (R1).
+
+    Attributes:
+        sequence: rises with every change, so that no content ever repeats (an ETag is a digest of the content).
+        generation: rises with every driver that takes over.
+        owner: random, one per driver process.
+        settings: those that state depends on; a change is refused by name.
+        last_recorded: -1 before the first epoch.
+        floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
+        segments: [first, last] of the epoch records that moved to create-once objects.
+        tail: the records after those, dense up to `last_recorded`.
+    """
+
+    format: int = FORMAT
+    pipeline: str
+    sequence: int = 0
+    generation: int
+    owner: str
+    settings: dict[str, Any]
+    last_recorded: int = -1
+    declared: Declaration | None = None
+    floor: int = 0
+    segments: tuple[tuple[int, int], ...] = ()
+    tail: tuple[EpochRecord, ...] = ()
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark that the next declaration has to pin (R6)."""
+        if not self.tail:
+            return None
+        last = self.tail[-1]
+        known = [t for t in (last.watermark_ms, last.max_event_time_ms) if t is not None]
+        return max(known, default=None)
+
+    def encoded(self) -> bytes:
+        """The object's content."""
+        return self.model_dump_json(by_alias=True).encode()

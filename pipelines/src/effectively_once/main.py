@@ -1,0 +1,79 @@
+"""The process around a driver: settings in, session up, query running until a signal or a named error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from effectively_once.driver import Driver, Split, one_line
+from effectively_once.errors import PipelineError, SettingsError
+from effectively_once.session import session
+from effectively_once.settings import load
+from effectively_once.worker_errors import named_error
+
+POLL_S = 0.5
+WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
+
+
+def run(split: Split, argv: list[str]) -> int:
+    """Run a job until SIGTERM or SIGINT, and return the exit code.
+
+    The environment gives credentials, the wheel's digest and, as JSON, the Spark settings of the place it runs in.
+    """
+    structlog.configure(
+        processors=[structlog.processors.TimeStamper(fmt="iso"), structlog.processors.add_log_level,
+                    structlog.processors.JSONRenderer()],
+    )  # fmt: skip
+    stop: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: stop.append(received))
+    try:
+        return _run(split, argv, stop)
+    except PipelineError as error:
+        sys.stderr.write(one_line(error) + "\n")
+        return error.exit_code
+
+
+def _run(split: Split, argv: list[str], stop: list[int]) -> int:
+    if len(argv) != 1:
+        raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
+    settings = load(Path(argv[0]))
+    conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
+    spark = session(settings, conf)
+    driver = Driver(settings, spark, split, os.environ.get(WHEEL_DIGEST, "unpackaged"))
+    try:
+        starting, folder = driver.start()
+        query = (
+            driver.source.stream(spark, starting)
+            .writeStream.foreachBatch(driver.on_batch)
+            .option("checkpointLocation", folder)
+            .queryName(settings.pipeline)
+            .start()
+        )
+        error = _watched(query, driver, stop)
+        driver.stop()
+        query.stop()
+    finally:
+        spark.stop()
+    if error is None or stop:
+        return 0
+    named = named_error(driver.failure or error)
+    sys.stderr.write(one_line(named or error) + "\n")
+    return named.exit_code if named else 70
+
+
+def _watched(query: Any, driver: Driver, stop: list[int]) -> BaseException | None:
+    """Wait until the query ends (its error) or a signal asks to stop (None)."""
+    while not stop:
+        try:
+            if query.awaitTermination(POLL_S):
+                return RuntimeError("the query ended by itself")
+        except Exception as error:
+            return driver.failure or error
+    return None

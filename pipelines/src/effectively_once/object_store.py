@@ -1,0 +1,166 @@
+"""The object store over S3's HTTP interface, with conditional puts.
+
+minio-py has no argument for the conditions, so requests are signed by it (presigned URLs, public interface) and sent by urllib3.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import certifi
+import tenacity
+import urllib3
+from minio import Minio
+from minio.error import S3Error
+
+from effectively_once.errors import AccessError, SettingsError, UnreachableError
+from effectively_once.ledger.objects import Absent, Answer, Delete, Found, Get, Gone, Lost, Put, Refused, Request, Written
+
+ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - names of variables
+PATIENCE_S = 30.0
+"""A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
+
+
+class _Again(Exception):
+    """The store did not answer, or answered with a 5xx: worth asking again."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAddress:
+    """Where the bucket is. Credentials come from the environment, so that they are in no file and no log."""
+
+    endpoint: str
+    bucket: str
+
+    @property
+    def host(self) -> str:
+        """Host and port, without the scheme."""
+        return self.endpoint.split("://", 1)[1]
+
+    @property
+    def secure(self) -> bool:
+        """Whether the endpoint speaks TLS."""
+        return self.endpoint.startswith("https://")
+
+
+class S3ObjectStore:
+    """One bucket. Answers requests of the protocol, and moves whole objects for everything else."""
+
+    def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S) -> None:
+        self.address = address
+        self._patience_s = patience_s
+        self._http = urllib3.PoolManager(
+            maxsize=8, timeout=urllib3.Timeout(connect=2.0, read=10.0), retries=False, ca_certs=certifi.where(),
+        )
+        try:
+            keys = os.environ[ACCESS_KEY], os.environ[SECRET_KEY]
+        except KeyError as missing:
+            raise SettingsError(
+                "credentials of the object store are missing", f"environment variable {missing.args[0]}", "Set it.",
+            ) from missing
+        # The region is named so that signing needs no request; a single-node store has but one.
+        self._signer = Minio(
+            address.host, access_key=keys[0], secret_key=keys[1], secure=address.secure, region="us-east-1",
+            http_client=self._http,
+        )
+
+    def answer(self, request: Request) -> Answer:
+        """Carry out one protocol request; a put whose answer did not arrive is `Lost`, never repeated here."""
+        match request:
+            case Get(key):
+                return self._get(key)
+            case Delete(key):
+                self._asked("DELETE", key)
+                return Gone()
+            case Put(key, body, etag):
+                return self._put(key, body, etag)
+
+    def check(self) -> None:
+        """Fail early and clearly: store unreachable, credentials wrong, bucket missing."""
+        # A GET of any name: its refusal says in a body why, and a missing object is as good an answer as a found one.
+        self._asked("GET", "check")
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Names of all objects below a prefix, in order. State is never found by listing (R5): for tools and clean-up only."""
+        try:
+            for item in self._signer.list_objects(self.address.bucket, prefix=prefix, recursive=True):
+                yield str(item.object_name)
+        except S3Error as error:
+            raise self._refused(403 if error.code == "AccessDenied" else 404, prefix) from error
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def _get(self, key: str) -> Answer:
+        response = self._asked("GET", key)
+        if response.status == 404:
+            return Absent()
+        return Found(response.data, response.headers["ETag"].strip('"'))
+
+    def _put(self, key: str, body: bytes, etag: str | None) -> Answer:
+        md5 = hashlib.md5(body, usedforsecurity=False).digest()
+        condition = {"If-None-Match": "*"} if etag is None else {"If-Match": f'"{etag}"'}
+        headers = {"Content-MD5": base64.b64encode(md5).decode(), **condition}
+        try:
+            response = self._send("PUT", key, body, headers)
+        except _Again:
+            return Lost()
+        if response.status in (404, 409, 412) and b"NoSuchBucket" not in response.data:
+            # 404: If-Match on an object that is gone. 409: another conditional put is under way.
+            return Refused() if response.status != 409 else Lost()
+        if response.status != 200:
+            raise self._refused(response.status, key, response.data)
+        return Written(response.headers["ETag"].strip('"'))
+
+    def _asked(self, verb: str, key: str) -> Any:
+        """A request that may be repeated without harm, repeated until it is answered or patience ends."""
+        try:
+            response = tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(_Again),
+                wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
+                stop=tenacity.stop_after_delay(self._patience_s),
+                reraise=True,
+            )(self._send, verb, key, None, {})
+        except _Again as error:
+            raise self._unreachable(error) from error
+        missing_bucket = response.status == 404 and b"NoSuchBucket" in response.data
+        if response.status not in (200, 204, 404) or missing_bucket:
+            raise self._refused(response.status, key, response.data)
+        return response
+
+    def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
+        url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=timedelta(minutes=10))
+        try:
+            response = self._http.request(verb, url, body=body, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise _Again(str(error)) from error
+        if response.status >= 500:
+            raise _Again(f"HTTP {response.status}")
+        return response
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(
+            f"the object store does not answer: {str(error)[:200]}",
+            self.address.endpoint,
+            "Check that it runs and that the endpoint is right; nothing was lost, start the pipeline again.",
+        )
+
+    def _refused(self, status: int, key: str, data: bytes = b"") -> AccessError:
+        where = f"{self.address.endpoint}/{self.address.bucket}/{key}"
+        if b"NoSuchBucket" in data:
+            return AccessError("the bucket does not exist", where, "Create it, or correct the name in the settings.")
+        if b"InvalidAccessKeyId" in data or b"SignatureDoesNotMatch" in data:
+            return AccessError("the object store refuses the credentials", where, f"Correct {ACCESS_KEY} and {SECRET_KEY}.")
+        return AccessError(f"the object store answers HTTP {status}", where, "Check the permissions of the access key.")
+
+
+@lru_cache(maxsize=4)
+def shared(address: BucketAddress) -> S3ObjectStore:
+    """One store per process and address: connections are kept between tasks of a Python worker."""
+    return S3ObjectStore(address)

@@ -1,0 +1,60 @@
+"""The Spark session of a pipeline, with the settings that exactly-once needs. Each line says which pitfall it closes."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+
+from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.settings import PipelineSettings
+
+MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
+
+REQUIRED = {
+    # Two attempts of one task at a time would write twice (pitfall 10).
+    "spark.speculation": "false",
+    # Partition = shard is asserted per row; adaptive execution would merge partitions (pitfall 12).
+    "spark.sql.adaptive.enabled": "false",
+    # Checkpoints: one conditional put per file, errors surface (pitfalls 1 to 3).
+    "spark.sql.streaming.checkpointFileManagerClass": MANAGER,
+    # A kill campaign must not make the driver give up (pitfall 19).
+    "spark.task.maxFailures": "16",
+    "spark.stage.maxConsecutiveAttempts": "32",
+    "spark.deploy.maxExecutorRetries": "-1",
+    # A hung Python worker is ended and its task repeated (pitfall 18). Two minutes: far above any step of a bounded epoch.
+    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
+    "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
+    # Folded state and producers live in the worker between epochs.
+    "spark.python.worker.reuse": "true",
+    # The pages of a step arrive in few batches: a shard's rows are sorted as a whole anyway.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+QUICK = {
+    # Dead executors are noticed by their closed connection; this bounds the case where the connection hangs (pitfall 25).
+    "spark.network.timeout": "30s",
+    "spark.network.timeoutInterval": "10s",
+    "spark.executor.heartbeatInterval": "5s",
+    # The job of an epoch is a second long: waiting for a local slot, or polling rarely, would be most of it.
+    "spark.locality.wait": "0s",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # One line an epoch is logged by the pipeline itself.
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(settings: PipelineSettings, conf: dict[str, str] | None = None) -> SparkSession:
+    """Build the session; `conf` adds what depends on where it runs (master, class path, memory)."""
+    builder = SparkSession.builder.appName(settings.pipeline)
+    store = {
+        "spark.hadoop.effectivelyonce.s3.endpoint": settings.s3_endpoint,
+        "spark.hadoop.effectivelyonce.s3.access.key": os.environ[ACCESS_KEY],
+        "spark.hadoop.effectivelyonce.s3.secret.key": os.environ[SECRET_KEY],
+    }
+    for key, value in {**QUICK, **(conf or {}), **store, **REQUIRED}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,94 @@
+"""Typed settings of a pipeline, read once from a JSON file. Credentials are not among them: they come from the environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from effectively_once.errors import SettingsError
+from effectively_once.object_store import BucketAddress
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
+
+
+class PipelineSettings(BaseModel):
+    """Everything one pipeline needs to know.
+
+    Attributes:
+        pipeline: its identity: drivers of one name fence each other, progress marks and objects carry it.
+        topic: the Kafka topic it reads.
+        kafka_bootstrap: host:port[,host:port].
+        s3_endpoint: http://host:port or https://host:port.
+        s3_bucket: bucket of chain, deltas, checkpoints and file sinks.
+        shards: P of R4; it may not change while state exists.
+        window_ms: length of the fixed windows.
+        lateness_ms: how long after its end a window still takes records.
+        epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    pipeline: Name
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+    kafka_bootstrap: Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+    s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
+    s3_bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    shards: Annotated[int, Field(ge=1, le=256)] = 2
+    window_ms: Annotated[int, Field(ge=1)] = 60_000
+    lateness_ms: Annotated[int, Field(ge=0)] = 120_000
+    epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+
+    @model_validator(mode="after")
+    def _possible(self) -> PipelineSettings:
+        if self.topic.startswith(f"{self.pipeline}."):
+            raise ValueError(f"topic {self.topic!r} begins with the pipeline's name: the pipeline would read what it writes")
+        return self
+
+    @property
+    def bucket(self) -> BucketAddress:
+        """Address of the bucket."""
+        return BucketAddress(self.s3_endpoint, self.s3_bucket)
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The settings that state depends on: kept in head, and refused when they change."""
+        return {name: getattr(self, name) for name in ("topic", "shards", "window_ms", "lateness_ms")}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the bound settings, pinned in every declaration."""
+        return hashlib.sha256(json.dumps(self.bound, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def load(path: Path) -> PipelineSettings:
+    """Read a settings file. Raises SettingsError naming field, value and what is allowed."""
+    try:
+        return PipelineSettings.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"settings cannot be read: {error.strerror}", str(path), "Name a readable file.") from error
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "settings"
+        value = f", got {first['input']!r}" if first["type"] not in ("missing", "json_invalid", "value_error") else ""
+        raise SettingsError(
+            f"{field}: {first['msg']}{value}", str(path), f"Fields are {', '.join(PipelineSettings.model_fields)}.",
+        ) from wrong
+
+
+def unchanged(kept: dict[str, Any], settings: PipelineSettings, where: str) -> None:
+    """Refuse settings that contradict the state that is there (R4: the shard of a key may not move).
+
+    Raises:
+        SettingsError: naming the first field that differs, both values, and the way out.
+    """
+    for name, value in settings.bound.items():
+        if kept.get(name) != value:
+            raise SettingsError(
+                f"{name} was {kept.get(name)!r} when this pipeline began and is {value!r} now",
+                where,
+                f"Set {name} back to {kept.get(name)!r}, or give the pipeline another name to begin anew.",
+            )

@@ -1,0 +1,217 @@
+"""The Kafka sink: one transactional producer per shard; rows and progress mark in one transaction (R8).
+
+Topics: `<pipeline>.<sink>` holds rows, `<pipeline>.<sink>.progress` (compacted, partition = shard) the marks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+
+from effectively_once import digest
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger.records import Rows
+from effectively_once.sinks.publish import (
+    Commit,
+    Committed,
+    Mark,
+    Open,
+    Published,
+    ReadMark,
+    SinkAnswer,
+    SinkRequest,
+    publish,
+)
+
+COMMIT_TIMEOUT_S = 20.0
+TRANSACTION_TIMEOUT_MS = 60_000
+MARK_KEY = b"mark"
+Row = tuple[bytes | None, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAddress:
+    """One shard of one Kafka sink."""
+
+    bootstrap: str
+    pipeline: str
+    sink: str
+    shard: int
+
+    @property
+    def topic(self) -> str:
+        """Where rows go."""
+        return f"{self.pipeline}.{self.sink}"
+
+    @property
+    def progress(self) -> str:
+        """Where marks go."""
+        return f"{self.topic}.progress"
+
+    @property
+    def transactional_id(self) -> str:
+        """One per shard, the same in every driver: whoever initialises it fences the others."""
+        return f"{self.pipeline}.{self.sink}.{self.shard}"
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"sink {self.sink} shard {self.shard}"
+
+
+class ShardSink:
+    """Publishes the epochs of one shard; keeps its producer, and the mark it committed last, between them."""
+
+    def __init__(self, address: ShardAddress, announce: Callable[[str], None] = lambda _: None) -> None:
+        self.address = address
+        self.announce = announce
+        self._producer: Producer | None = None
+        self._kept: Mark | None = None
+
+    def publish(self, epoch: int, generation: int, rows: Sequence[Row]) -> tuple[Rows, Published]:
+        """Publish an epoch's rows, or find that they were published before.
+
+        Raises:
+            FencedError: another producer took over; this sink opens a new one when it is asked again.
+            SinkError: the epoch is there with other rows.
+            UnreachableError: the broker does not answer.
+        """
+        content = Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows))
+        mark = Mark(epoch, generation, content.rows, content.digest)
+        # Forgotten until the commit is known: an error on the way leaves no producer behind that looks trustworthy.
+        step = publish(mark, self._kept, str(self.address))
+        self._kept = None
+        try:
+            request = next(step)
+            while True:
+                request = step.send(self._answer(request, rows))
+        except StopIteration as end:
+            published: Published = end.value
+        self._kept = mark if published is Published.NOW else None
+        return content, published
+
+    def _answer(self, request: SinkRequest, rows: Sequence[Row]) -> SinkAnswer:
+        match request:
+            case Open():
+                self._producer = _opened(self.address)
+                return None
+            case ReadMark():
+                return read_mark(self.address)
+            case Commit(mark):
+                return self._commit(mark, rows)
+
+    def _commit(self, mark: Mark, rows: Sequence[Row]) -> Committed:
+        producer = self._producer
+        assert producer is not None  # noqa: S101 - publish() opens before it commits
+        failures: list[KafkaError] = []
+        try:
+            producer.begin_transaction()
+            _produce(producer, self.address, rows, mark, failures)
+            producer.flush(COMMIT_TIMEOUT_S)
+            self.announce("transaction_open")
+            if failures:
+                raise KafkaException(failures[0])
+            producer.commit_transaction(COMMIT_TIMEOUT_S)
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
+                return Committed.FENCED
+            # Whatever else went wrong: the producer that publish() opens next ends this transaction, and reads the mark.
+            return Committed.UNKNOWN
+        self.announce("committed")
+        return Committed.YES
+
+
+def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
+    """The last committed mark of a shard: its progress partition read up to the end, or an error (R8).
+
+    Raises:
+        UnreachableError: the end was not reached in time; no mark is not the same as none found yet.
+        SinkError: the progress topic does not exist.
+    """
+    consumer = Consumer({
+        "bootstrap.servers": address.bootstrap, "group.id": "effectively-once.marks", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 10, "log_level": 0,
+    })  # fmt: skip
+    where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
+    last: Mark | None = None
+    try:
+        low, high = consumer.get_watermark_offsets(where, timeout=timeout_s)
+        # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
+        for start in (max(low, high - 64), low):
+            consumer.assign([TopicPartition(address.progress, address.shard, start)])
+            last = _last(consumer, timeout_s, address)
+            if last is not None or start == low:
+                break
+    except KafkaException as error:
+        raise unreachable(error.args[0], address.bootstrap, address.progress) from error
+    finally:
+        consumer.close()
+    return last
+
+
+def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
+    """The named error for what the client says."""
+    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+        return SinkError(
+            f"topic {topic} does not exist, or lacks a partition", bootstrap, "Run `effectively-once create` or restore the topic.",
+        )
+    return UnreachableError(
+        f"the Kafka broker does not answer: {error.str()}",
+        bootstrap,
+        "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",
+    )
+
+
+def _opened(address: ShardAddress) -> Producer:
+    producer = Producer({
+        "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "compression.type": "lz4", "linger.ms": 5,
+        "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_048_576, "log_level": 0,
+    })  # fmt: skip
+    try:
+        producer.init_transactions(COMMIT_TIMEOUT_S)
+    except KafkaException as error:
+        raise unreachable(error.args[0], address.bootstrap, address.progress) from error
+    return producer
+
+
+def _produce(producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[KafkaError]) -> None:
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    topic, shard = address.topic, address.shard
+    for count, (key, value) in enumerate(rows):
+        producer.produce(topic, value, key, partition=shard, on_delivery=delivered)
+        if count % 10_000 == 9_999:
+            producer.poll(0)
+    body = json.dumps(asdict(mark), separators=(",", ":")).encode()
+    producer.produce(address.progress, body, MARK_KEY, partition=shard, on_delivery=delivered)
+
+
+def _last(consumer: Consumer, timeout_s: float, address: ShardAddress) -> Mark | None:
+    last = None
+    while True:
+        message = consumer.poll(timeout_s)
+        if message is None:
+            raise UnreachableError(
+                f"the end of {address.progress} was not reached in {timeout_s:.0f} s", address.bootstrap, "Check the broker.",
+            )
+        error = message.error()
+        if error is None:
+            last = Mark(**json.loads(message.value()))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return last
+        else:
+            raise unreachable(error, address.bootstrap, address.progress)

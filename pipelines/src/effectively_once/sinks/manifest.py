@@ -1,0 +1,86 @@
+"""The object-store sink: files under names that nobody reads, made visible by one create-once manifest per epoch (R8)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from effectively_once import digest
+from effectively_once.errors import SinkError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
+from effectively_once.ledger.records import Rows
+from effectively_once.sinks.publish import Published
+
+
+class ManifestSink:
+    """Publishes tables of one sink, a table an epoch. An epoch without rows has a manifest that names no file."""
+
+    def __init__(self, store: ObjectStore, layout: Layout, sink: str) -> None:
+        self._store, self._layout, self._sink = store, layout, sink
+
+    def publish(self, epoch: int, generation: int, table: pa.Table) -> tuple[Rows, Published]:
+        """Stage the table's file, then create the manifest; when there is one, compare instead (a repeat is a no-op).
+
+        Raises:
+            SinkError: the epoch's manifest names other rows (R4).
+        """
+        content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
+        files = []
+        if content.rows:
+            name = self._layout.staged(self._sink, epoch, uuid.uuid4().hex)
+            buffer = pa.BufferOutputStream()
+            pq.write_table(table, buffer)
+            run(create_once(name, buffer.getvalue().to_pybytes()), self._store)
+            files.append({"name": name, "rows": content.rows})
+        manifest = {"epoch": epoch, "generation": generation, "files": files, **content.model_dump()}
+        key = self._layout.manifest(self._sink, epoch)
+        body = json.dumps(manifest).encode()
+        held = run(create_once(key, body), self._store)
+        if held == body:
+            return content, Published.NOW
+        theirs = json.loads(held)
+        if (theirs["rows"], theirs["digest"]) != (content.rows, content.digest):
+            raise SinkError(
+                f"epoch {epoch} is published with digest {theirs['digest']}, its repeat has {content.digest}",
+                key,
+                "A step of the pipeline is not deterministic: record its outside inputs before it is published.",
+            )
+        return content, Published.BEFORE
+
+    def has(self, epoch: int) -> bool:
+        """Whether the epoch's manifest is there: this sink's progress mark (R10)."""
+        return self.manifest(epoch) is not None
+
+    def manifest(self, epoch: int) -> dict[str, Any] | None:
+        """The manifest of an epoch, or None."""
+        found = run(body_of(self._layout.manifest(self._sink, epoch)), self._store)
+        return None if found is None else json.loads(found)
+
+    def rows(self, last_epoch: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """(epoch, object, row) of everything published up to an epoch: manifests only, never a listing.
+
+        Raises:
+            SinkError: a manifest or a file that a manifest names is missing.
+        """
+        for epoch in range(last_epoch + 1):
+            manifest = self.manifest(epoch)
+            if manifest is None:
+                raise SinkError("a manifest is missing", self._layout.manifest(self._sink, epoch), "Restore it from a backup.")
+            for file in manifest["files"]:
+                body = run(body_of(file["name"]), self._store)
+                if body is None:
+                    raise SinkError("a file that a manifest names is missing", file["name"], "Restore it from a backup.")
+                for row in pq.read_table(pa.BufferReader(body)).to_pylist():
+                    yield epoch, file["name"], row
+
+
+def canonical(table: pa.Table) -> Iterator[bytes]:
+    """The bytes each row is digested by: its columns as JSON."""
+    return (json.dumps(row, sort_keys=True, separators=(",", ":")).encode() for row in table.to_pylist())
+

@@ -1,0 +1,25 @@
+"""Fixed windows and the one rule of lateness (R6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of `length_ms` that take records until `lateness_ms` after their end."""
+
+    length_ms: int
+    lateness_ms: int
+
+    def start(self, event_time_ms: int) -> int:
+        """Start of the window that holds a time."""
+        return event_time_ms - event_time_ms % self.length_ms
+
+    def closed(self, start_ms: int, watermark_ms: int | None) -> bool:
+        """Window end + allowed lateness <= watermark: its rows are late, its count is final, its ids can go."""
+        return watermark_ms is not None and start_ms + self.length_ms + self.lateness_ms <= watermark_ms
+
+    def newly_closed(self, start_ms: int, previous_ms: int | None, watermark_ms: int | None) -> bool:
+        """Closed by this watermark and not by the one before: emitted in this epoch and in no other."""
+        return self.closed(start_ms, watermark_ms) and not self.closed(start_ms, previous_ms)

@@ -1,0 +1,22 @@
+"""Named errors on their way back from Python workers: Spark hands the driver a text, in which the name is found again."""
+
+from __future__ import annotations
+
+import re
+
+from effectively_once import errors
+
+_LINE = re.compile(r"effectively_once\.errors\.(\w+): (.*?) \((.*?)\)\. (.*)")
+
+
+def named_error(error: BaseException) -> errors.PipelineError | None:
+    """The PipelineError behind a failed job, None when it failed for another reason (an executor that died, a bug)."""
+    if isinstance(error, errors.PipelineError):
+        return error
+    found = _LINE.search(str(error))
+    if found is None:
+        return None
+    kind = getattr(errors, found[1], None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.PipelineError)):
+        return None
+    return kind(found[2], found[3], found[4])

@@ -1,0 +1,1 @@
+"""Packaged jobs: pure transforms, and a short main each."""

@@ -1,0 +1,1 @@
+"""S1: events per user and minute, and their sum per minute."""

@@ -1,0 +1,11 @@
+"""`python -m effectively_once_jobs.user_counts SETTINGS.json`."""
+
+from __future__ import annotations
+
+import sys
+
+from effectively_once.main import run
+from effectively_once_jobs.user_counts.transform import split
+
+if __name__ == "__main__":
+    sys.exit(run(split, sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""What the oracles of one run judge: its evidence, each piece read when first needed and then kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tests.harness.checkers.reference import Reference, replay
+from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Quiet, Send
+from tests.harness.run_directory import RunDirectory
+
+FIRST = 10
+
+
+class Case:
+    """The evidence of one run. Every attribute raises EvidenceError when its file cannot be believed.
+
+    Args:
+        run: the run directory.
+
+    """
+
+    def __init__(self, run: RunDirectory | Path) -> None:
+        self.run = RunDirectory(run) if isinstance(run, Path) else run
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Settings and plan of the run."""
+        return self.run.manifest()
+
+    @cached_property
+    def sends(self) -> list[Send]:
+        """The ground truth."""
+        return self.run.sends()
+
+    @cached_property
+    def chain(self) -> Chain:
+        """Head and epoch records."""
+        return self.run.chain()
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        """The history."""
+        return self.run.events()
+
+    @cached_property
+    def quiet(self) -> Quiet:
+        """Ends of the output partitions."""
+        return self.run.quiet()
+
+    @cached_property
+    def epilogue(self) -> Epilogue:
+        """Boundary and steps of the epilogue."""
+        return self.run.epilogue()
+
+    @cached_property
+    def reference(self) -> Reference:
+        """What every output must be."""
+        settings = self.manifest.settings
+        return replay(self.sends, self.chain.epochs, settings.window_ms, settings.lateness_ms)
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The sinks to judge: those of the manifest, which must name all that the run's kind has."""
+        sinks = self.manifest.settings.sinks
+        due = ("accepted",) if self.manifest.control else SINKS
+        if set(sinks) != set(due):
+            raise EvidenceError(
+                f"settings.sinks is {list(sinks)}, due are {list(due)}",
+                self.run.manifest_path,
+                "judge an unaltered run",
+            )
+        return sinks
+
+
+def coordinate_text(coordinate: tuple[str, int, int]) -> str:
+    """Write a source coordinate for people: topic/partition@offset."""
+    topic, partition, offset = coordinate
+    return f"{topic}/{partition}@{offset}"
+
+
+def source_of(send: Send) -> str:
+    """Write the source coordinate of a send for people."""
+    return coordinate_text(send.coordinate)
+
+
+def place_of(sink: str, row: dict[str, Any]) -> str:
+    """Where an observed record stands, for people."""
+    at = row["object"] if row.get("object") is not None else f"{sink}/{row.get('partition')}@{row.get('offset')}"
+    return f"{at}, epoch {row.get('epoch')}"
+
+
+def clipped(evidence: list[str], total: int) -> tuple[str, ...]:
+    """Return the first pieces of evidence, and how many more there are."""
+    more = total - len(evidence)
+    return (*evidence, f"... and {more} more") if more > 0 else tuple(evidence)

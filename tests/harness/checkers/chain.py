@@ -1,0 +1,184 @@
+"""Oracle 5: the chain tells one history without gap or overlap, and every epoch did what its pinned input demands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.harness.checkers import digest
+from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.reference import EpochNumbers, Reference
+from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
+from tests.harness.results import Oracle, Verdict
+
+NAME, NUMBER = "chain", 5
+
+
+def order(chain: Chain) -> list[str]:
+    """Describe breaks of the chain itself: epochs dense from 0, generations growing, head at its end."""
+    found: list[str] = []
+    generation = 0
+    for due, record in enumerate(chain.epochs):
+        if record.epoch != due:
+            found.append(f"epoch {record.epoch} stands where epoch {due} is due")
+        if record.generation < generation:
+            found.append(f"epoch {record.epoch}: generation {record.generation} after {generation}")
+        generation = max(generation, record.generation)
+    head, last = chain.head, chain.epochs[-1].epoch
+    if head.generation < generation:
+        found.append(f"head: generation {head.generation}, epoch records know {generation}")
+    # The last epoch is recorded only with the next declaration, so it may still be the declared one.
+    recorded = -1 if head.last_recorded is None else head.last_recorded
+    if (recorded, head.declared_epoch) not in ((last, None), (last - 1, last)):
+        found.append(
+            f"head: last recorded {head.last_recorded}, declared {head.declared_epoch}, but the records end at {last}"
+        )
+    return found
+
+
+def ranges(epochs: Sequence[EpochRecord], sends: Iterable[Send]) -> list[str]:
+    """Describe gaps and overlaps of the ranges per partition, and acknowledged sends beyond their end."""
+    found: list[str] = []
+    ends: dict[tuple[str, int], int] = {}
+    for record in epochs:
+        for topic, partitions in record.ranges.items():
+            for partition, (start, end) in sorted(partitions.items()):
+                due = ends.get((topic, partition), 0)
+                if start != due:
+                    sort = "gap" if start > due else "overlap"
+                    found.append(
+                        f"epoch {record.epoch}: {sort} in {topic}/{partition}: starts at {start}, due is {due}"
+                    )
+                if end < start:
+                    found.append(f"epoch {record.epoch}: {topic}/{partition} ends at {end} before its start {start}")
+                ends[topic, partition] = end
+    newest: dict[tuple[str, int], int] = {}
+    for send in sends:
+        place = (send.topic, send.partition)
+        if send.offset > newest.get(place, -1):
+            newest[place] = send.offset
+    for (topic, partition), offset in sorted(newest.items()):
+        if offset >= ends.get((topic, partition), 0):
+            end = ends.get((topic, partition), 0)
+            found.append(f"{topic}/{partition}: acknowledged up to @{offset}, but the chain ends at @{end}")
+    return found
+
+
+def constants(epochs: Sequence[EpochRecord]) -> list[str]:
+    """Describe epochs whose topic ids or settings digest differ from those of the first that names them."""
+    found: list[str] = []
+    ids: dict[str, str] = {}
+    for record in epochs:
+        for topic in record.ranges:
+            if topic not in record.topic_ids:
+                found.append(f"epoch {record.epoch}: no id of topic {topic}")
+        for topic, id_ in record.topic_ids.items():
+            if ids.setdefault(topic, id_) != id_:
+                found.append(f"epoch {record.epoch}: topic {topic} has id {id_}, before it was {ids[topic]}")
+        if record.settings_digest != epochs[0].settings_digest:
+            found.append(
+                f"epoch {record.epoch}: settings digest {record.settings_digest}, was {epochs[0].settings_digest}"
+            )
+    return found
+
+
+def numbers(record: EpochRecord, due: EpochNumbers) -> list[str]:
+    """Describe where the counts, watermark and row numbers of an epoch differ from the reference's."""
+    counts = record.counts
+    where = f"epoch {record.epoch}"
+    found = [
+        f"{where}: {name} is {said}, the reference says {meant}"
+        for name, said, meant in (
+            ("watermark_ms", record.watermark_ms, due.watermark_due_ms),
+            ("max_event_time_ms", record.max_event_time_ms, due.max_event_time_ms),
+            ("counts.in", counts.in_, due.in_),
+            ("counts.accepted", counts.accepted, due.accepted),
+            ("counts.duplicate", counts.duplicate, due.duplicate),
+            ("counts.late", counts.late, due.late),
+            ("counts.malformed", counts.malformed, due.malformed),
+        )
+        if said != meant
+    ]
+    out = counts.accepted + counts.duplicate + counts.late + counts.malformed
+    if counts.in_ != out:
+        found.append(f"{where}: in {counts.in_}, but accepted + duplicate + late + malformed = {out}")
+    rows = {
+        "accepted": due.accepted,
+        "dead_letter": due.late + due.malformed,
+        "user_counts": due.user_counts,
+        "global_counts": due.global_counts,
+    }
+    for sink, shards in record.sinks.items():
+        # A sink the epoch published nothing to may be left out or empty.
+        if shards and sink in rows and _rows(shards) != rows[sink]:
+            found.append(f"{where}: sink {sink} says {_rows(shards)} rows, the reference says {rows[sink]}")
+    return found
+
+
+def catalog(record: EpochRecord, accepted_ids: Sequence[str]) -> list[str]:
+    """Describe whether the epoch's `ids` delta is not exactly the ids accepted in it."""
+    delta = record.deltas.get("ids", {})
+    due = digest.digest(id_.encode() for id_ in accepted_ids)
+    try:
+        said = digest.add(shard.digest for shard in delta.values())
+    except ValueError as error:
+        return [f"epoch {record.epoch}: ids delta: {error}"]
+    if _rows(delta) == len(accepted_ids) and said == due:
+        return []
+    says = f"{_rows(delta)} ids with digest {said}, accepted were {len(accepted_ids)} with digest {due}"
+    some = f" (first id {accepted_ids[0]})" if accepted_ids else ""
+    return [f"epoch {record.epoch}: ids delta holds {says}{some}"]
+
+
+def published(rows: Iterable[Mapping[str, Any]], reference: Reference) -> list[str]:
+    """Describe accepted rows of another epoch than the reference's, and epochs with another number of them."""
+    found: list[str] = []
+    per_epoch: Counter[Any] = Counter()
+    for row in rows:
+        epoch, index = row.get("epoch"), reference.accepted.get(str(row.get("id")))
+        per_epoch[epoch] += 1
+        if index is not None and reference.epochs_of[index] != epoch and len(found) < FIRST:
+            found.append(f"id {row.get('id')} was published in epoch {epoch}, due was {reference.epochs_of[index]}")
+    for due in reference.numbers:
+        if per_epoch[due.epoch] != due.accepted:
+            found.append(f"epoch {due.epoch}: {per_epoch[due.epoch]} accepted rows published, due are {due.accepted}")
+    known = {due.epoch for due in reference.numbers}
+    found += [
+        f"{rows} accepted rows of epoch {epoch}, not in the chain"
+        for epoch, rows in per_epoch.items()
+        if epoch not in known
+    ]
+    return found
+
+
+def _rows(shards: Mapping[str, DigestedRows]) -> int:
+    return sum(shard.rows for shard in shards.values())
+
+
+def judge(case: Case) -> Oracle:
+    """Oracle 5; raises EvidenceError, also for a chain without any epoch."""
+    chain, reference = case.chain, case.reference
+    if not chain.epochs:
+        raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
+    found = order(chain) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    accepted: dict[int, list[str]] = {}
+    for id_, index in reference.accepted.items():
+        accepted.setdefault(reference.epochs_of[index], []).append(id_)
+    for record, due in zip(chain.epochs, reference.numbers, strict=True):
+        found += numbers(record, due)
+        found += catalog(record, accepted.get(record.epoch, []))
+    found += published(case.run.rows("accepted"), reference)
+    if found:
+        return Oracle(
+            name=NAME,
+            number=NUMBER,
+            verdict=Verdict.FAIL,
+            says=f"{len(found)} breaks of the chain, first: {found[0]}",
+            evidence=clipped(found[:FIRST], len(found)),
+        )
+    says = (
+        f"{len(chain.epochs)} epochs without gap or overlap; each one's numbers, watermark, catalog delta and accepted "
+        "rows equal the reference's"
+    )
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

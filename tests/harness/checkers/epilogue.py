@@ -1,0 +1,99 @@
+"""Oracle 6: after the run, restarts with and without checkpoint and sending everything again change no output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
+from tests.harness.checkers.expectations import coordinate_of
+from tests.harness.checkers.reference import Outcome, Reference
+from tests.harness.evidence import Epilogue, EvidenceError, Send
+from tests.harness.results import Oracle, Verdict
+
+NAME, NUMBER = "epilogue", 6
+_UNCHANGED = ("accepted", "user_counts", "global_counts")
+Boundary = dict[int, int] | int | None
+
+
+def beyond(rows: Iterable[Mapping[str, Any]], boundary: Boundary) -> Iterator[dict[str, Any]]:
+    """Yield the rows a sink got after its boundary: end offsets per partition, or the last epoch with a manifest."""
+    for row in rows:
+        if isinstance(boundary, dict):
+            # A partition the boundary does not name was empty. A row without coordinates counts as new.
+            offset = row.get("offset")
+            if type(offset) is not int or offset >= boundary.get(row.get("partition", -1), 0):
+                yield dict(row)
+        else:
+            epoch = row.get("epoch")
+            if type(epoch) is not int or epoch > (-1 if boundary is None else boundary):
+                yield dict(row)
+
+
+def due_letters(sends: list[Send], reference: Reference) -> Counter[tuple[str, int, int]]:
+    """Return the source coordinates of the re-sent records that are late or malformed by the reference."""
+    return Counter(
+        send.coordinate
+        for index, send in enumerate(sends)
+        if send.kind == "resent" and reference.outcomes[index] in (Outcome.LATE, Outcome.MALFORMED)
+    )
+
+
+def completeness(epilogue: Epilogue, sends: Iterable[Send]) -> str | None:
+    """Tell what of the epilogue did not happen, or None."""
+    restarts = {step.checkpoint for step in epilogue.steps if step.step == "restart"}
+    for checkpoint in ("kept", "deleted"):
+        if checkpoint not in restarts:
+            return f"no restart with the checkpoint {checkpoint}"
+    said = sum(step.resent for step in epilogue.steps)
+    acknowledged = sum(send.kind == "resent" for send in sends)
+    if said != acknowledged:
+        return f"the steps say {said} records were sent again, {acknowledged} were acknowledged"
+    return None if said else "nothing was sent again"
+
+
+def judge(case: Case) -> Oracle:
+    """Oracle 6; raises EvidenceError, also when the epilogue was not gone through."""
+    epilogue, sends = case.epilogue, case.sends
+    for sink in case.sinks:
+        if sink not in epilogue.boundary:
+            raise EvidenceError(f"no boundary of sink {sink}", case.run.epilogue_path, "run the epilogue again")
+    found: list[str] = []
+    for sink in _UNCHANGED:
+        for row in beyond(case.run.rows(sink), epilogue.boundary[sink]):
+            found.append(f"{sink}: a row after the boundary at {place_of(sink, row)}: {_identity(row)}")
+    letters: Counter[tuple[str, int, int] | None] = Counter()
+    for row in beyond(case.run.rows("dead_letter"), epilogue.boundary["dead_letter"]):
+        letters[coordinate_of(row)] += 1
+    due = due_letters(sends, case.reference)
+    for place, times in letters.items():
+        if place is None or times != due[place]:
+            named, wanted = ("nowhere", 0) if place is None else (coordinate_text(place), due[place])
+            found.append(f"dead_letter: {times} rows after the boundary from {named}, due is {wanted}")
+    missing = [place for place in due if place not in letters]
+    found += [
+        f"dead_letter: no row after the boundary from {topic}/{partition}@{at}" for topic, partition, at in missing
+    ]
+    if found:
+        return Oracle(
+            name=NAME,
+            number=NUMBER,
+            verdict=Verdict.FAIL,
+            says=f"{len(found)} outputs changed in the epilogue",
+            evidence=clipped(found[:FIRST], len(found)),
+        )
+    undone = completeness(epilogue, sends)
+    if undone is not None:
+        raise EvidenceError(f"the epilogue is incomplete: {undone}", case.run.epilogue_path, "run the epilogue again")
+    resent = sum(step.resent for step in epilogue.steps)
+    says = (
+        f"restarted with and without checkpoint and sent {resent} records again: no output changed, "
+        f"{len(due)} late or malformed copies were routed once each"
+    )
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
+
+
+def _identity(row: Mapping[str, Any]) -> str:
+    names = ("id", "user", "window_start_ms", "count")
+    return ", ".join(f"{name} {row[name]}" for name in names if name in row)

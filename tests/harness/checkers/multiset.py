@@ -1,0 +1,125 @@
+"""Oracle 1: every sink holds exactly the records it must hold, as a multiset."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
+from tests.harness.checkers.expectations import Expectation, coordinate_of, count_name, expectation
+from tests.harness.evidence import EvidenceError, RowCountError
+from tests.harness.results import Oracle, Output, Verdict
+
+NAME, NUMBER = "multiset", 1
+_SORTS = ("missing", "duplicated", "phantom", "corrupted")
+
+
+@dataclass
+class Comparison:
+    """One sink compared with what it must hold; `evidence` holds the first offenders of each sort."""
+
+    sink: str
+    output: Output
+    evidence: tuple[str, ...]
+    count_error: RowCountError | None = None
+
+
+@dataclass
+class _Tally:
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SORTS, 0))
+    first: dict[str, list[str]] = field(default_factory=lambda: {sort: [] for sort in _SORTS})
+
+    def wants(self, sort: str) -> bool:
+        """Count an offender; whether it is among the first, to be described."""
+        self.counts[sort] += 1
+        return self.counts[sort] <= FIRST
+
+
+def compare(sink: str, expected: Expectation, rows: Iterator[dict[str, Any]]) -> Comparison:
+    """Compare the rows of a sink with what it must hold, in one pass.
+
+    Raises:
+        EvidenceError: the rows cannot be read to their end line. A wrong number in the end line is not raised but
+            kept in the result, because a record that was removed must still be named.
+
+    """
+    tally, observed, error = _Tally(), 0, None
+    seen: set[Hashable] = set()
+    try:
+        for row in rows:
+            observed += 1
+            key = expected.key_of(row)
+            if key is None or key not in expected.due:
+                if tally.wants("phantom"):
+                    tally.first["phantom"].append(f"{_naming(row, key)} at {place_of(sink, row)}")
+                continue
+            if key in seen and tally.wants("duplicated"):
+                tally.first["duplicated"].append(f"{expected.describe(key)}, again at {place_of(sink, row)}")
+            seen.add(key)
+            fault = f"its sink is {row.get('sink')!r}" if row.get("sink") != sink else expected.fault_in(key, row)
+            if fault is not None and tally.wants("corrupted"):
+                tally.first["corrupted"].append(f"{expected.describe(key)} at {place_of(sink, row)}: {fault}")
+    except RowCountError as count_error:
+        error = count_error
+    if len(seen) < len(expected.due):
+        for key in expected.due:
+            if key not in seen and tally.wants("missing"):
+                tally.first["missing"].append(expected.describe(key))
+    evidence: list[str] = []
+    for sort in _SORTS:
+        evidence += clipped([f"{sink}: {sort} {line}" for line in tally.first[sort]], tally.counts[sort])
+    return Comparison(
+        sink, Output(expected=len(expected.due), observed=observed, **tally.counts), tuple(evidence), error
+    )
+
+
+def _naming(row: Mapping[str, Any], key: Hashable) -> str:
+    if "id" in row:
+        source = coordinate_of(row)
+        return f"id {row.get('id')} from {row.get('source') if source is None else coordinate_text(source)}"
+    return count_name(key) if key is not None else f"row without identity {dict(row)!r:.120}"
+
+
+def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
+    """Oracle 1 over every sink of the run, with the numbers of each sink that could be read.
+
+    A sink that cannot be read does not hide the offences of another: fail is worse than unknown.
+
+    Raises:
+        RowCountError: in a control, when a file's end line says another number of rows.
+
+    """
+    comparisons: list[Comparison] = []
+    unreadable: list[str] = []
+    for sink in case.sinks:
+        try:
+            comparison = compare(sink, expectation(case, sink), case.run.rows(sink))
+        except EvidenceError as error:
+            unreadable.append(f"{sink}: {error}")
+            continue
+        if comparison.count_error is not None and case.manifest.control is not None:
+            # Failing is what a control wants to show, so doubtful evidence must not help it to.
+            raise comparison.count_error
+        comparisons.append(comparison)
+        if comparison.count_error is not None:
+            unreadable.append(f"{sink}: {comparison.count_error}")
+    outputs = {comparison.sink: comparison.output for comparison in comparisons}
+    evidence = (*(line for comparison in comparisons for line in comparison.evidence), *unreadable)
+    offending = [comparison for comparison in comparisons if not comparison.output.exact]
+    if offending:
+        verdict = Verdict.FAIL
+        says = "; ".join(f"{one.sink}: {_sentence(one.output)}" for one in offending)
+    elif unreadable:
+        verdict = Verdict.UNKNOWN
+        says = f"evidence of {len(unreadable)} sinks cannot be believed: {unreadable[0]}"
+    else:
+        verdict = Verdict.PASS
+        total = sum(output.observed for output in outputs.values())
+        says = f"{total} records in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted"
+    return Oracle(name=NAME, number=NUMBER, verdict=verdict, says=says, evidence=evidence), outputs
+
+
+def _sentence(output: Output) -> str:
+    found = ", ".join(f"{getattr(output, sort)} {sort}" for sort in _SORTS if getattr(output, sort))
+    return f"{found} ({output.observed} observed, {output.expected} expected)"

@@ -1,0 +1,135 @@
+"""Vacuity guards: a verdict counts only when something was sent, published, killed and controlled.
+
+A guard that does not hold makes the run *unknown*: nothing was refuted, but nothing was shown either.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.faults import Checked
+from tests.harness.checkers.reference import Outcome
+from tests.harness.evidence import Send
+from tests.harness.results import Control, Oracle, Verdict, Workload
+
+Guard = Callable[[Case], Oracle]
+
+
+def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
+    """Make a guard's finding: pass with `says`, or unknown with what is to complain about."""
+    if not complaints:
+        return Oracle(name=name, number=0, verdict=Verdict.PASS, says=says)
+    evidence = clipped(list(complaints[:FIRST]), len(complaints))
+    return Oracle(name=name, number=0, verdict=Verdict.UNKNOWN, says=complaints[0], evidence=evidence)
+
+
+def counted(sends: Iterable[Send]) -> Workload:
+    """Count the workload's acknowledged sends; closers and what the epilogue sent again are not part of it."""
+    kinds = Counter(send.kind for send in sends)
+    acknowledged = sum(kinds[kind] for kind in ("fresh", "duplicate", "late", "malformed"))
+    return Workload(
+        sent=acknowledged,
+        acknowledged=acknowledged,
+        duplicates_sent=kinds["duplicate"],
+        late_sent=kinds["late"],
+        malformed_sent=kinds["malformed"],
+    )
+
+
+def workload(case: Case) -> Oracle:
+    """Demand that the workload is not empty, and what was planned was sent."""
+    sent, planned = counted(case.sends), case.manifest.workload
+    complaints = [] if sent.acknowledged else ["no record was sent, so nothing can be judged"]
+    # A control sends a part of its own; only that it sent something matters.
+    if case.manifest.control is None:
+        names = ("sent", "duplicates_sent", "late_sent", "malformed_sent") if planned.kind == "seeded" else ("sent",)
+        for name in names:
+            if getattr(sent, name) != getattr(planned, name):
+                complaints.append(f"{name}: {getattr(planned, name)} planned, {getattr(sent, name)} acknowledged")
+    return guard("workload", f"{sent.acknowledged} sends were acknowledged, as planned", complaints)
+
+
+def unacknowledged(case: Case) -> Oracle:
+    """Demand that every send was acknowledged: of one that was not, nobody knows whether it must be in the outputs."""
+    lost = [event for event in case.events if event["event"] == "unacknowledged"]
+    complaints = [f"send {event.get('id')} was not acknowledged: {event.get('error')}" for event in lost]
+    return guard("acknowledged", "no send stayed without acknowledgement", complaints)
+
+
+def coverage(case: Case) -> Oracle:
+    """Demand that every acknowledged send lies in the ranges of exactly one epoch."""
+    reference, sends = case.reference, case.sends
+    unread = [index for index, outcome in enumerate(reference.outcomes) if outcome == Outcome.UNREAD]
+    complaints = [f"no epoch read id {sends[index].id} at {source_of(sends[index])}" for index in unread]
+    complaints += [f"two epochs read id {sends[index].id} at {source_of(sends[index])}" for index in reference.reread]
+    return guard("coverage", f"the chain's ranges hold all {len(sends)} sends, each once", complaints)
+
+
+def epochs(case: Case) -> Oracle:
+    """Demand that at least one epoch was published, and the history tells of every epoch of the chain."""
+    chain = [record.epoch for record in case.chain.epochs]
+    told = {
+        event.get("epoch") for event in case.events if event["event"] == "epoch" and event.get("state") == "published"
+    }
+    complaints = [] if chain else ["no epoch was published"]
+    complaints += [f"history does not tell that epoch {epoch} was published" for epoch in chain if epoch not in told]
+    return guard("epochs", f"{len(chain)} epochs were published", complaints)
+
+
+def history(case: Case) -> Oracle:
+    """Demand that the history is there to its end, so names the phase in which the run was judged."""
+    phases = [event.get("phase") for event in case.events if event["event"] == "phase"]
+    last = phases[-1] if phases else None
+    complaints = (
+        [] if last == "judge" else [f"the history ends in phase {last}, due is judge: it is cut, or the run was"]
+    )
+    return guard("history", f"{len(case.events)} events, to the end of the run", complaints)
+
+
+def windows(case: Case) -> Oracle:
+    """Demand that every window with records of the workload was closed; an open one has no count to judge."""
+    settings, sends = case.manifest.settings, case.sends
+    open_windows = case.reference.open_windows
+    complaints: list[str] = []
+    for id_, index in case.reference.accepted.items():
+        time = sends[index].event_time_ms
+        if sends[index].kind == "closer" or time is None:
+            continue
+        start = time - time % settings.window_ms
+        if start in open_windows:
+            complaints.append(f"window {start} was never closed, it holds id {id_}")
+    closed = len(case.reference.global_counts)
+    return guard("windows", f"{closed} windows were closed and counted", complaints)
+
+
+def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
+    """Demand that at least as many faults as planned hit a running epoch, each hit confirmed by the history."""
+    hits = [one for one in checked if one.fault.hit]
+    complaints = [one.refuted for one in checked if one.refuted is not None]
+    planned = case.manifest.faults_planned
+    if len(hits) < planned:
+        complaints.append(f"{len(hits)} faults hit a running epoch, {planned} were planned")
+    return guard("faults", f"{len(hits)} faults hit a running epoch, {planned} were planned", complaints)
+
+
+def controls(found: Sequence[tuple[Control, str | None]]) -> Oracle:
+    """Demand that every negative control got the verdict it must get; the text is why one could not be judged."""
+    complaints = [
+        f"control {control.name} must {control.must}, but its verdict is {control.verdict}{f': {why}' if why else ''}"
+        for control, why in found
+        if control.must != control.verdict
+    ]
+    return guard("controls", f"{len(found)} negative controls got the verdict they must get", complaints)
+
+
+GUARDS: tuple[tuple[str, Any], ...] = (
+    ("workload", workload),
+    ("acknowledged", unacknowledged),
+    ("history", history),
+    ("epochs", epochs),
+    ("coverage", coverage),
+    ("windows", windows),
+)

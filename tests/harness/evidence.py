@@ -1,0 +1,239 @@
+"""What the files of a run directory hold, as typed values (docs/reference/run-directory.md)."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+SINKS = ("accepted", "dead_letter", "user_counts", "global_counts")
+KINDS = ("fresh", "duplicate", "late", "malformed", "closer", "resent")
+
+
+class EvidenceError(Exception):
+    """Evidence is missing, truncated or not readable, so nothing can be judged from it.
+
+    Args:
+        what: what is wrong.
+        where: the file, with the line where that is known.
+        todo: what the reader of the message can do about it.
+
+    """
+
+    def __init__(self, what: str, where: object, todo: str) -> None:
+        super().__init__(f"{what}: {where}; {todo}")
+        self.what, self.where, self.todo = what, str(where), todo
+
+
+class RowCountError(EvidenceError):
+    """A file is complete (it has its end line) but holds another number of rows than that line says."""
+
+
+class Send(NamedTuple):
+    """One acknowledged send.
+
+    The payload is not kept: the CRC-32 covers it, and a run may hold millions of sends. `value` is the raw
+    message where the sender recorded it (malformed records have no other content to compare).
+    """
+
+    id: str | None
+    user: str | None
+    event_time_ms: int | None
+    crc: int | None
+    kind: str
+    reason: str | None
+    topic: str
+    partition: int
+    offset: int
+    value: str | None = None
+
+    @property
+    def coordinate(self) -> tuple[str, int, int]:
+        """The source coordinate (topic, partition, offset)."""
+        return self.topic, self.partition, self.offset
+
+
+def crc_of(id_: object, user: object, event_time_ms: object, payload: object) -> int:
+    """CRC-32 of the UTF-8 text `id|user|event_time_ms|payload`."""
+    return zlib.crc32(f"{id_}|{user}|{event_time_ms}|{payload}".encode("utf-8", "surrogatepass"))
+
+
+def send_of(row: Mapping[str, Any]) -> Send:
+    """Check one row of `sent.jsonl` and make it a `Send`.
+
+    Raises:
+        ValueError: a field is missing, of another type, or the crc does not match the fields.
+
+    """
+    kind, topic, partition, offset = row.get("kind"), row.get("topic"), row.get("partition"), row.get("offset")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}, allowed: {', '.join(KINDS)}")
+    if (
+        not isinstance(topic, str)
+        or type(partition) is not int
+        or type(offset) is not int
+        or min(partition, offset) < 0
+    ):
+        raise ValueError(f"source coordinate {topic!r}/{partition!r}@{offset!r} is not (text, number, number)")
+    id_, user, time, crc, reason = (row.get(name) for name in ("id", "user", "event_time_ms", "crc", "reason"))
+    if kind == "malformed" and not reason:
+        raise ValueError("a malformed send names no reason")
+    if kind != "malformed" and not reason:
+        if not isinstance(id_, str) or not isinstance(user, str) or type(time) is not int or type(crc) is not int:
+            raise ValueError("a well-formed send lacks one of id, user, event_time_ms, crc")
+        if crc_of(id_, user, time, row.get("payload")) != crc:
+            raise ValueError(f"the crc of {id_} does not match its fields")
+    return Send(
+        id=id_,
+        user=sys.intern(user) if isinstance(user, str) else user,
+        event_time_ms=time,
+        crc=crc,
+        kind=sys.intern(kind),
+        reason=sys.intern(reason) if isinstance(reason, str) else None,
+        topic=sys.intern(topic),
+        partition=partition,
+        offset=offset,
+        value=row.get("value"),
+    )
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Settings(_Frozen):
+    """The settings of the pipeline that a verdict depends on."""
+
+    pipeline: str = ""
+    topic: str = "events"
+    shards: PositiveInt = 1
+    window_ms: PositiveInt = 60_000
+    lateness_ms: NonNegativeInt = 0
+    sinks: tuple[str, ...] = ()
+
+
+class PlannedWorkload(_Frozen):
+    """Numbers the generator planned, or the rows counted in a user's file."""
+
+    kind: Literal["seeded", "file"]
+    sent: int
+    duplicates_sent: int = 0
+    late_sent: int = 0
+    malformed_sent: int = 0
+
+
+class PlannedControl(_Frozen):
+    """A negative control and the verdict it must get."""
+
+    name: str
+    must: Literal["pass", "fail", "unknown"]
+
+
+class Manifest(_Frozen):
+    """`manifest.json`."""
+
+    format: Literal[1]
+    run: str
+    claim: str
+    seed: int
+    started_at: int = 0
+    settings: Settings
+    workload: PlannedWorkload
+    faults_planned: NonNegativeInt
+    controls: tuple[PlannedControl, ...] = ()
+    versions: dict[str, Any] = Field(default_factory=dict)
+    git: dict[str, Any] = Field(default_factory=dict)
+    control: str | None = None
+
+
+class EpochCounts(_Frozen):
+    """What became of the records of one epoch; `in` of the file is `in_` here."""
+
+    in_: int = Field(alias="in")
+    accepted: int
+    duplicate: int
+    late: int
+    malformed: int
+
+
+class DigestedRows(_Frozen):
+    """Number of rows and their order-independent digest (32 hex digits), of one shard."""
+
+    rows: int
+    digest: str = ""
+
+
+class EpochRecord(_Frozen):
+    """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive."""
+
+    epoch: int
+    generation: int
+    lineage: str | None = None
+    batch_id: int | None = None
+    ranges: dict[str, dict[int, tuple[int, int]]]
+    topic_ids: dict[str, str]
+    watermark_ms: int | None
+    shards: int
+    wheel_digest: str | None = None
+    settings_digest: str
+    counts: EpochCounts
+    max_event_time_ms: int | None
+    sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
+    deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
+
+
+class Head(_Frozen):
+    """The object every driver fences through. `declared` may be the number or the declaration itself."""
+
+    format: int
+    generation: int
+    owner: str
+    last_recorded: int | None
+    declared: int | dict[str, Any] | None
+    floor: int | None = None
+
+    @property
+    def declared_epoch(self) -> int | None:
+        """The declared epoch, or None."""
+        return self.declared.get("epoch") if isinstance(self.declared, dict) else self.declared
+
+
+class Chain(_Frozen):
+    """`observed/chain.json`."""
+
+    head: Head
+    epochs: tuple[EpochRecord, ...]
+
+
+class QuietPartition(_Frozen):
+    """Where one output partition ends for a committed and for any reader."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+class Quiet(_Frozen):
+    """`observed/quiet.json`."""
+
+    partitions: tuple[QuietPartition, ...]
+    open_transactions: tuple[Any, ...]
+
+
+class EpilogueStep(_Frozen):
+    """One thing the epilogue did, with the number of records it sent again."""
+
+    step: str
+    checkpoint: str | None = None
+    resent: NonNegativeInt = 0
+
+
+class Epilogue(_Frozen):
+    """`observed/epilogue.json`; a boundary is an end offset per partition, or the last epoch with a manifest."""
+
+    boundary: dict[str, dict[int, int] | int | None]
+    steps: tuple[EpilogueStep, ...]

@@ -1,0 +1,240 @@
+"""The judge: recomputes the verdict of a run from the files of its directory alone.
+
+`python -m tests.harness.judge RUN` prints it and exits with 0 pass, 1 fail, 2 unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+
+from tests.harness import junit
+from tests.harness.checkers import aggregates, chain, epilogue, faults, multiset, quiet, vacuity
+from tests.harness.checkers.case import Case
+from tests.harness.evidence import EvidenceError, PlannedControl
+from tests.harness.results import Control, Epochs, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.run_directory import RunDirectory, write_atomically
+
+_T = TypeVar("_T")
+
+
+def judge(run: Path, write: bool = True) -> Results:
+    """Judge a run, and first its negative controls.
+
+    Never raises for bad evidence: an oracle that cannot read its evidence, or crashes, is unknown with the reason.
+
+    Args:
+        run: the run directory, or that of a control.
+        write: whether `results.json` and `junit.xml` are written into it (and into those of its controls).
+
+    Raises:
+        OSError: a result cannot be written.
+
+    """
+    case = Case(RunDirectory(run))
+    manifest = _or(lambda: case.manifest, None)
+    is_control = manifest is not None and manifest.control is not None
+    results = _judge_control(case) if is_control else _judge_run(case, write)
+    if write:
+        write_results(case.run, results)
+    return results
+
+
+def write_results(run: RunDirectory, results: Results) -> None:
+    """Write `results.json` and `junit.xml`."""
+    run.write_json(run.results_path, results)
+    write_atomically(run.junit_path, junit.to_xml(results))
+
+
+def _judge_run(case: Case, write: bool) -> Results:
+    outputs: dict[str, Output] = {}
+    checked: list[faults.Checked] = []
+    judged: list[tuple[Control, str | None]] = []
+
+    def sinks(case: Case) -> Oracle:
+        oracle, found = multiset.judge_sinks(case)
+        outputs.update(found)
+        return oracle
+
+    def hits(case: Case) -> Oracle:
+        checked.extend(faults.check(case.events))
+        return vacuity.faults(case, checked)
+
+    def controls(case: Case) -> Oracle:
+        judged.extend(_control(case, planned, write) for planned in case.manifest.controls)
+        return vacuity.controls(judged)
+
+    oracles = [
+        _protected(multiset.NAME, multiset.NUMBER, sinks, case),
+        _protected(aggregates.NAME, aggregates.NUMBER, aggregates.judge, case),
+        _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
+        _protected(chain.NAME, chain.NUMBER, chain.judge, case),
+        _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
+        *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
+        _protected("faults", 0, hits, case),
+        _protected("controls", 0, controls, case),
+    ]
+    verdict = worst(oracle.verdict for oracle in oracles)
+    controls_found = [control for control, _ in judged]
+    return _results(case, verdict, oracles=oracles, outputs=outputs, checked=checked, controls=controls_found)
+
+
+def _judge_control(case: Case) -> Results:
+    """Judge a negative control by oracle 1 alone.
+
+    It fails only by what it was built to show, duplicates; any other offence, or a kill that missed, shows nothing.
+    """
+    outputs: dict[str, Output] = {}
+    checked: list[faults.Checked] = []
+
+    def sinks(case: Case) -> Oracle:
+        oracle, found = multiset.judge_sinks(case)
+        outputs.update(found)
+        if oracle.verdict is Verdict.FAIL and not any(output.duplicated for output in found.values()):
+            says = f"no duplicates, which this control is built to show: {oracle.says}"
+            return oracle.model_copy(update={"verdict": Verdict.UNKNOWN, "says": says})
+        return oracle
+
+    def hits(case: Case) -> Oracle:
+        checked.extend(faults.check(case.events, chained=False))
+        return vacuity.faults(case, checked)
+
+    oracle = _protected(multiset.NAME, multiset.NUMBER, sinks, case)
+    guards = [
+        _protected("workload", 0, vacuity.workload, case),
+        _protected("acknowledged", 0, vacuity.unacknowledged, case),
+        _protected("faults", 0, hits, case),
+    ]
+    # Here a guard outweighs the oracle: a duplicate without a kill is not what the control claims to show.
+    proven = all(guard.verdict is Verdict.PASS for guard in guards)
+    verdict = oracle.verdict if proven else Verdict.UNKNOWN
+    return _results(case, verdict, oracles=[oracle, *guards], outputs=outputs, checked=checked, controls=[])
+
+
+def _control(case: Case, planned: PlannedControl, write: bool) -> tuple[Control, str | None]:
+    run = case.run.control(planned.name)
+    if not run.path.is_dir():
+        return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), f"{run.path} is missing"
+    manifest = _or(run.manifest, None)
+    if manifest is not None and manifest.control != planned.name:
+        other = f"{run.manifest_path} is of control {manifest.control}"
+        return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), other
+    results = judge(run.path, write)
+    why = next((f"{one.name}: {one.says}" for one in results.oracles if one.verdict is results.verdict), None)
+    return Control(name=planned.name, must=planned.must, verdict=results.verdict), why
+
+
+def _protected(name: str, number: int, check: Callable[[Case], Oracle], case: Case) -> Oracle:
+    """Run a checker; evidence that cannot be read, or a crash, makes it unknown."""
+    try:
+        return check(case)
+    except EvidenceError as error:
+        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=str(error), evidence=(error.where,))
+    except Exception as error:
+        says = f"checker {name} crashed: {type(error).__name__}: {error}"
+        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=says)
+
+
+def _results(
+    case: Case,
+    verdict: Verdict,
+    *,
+    oracles: Sequence[Oracle],
+    outputs: dict[str, Output],
+    checked: Sequence[faults.Checked],
+    controls: Sequence[Control],
+) -> Results:
+    manifest = _or(lambda: case.manifest, None)
+    return Results(
+        claim=manifest.claim if manifest else "",
+        verdict=verdict,
+        seed=manifest.seed if manifest else None,
+        duration_s=_or(lambda: _duration_s(case), 0.0),
+        workload=_or(lambda: _workload(case), Workload()),
+        outputs=outputs,
+        epochs=_or(lambda: _epochs(case), Epochs()),
+        faults=tuple(one.fault for one in checked),
+        controls=tuple(controls),
+        versions=manifest.versions if manifest else {},
+        git=manifest.git if manifest else {},
+        oracles=tuple(oracles),
+        reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
+    )
+
+
+def _duration_s(case: Case) -> float:
+    times: list[int] = [event["t"] for event in case.events]
+    return (max(times) - min(times)) / 1000
+
+
+def _workload(case: Case) -> Workload:
+    return vacuity.counted(case.sends).model_copy(update={"sent": case.manifest.workload.sent})
+
+
+def _epochs(case: Case) -> Epochs:
+    published = [event for event in case.events if event["event"] == "epoch" and event.get("state") == "published"]
+    return Epochs(
+        published=len({event.get("epoch") for event in published}),
+        replayed=sum(event.get("repeat") is True for event in published),
+    )
+
+
+def _or(read: Callable[[], _T], default: _T) -> _T:
+    """Read a number for the summary; the oracles already tell what of the evidence is missing."""
+    try:
+        return read()
+    except EvidenceError:
+        return default
+
+
+def show(results: Results, console: Console) -> None:
+    """Print a short verdict: a line per output and control, and the reasons when it is not pass."""
+    style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[results.verdict]
+    console.print(f"[{style}]{results.verdict.upper()}[/] {escape(results.claim)}")
+    for sink, output in results.outputs.items():
+        console.print(
+            f"  {sink}: {output.observed} observed, {output.expected} expected, {output.missing} missing, "
+            f"{output.duplicated} duplicated, {output.phantom} phantom, {output.corrupted} corrupted"
+        )
+    hits = sum(fault.hit for fault in results.faults)
+    console.print(
+        f"  epochs: {results.epochs.published} published, {results.epochs.replayed} replayed; "
+        f"faults: {hits} of {len(results.faults)} hit a running epoch"
+    )
+    for control in results.controls:
+        console.print(f"  control {escape(control.name)}: {control.verdict}, must {control.must}")
+    for oracle in results.oracles:
+        if oracle.verdict is not Verdict.PASS:
+            console.print(f"  {oracle.verdict.upper()} {oracle.name}: {escape(oracle.says)}", highlight=False)
+            for line in oracle.evidence[:5]:
+                console.print(f"    {escape(line)}", highlight=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the run directory named on the command line; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    console = Console(soft_wrap=True)
+    if len(given) != 1:
+        console.print("one argument is needed: the run directory, for example runs/latest")
+        return 2
+    run = Path(given[0])
+    if not run.is_dir():
+        console.print(f"no run directory: {escape(str(run))}; name one below runs/", highlight=False)
+        return 2
+    try:
+        results = judge(run)
+    except OSError as error:
+        # An archive that cannot be written to is judged all the same.
+        console.print(f"results not written: {escape(str(error))}", highlight=False)
+        results = judge(run, write=False)
+    show(results, console)
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,286 @@
+"""The report page as a pure function of the run directory."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tests.harness.report import epochs, series, story, timeline, typeset
+from tests.harness.report.controls import KINDS, controls
+from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
+from tests.harness.report.recording import Recording, read
+
+VERDICTS = {
+    "pass": "Every oracle holds and every guard is satisfied.",
+    "fail": "At least one oracle found the claim broken.",
+    "unknown": "The evidence does not suffice to judge this run.",
+}
+SHOWN = 10  # offending ids listed of one oracle; the rest is in results.json
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters.update(
+    count=typeset.count,
+    seconds=typeset.seconds,
+    words=typeset.words,
+    symbol=lambda verdict: typeset.SYMBOLS.get(verdict, "?"),
+)
+
+
+@dataclass(frozen=True)
+class Total:
+    """One of the four numbers over all sinks; `at_least` when some sink does not say."""
+
+    name: str
+    value: int | None
+    at_least: bool
+
+
+@dataclass(frozen=True)
+class Output:
+    """One sink's line: its name and its numbers, in the order of the columns."""
+
+    sink: str
+    numbers: dict[str, int | None]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the numbers alone make the output exact."""
+        wrong = [self.numbers[kind] for kind in KINDS]
+        if any(wrong):
+            return "fail"
+        return "unknown" if None in wrong else "pass"
+
+
+def render(run: Path) -> str:
+    """Draw the report of a run directory as one self-contained HTML page.
+
+    The same directory always gives the same page. Files that are missing or broken are said to be so on the page.
+
+    Raises FileNotFoundError when there is no such directory.
+    """
+    recording = read(run)
+    return _TEMPLATES.get_template("page.html.j2").render(_view(recording))
+
+
+def write(run: Path) -> Path:
+    """Write the report of a run directory to its `report.html` and return that path.
+
+    Raises FileNotFoundError when there is no such directory.
+    """
+    page = render(run)
+    target = run / "report.html"
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _view(run: Recording) -> dict[str, Any]:
+    results, manifest = run.results, run.manifest
+    verdict = _verdict(results)
+    attempts = epochs.attempts(run.history)
+    faults = _faults(run)
+    outputs = _outputs(results)
+    told = story.tell(run.history, attempts, series.flow(run.history, attempts), faults, run.start_ms)
+    oracles = _oracles(results)
+    return {
+        "run": text(manifest.get("run")) or run.name,
+        "date": typeset.date(real(manifest.get("started_at")) or run.start_ms),
+        "control": text(manifest.get("control")),
+        "verdict": verdict,
+        "verdict_says": VERDICTS[verdict],
+        "claim": text(results.get("claim")) or text(manifest.get("claim")) or "This run recorded no claim.",
+        "reasons": _reasons(run, verdict),
+        "gaps": run.gaps,
+        "offending": [oracle for oracle in oracles if oracle["verdict"] != "pass" and oracle["evidence"]],
+        "shown": SHOWN,
+        "totals": [_total(kind, outputs) for kind in KINDS],
+        "facts": _facts(run, faults),
+        "outputs": outputs,
+        "total_row": _sum_row(outputs),
+        "story": told,
+        "says": story.sentence(told) if told else "",
+        "figures": [timeline.draw(told, frame) for frame in (timeline.WIDE, timeline.NARROW)] if told else [],
+        "phases": [(phase.name, typeset.span(phase.begin, phase.end, run.start_ms)) for phase in told.phases]
+        if told
+        else [],
+        "epochs": _epochs(run, attempts),
+        "faults": [_fault_row(number, fault, run.start_ms) for number, fault in enumerate(faults, 1)],
+        "faults_say": _faults_say(faults),
+        "oracles": oracles,
+        "controls": controls(results, manifest, run.controls),
+        "commands": _commands(run),
+        "tables": _tables(run),
+    }
+
+
+def _verdict(of: dict[str, Any]) -> str:
+    said = text(of.get("verdict"))
+    return said if said in VERDICTS else "unknown"
+
+
+def _reasons(run: Recording, verdict: str) -> list[str]:
+    reasons = [text(reason) for reason in sequence(run.results.get("reasons"))]
+    if verdict != "pass" and not reasons:
+        reasons = ["results.json gives no reason." if run.results else "There are no results: this run was not judged."]
+    if run.results and text(run.results.get("verdict")) not in VERDICTS:
+        reasons.append("results.json holds no verdict that is pass, fail or unknown.")
+    return reasons
+
+
+def _outputs(results: dict[str, Any]) -> list[Output]:
+    return [
+        Output(text(sink), {name: whole(mapping(row).get(name)) for name in ("expected", "observed", *KINDS)})
+        for sink, row in mapping(results.get("outputs")).items()
+    ]
+
+
+def _total(kind: str, outputs: list[Output]) -> Total:
+    known = [number for output in outputs if (number := output.numbers[kind]) is not None]
+    whole_story = len(known) == len(outputs)
+    return Total(kind, sum(known) if known and (whole_story or sum(known)) else None, not whole_story)
+
+
+def _sum_row(outputs: list[Output]) -> dict[str, int | None]:
+    row: dict[str, int | None] = {}
+    for name in ("expected", "observed", *KINDS):
+        numbers = [number for output in outputs if (number := output.numbers[name]) is not None]
+        row[name] = sum(numbers) if outputs and len(numbers) == len(outputs) else None
+    return row
+
+
+def _faults(run: Recording) -> list[dict[str, Any]]:
+    if isinstance(run.results.get("faults"), list):
+        return mappings(run.results["faults"])
+    return [event for event in run.history if event.get("event") == "fault"]
+
+
+def _facts(run: Recording, faults: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Return what stands beside the four numbers: name, value, a remark."""
+    workload, counted = mapping(run.results.get("workload")), mapping(run.results.get("epochs"))
+    hit = sum(fault.get("hit") is True for fault in faults)
+    planned = whole(run.manifest.get("faults_planned"))
+    of = f"of {typeset.count(len(faults))} injected"
+    extra = [
+        f"{typeset.count(number)} {name}"
+        for name, key in (("copies", "duplicates_sent"), ("late", "late_sent"), ("malformed", "malformed_sent"))
+        if (number := whole(workload.get(key))) is not None
+    ]
+    return [
+        ("records acknowledged", typeset.count(whole(workload.get("acknowledged"))), ", ".join(extra)),
+        (
+            "kills that hit" if all(fault.get("kind") == "sigkill" for fault in faults) else "faults that hit",
+            typeset.count(hit if faults or run.results else None),
+            of if planned is None else f"{of}, {typeset.count(planned)} planned",
+        ),
+        ("epochs published", typeset.count(whole(counted.get("published"))), ""),
+        ("epochs replayed", typeset.count(whole(counted.get("replayed"))), "published again after a failure"),
+        ("run took", typeset.seconds(real(run.results.get("duration_s"))), f"seed {_seed(run) or 'not known'}"),
+    ]
+
+
+def _seed(run: Recording) -> str:
+    seed = run.results.get("seed")
+    return text(run.manifest.get("seed") if seed is None else seed)
+
+
+def _oracles(results: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        {
+            "number": whole(oracle.get("number")),
+            "name": text(oracle.get("name")) or "unnamed",
+            "verdict": _verdict(oracle),
+            "says": text(oracle.get("says")),
+            "evidence": [text(line) for line in sequence(oracle.get("evidence"))],
+        }
+        for oracle in mappings(results.get("oracles"))
+    ]
+    return sorted(found, key=lambda oracle: (oracle["number"] is None, oracle["number"] or 0))
+
+
+def _epochs(run: Recording, attempts: list[epochs.Attempt]) -> dict[str, Any]:
+    published = [attempt for attempt in attempts if attempt.published]
+    took = [attempt.took_s for attempt in published]
+    recorded = mappings(run.chain.get("epochs"))
+    counts = [mapping(epoch.get("counts")) for epoch in recorded]
+    if not recorded:
+        counts = [dict(attempt.counts) for attempt in epochs.first_publications(attempts)]
+    return {
+        "seen": len(published),
+        "median": typeset.median(took),
+        "p95": typeset.quantile(took, 0.95),
+        "longest": max(took, default=None),
+        "rows": [
+            {
+                "attempt": attempt,
+                "declared": typeset.moment(attempt.declared_at, run.start_ms),
+                "took": typeset.seconds(attempt.took_s, 2),
+                "why": why,
+            }
+            for attempt, why in epochs.notable(attempts)
+        ],
+        "names": epochs.COUNTS,
+        "sums": {name: sum(whole(count.get(name)) or 0 for count in counts) for name in epochs.COUNTS},
+        "summed": len(counts),
+        "source": "the chain" if recorded else "the history",
+    }
+
+
+def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str, Any]:
+    signal = text(fault.get("signal"))
+    kind = text(fault.get("kind")) or typeset.NOT_KNOWN
+    return {
+        "number": number,
+        "at": typeset.moment(real(fault.get("injected_at")), start_ms),
+        "kind": kind if not signal or signal.lower() == kind else f"{kind} ({signal})",
+        "target": typeset.words(text(fault.get("target"))) or typeset.NOT_KNOWN,
+        "epoch": typeset.count(whole(fault.get("epoch"))),
+        "phase": typeset.words(text(fault.get("phase"))) or typeset.NOT_KNOWN,
+        "before": typeset.process(text(fault.get("process_before")), start_ms),
+        "after": typeset.process(text(fault.get("process_after")), start_ms),
+        "recovered": typeset.seconds(real(fault.get("recovered_s")), 2),
+        "hit": fault.get("hit") is True,
+    }
+
+
+def _faults_say(faults: list[dict[str, Any]]) -> str:
+    if not faults:
+        return "No fault is recorded, so this run says nothing about recovery."
+    hit = sum(fault.get("hit") is True for fault in faults)
+    took = [time for fault in faults if (time := real(fault.get("recovered_s"))) is not None]
+    told = (
+        f"{hit} of {len(faults)} hit a running epoch: the process that was struck is gone and another took its place."
+    )
+    if not took:
+        return told
+    middle, worst = typeset.seconds(typeset.median(took), 2), typeset.seconds(max(took), 2)
+    return f"{told} The next epoch was published {middle} after the fault in the median, {worst} at worst."
+
+
+def _commands(run: Recording) -> list[tuple[str, str]]:
+    directory = shlex.quote(f"runs/{text(run.manifest.get('run')) or run.name}")
+    settings, workload = mapping(run.manifest.get("settings")), mapping(run.manifest.get("workload"))
+    words = ["make demo"]
+    if workload.get("kind") == "file":
+        given = {key: text(settings.get(key)) or text(workload.get(key)) for key in ("input", "key", "time")}
+        words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]
+    if seed := _seed(run):
+        words.append(f"SEED={shlex.quote(seed)}")
+    return [
+        (" ".join(words), "runs it again: the same records, copies and late arrivals, and the same plan of faults"),
+        (f"make check RUN={directory}", "judges this run again from its files alone; no service has to be running"),
+    ]
+
+
+def _tables(run: Recording) -> list[tuple[str, list[tuple[str, str]]]]:
+    versions = mapping(run.results.get("versions")) or mapping(run.manifest.get("versions"))
+    git = mapping(run.results.get("git")) or mapping(run.manifest.get("git"))
+    found = [("Versions", versions), ("Git", git), ("Settings", mapping(run.manifest.get("settings")))]
+    return [(name, [(text(key), text(table[key])) for key in sorted(table)]) for name, table in found if table]

@@ -1,0 +1,90 @@
+"""One planned record and its form on the wire (docs/reference/run-directory.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from zlib import crc32
+
+import orjson
+
+Kind: TypeAlias = Literal["fresh", "duplicate", "late", "malformed", "closer", "resent"]
+Reason: TypeAlias = Literal["not_json", "missing_id", "missing_user", "bad_time"]
+
+REASONS: tuple[Reason, ...] = ("not_json", "missing_id", "missing_user", "bad_time")
+"""Why a record is malformed; a record with several faults has the first of them in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A record to be sent.
+
+    `n` counts the records of the plan from 0. `event_time_ms` is milliseconds since 1970 (UTC); `id`, `user`,
+    `event_time_ms`, `payload`, `crc` are None where a malformed record has no usable one. `key` and `value` are the
+    bytes sent. `gate`, when set, is a watermark in ms: the record may be sent only after an epoch with at least this
+    watermark was declared.
+    """
+
+    n: int
+    id: str | None
+    user: str | None
+    event_time_ms: int | None
+    payload: str | None
+    crc: int | None
+    kind: Kind
+    reason: Reason | None
+    key: bytes | None
+    value: bytes
+    gate: int | None = None
+
+    @property
+    def moves_watermark(self) -> bool:
+        """Whether it can raise the watermark: late, malformed and re-sent records are never accepted."""
+        return self.kind in {"fresh", "duplicate", "closer"}
+
+
+def checksum(id_: str, user: str, event_time_ms: int, payload: str) -> int:
+    """CRC-32 of the UTF-8 text `id|user|event_time_ms|payload`, as judged by the checkers."""
+    return crc32(f"{id_}|{user}|{event_time_ms}|{payload}".encode())
+
+
+def encode(id_: str, user: str, event_time_ms: int, payload: str, crc: int) -> bytes:
+    """Value of a well-formed record: compact JSON in UTF-8."""
+    return orjson.dumps({"id": id_, "user": user, "event_time_ms": event_time_ms, "payload": payload, "crc": crc})
+
+
+def well_formed(
+    n: int, id_: str, user: str, event_time_ms: int, payload: str, *, kind: Kind = "fresh", gate: int | None = None
+) -> Planned:
+    """Build a complete record with its checksum, key and value."""
+    crc = checksum(id_, user, event_time_ms, payload)
+    value = encode(id_, user, event_time_ms, payload, crc)
+    return Planned(n, id_, user, event_time_ms, payload, crc, kind, None, user.encode(), value, gate)
+
+
+def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> Planned:
+    """Build a record with the very same key and value as `original`, under another number and kind."""
+    return Planned(
+        n, original.id, original.user, original.event_time_ms, original.payload, original.crc,
+        kind, original.reason, original.key, original.value, gate,
+    )  # fmt: skip
+
+
+def partition_of_user(user: str, partitions: int) -> int:
+    """Partition of a user: CRC-32 of the UTF-8 name modulo the number of partitions."""
+    return crc32(user.encode()) % partitions
+
+
+def partition_of(record: Planned, partitions: int) -> int:
+    """Partition a record is sent to; without a user it is `n` modulo the number of partitions."""
+    return record.n % partitions if record.key is None else crc32(record.key) % partitions
+
+
+def window_end(event_time_ms: int, window_ms: int) -> int:
+    """End (exclusive, ms) of the fixed window that holds `event_time_ms`."""
+    return event_time_ms - event_time_ms % window_ms + window_ms
+
+
+def is_late(event_time_ms: int, watermark_ms: int | None, window_ms: int, lateness_ms: int) -> bool:
+    """Tell whether a record is late by the one rule: window end + allowed lateness <= watermark."""
+    return watermark_ms is not None and window_end(event_time_ms, window_ms) + lateness_ms <= watermark_ms

@@ -1,0 +1,275 @@
+"""Sends a plan to Kafka no faster than the pacer allows, and writes down what the broker acknowledged."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException, Producer
+
+from tests.harness.workload.errors import SendStalled
+from tests.harness.workload.pacing import Pacer
+from tests.harness.workload.record import Planned, partition_of
+
+POLL_S = 0.05
+
+
+class Lines(Protocol):
+    """Where the lines of `sent.jsonl` go; the caller writes the end line."""
+
+    def write(self, line: dict[str, Any], /) -> object:
+        """Append one line."""
+
+
+class KafkaProducer(Protocol):
+    """The part of confluent_kafka.Producer that is used."""
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None, partition: int, on_delivery: Callable[[Any, Any], None]
+    ) -> None:
+        """Queue a record; raises BufferError when the queue is full."""
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery callbacks."""
+
+    def flush(self, timeout: float) -> int:
+        """Wait for everything queued; the number still queued is returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the chain says: watermark (ms) of the last declared epoch, end offsets (exclusive) per input partition.
+
+    `ends` are those of the last declared epoch, `recorded_ends` those of the last recorded one.
+    """
+
+    watermark_ms: int | None = None
+    ends: Mapping[int, int] = field(default_factory=dict)
+    recorded_ends: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Topic, its number of partitions, and how long (s) one wait may take before the run counts as stalled."""
+
+    topic: str = "events"
+    partitions: int = 4
+    deadline_s: float = 180.0
+
+
+def kafka_producer(bootstrap: str, extra: Mapping[str, Any] | None = None) -> KafkaProducer:
+    """Create an idempotent producer: an acknowledged record is in the log once, whatever was retried.
+
+    `extra` are further settings of librdkafka.
+    """
+    producer: KafkaProducer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "delivery.timeout.ms": 120_000,
+            **(extra or {}),
+        }
+    )
+    return producer
+
+
+class Sender:
+    """Sends planned records in order; used by one thread, its counters may be read by others.
+
+    `ends`: offset after the last acknowledged record, by partition.
+
+    `lines` gets one line for each acknowledged record, `unacknowledged` each record given up with the broker's error
+    (it may or may not be in the log), `progress` reads the chain and is asked only while the sender has to wait.
+    """
+
+    def __init__(
+        self,
+        producer: KafkaProducer,
+        lines: Lines,
+        pacer: Pacer,
+        progress: Callable[[], Progress],
+        *,
+        unacknowledged: Callable[[Planned, str], None],
+        stop: threading.Event,
+        target: Target | None = None,
+    ) -> None:
+        self.target = target or Target()
+        self.acknowledged = 0
+        self.failed = 0
+        self.ends: dict[int, int] = {}
+        self._producer, self._lines, self._pacer, self._progress = producer, lines, pacer, progress
+        self._unacknowledged, self._stop = unacknowledged, stop
+        self._seen = Progress()
+        self._queued = 0
+
+    @property
+    def last_event_time_ms(self) -> int | None:
+        """Largest event time (ms) sent by a record in time: where the closers start from."""
+        return self._pacer.high_ms
+
+    def send(self, records: Iterable[Planned]) -> bool:
+        """Send all records and wait for the broker's answers; False when `stop` was set before the end.
+
+        Raises SendStalled when the pacer, a gate, a closer's turn or the broker keeps it waiting past the deadline.
+        """
+        for record in records:
+            if not self._wait_for_turn(record) or not self._queue(record):
+                self._flush()
+                return False
+        self._flush()
+        return True
+
+    def resend(self, records: Iterable[Planned]) -> bool:
+        """Send byte copies of records sent before, as kind `resent`, each to its old partition.
+
+        The records come from the same plan again (same seed and shape, or same file); `n` is that of the original.
+        None of them is accepted again, so nothing waits for the chain: the pipeline may be stopped meanwhile.
+        """
+        for record in records:
+            if self._stop.is_set() or not self._queue(replace(record, kind="resent", gate=None)):
+                self._flush()
+                return False
+        self._flush()
+        return True
+
+    def wait_until_declared(self) -> bool:
+        """Wait until everything sent lies in a declared epoch; False when `stop` was set. Raises SendStalled."""
+        self._flush()
+        return self._wait("a declared epoch that holds everything sent", lambda: self._pacer.outstanding == 0)
+
+    def wait_until_recorded(self) -> bool:
+        """Wait until recorded epochs hold all acknowledged records; False when `stop` was set. Raises SendStalled."""
+        self._flush()
+        ends = dict(self.ends)
+        return self._wait(
+            f"recorded epochs up to the end offsets {ends}",
+            lambda: all(self._seen.recorded_ends.get(partition, 0) >= end for partition, end in ends.items()),
+        )
+
+    def _wait_for_turn(self, record: Planned) -> bool:
+        if self._stop.is_set():
+            return False
+        if record.kind == "closer" and not self.wait_until_declared():
+            return False
+        moving = record.event_time_ms if record.moves_watermark else None
+        if not self._pacer.may_send(moving) and not self._wait(
+            f"the chain to declare epochs, so that record {record.n} ({record.id}) is within the sending horizon",
+            lambda: self._pacer.may_send(moving),
+        ):
+            return False
+        gate = record.gate
+        return gate is None or self._wait(
+            f"a declared watermark of at least {gate} ms, to send late record {record.n} ({record.id})",
+            lambda: self._seen.watermark_ms is not None and self._seen.watermark_ms >= gate,
+        )
+
+    def _wait(self, what: str, holds: Callable[[], bool]) -> bool:
+        deadline = time.monotonic() + self.target.deadline_s
+        while not holds():
+            self._producer.poll(0)
+            self._seen = self._progress()
+            self._pacer.declared(self._seen.ends)
+            if holds():
+                break
+            if time.monotonic() > deadline:
+                raise SendStalled(
+                    f"sending to topic {self.target.topic} waited {self.target.deadline_s:g} s for {what}: "
+                    f"{self.acknowledged} acknowledged, {self._queued} at the broker, {self._pacer.outstanding} not "
+                    f"yet in a declared epoch; last seen of the chain: watermark {self._seen.watermark_ms}, ends "
+                    f"{dict(self._seen.ends)}. Look at the driver's log: it has stopped declaring epochs"
+                )
+            if self._stop.wait(POLL_S):
+                return False
+        return True
+
+    def _queue(self, record: Planned) -> bool:
+        """Hand a record to the producer; False when `stop` was set while its queue was full."""
+        deliver = self._delivery(record)
+        partition = partition_of(record, self.target.partitions)
+        deadline = time.monotonic() + self.target.deadline_s
+        while True:
+            try:
+                self._producer.produce(self.target.topic, record.value, record.key, partition, on_delivery=deliver)
+            except BufferError:
+                if self._stop.is_set():
+                    return False
+                if time.monotonic() > deadline:
+                    raise SendStalled(self._broker_stall()) from None
+                self._producer.poll(POLL_S)
+            except KafkaException as error:
+                raise SendStalled(
+                    f"the producer refused record {record.n} ({record.id}, {len(record.value)} bytes) for topic "
+                    f"{self.target.topic} partition {partition}: {error}. "
+                    "Look at the topic's settings and at the broker's log"
+                ) from error
+            else:
+                self._queued += 1
+                self._producer.poll(0)
+                return True
+
+    def _delivery(self, record: Planned) -> Callable[[Any, Any], None]:
+        moving = record.event_time_ms if record.moves_watermark else None
+        # Noted before the record is handed over: its callback may run inside that very call.
+        entry = self._pacer.sent(moving)
+        sent_at = time.time_ns() // 1_000_000
+
+        def delivered(error: Any, message: Any) -> None:
+            self._queued -= 1
+            if error is not None:
+                self._pacer.failed(entry)
+                self.failed += 1
+                self._unacknowledged(record, str(error))
+                return
+            partition, offset = message.partition(), message.offset()
+            self._pacer.acknowledged(entry, partition, offset)
+            self.acknowledged += 1
+            self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
+            self._lines.write(_line(record, message, sent_at))
+
+        return delivered
+
+    def _flush(self) -> None:
+        if self._producer.flush(self.target.deadline_s):
+            raise SendStalled(self._broker_stall())
+
+    def _broker_stall(self) -> str:
+        return (
+            f"sending to topic {self.target.topic} waited {self.target.deadline_s:g} s for the broker to acknowledge "
+            f"{self._queued} records ({self.acknowledged} were): look at the broker's log"
+        )
+
+
+def _line(record: Planned, message: Any, sent_at: int) -> dict[str, Any]:
+    """Line of `sent.jsonl`; `sent_at` is when the record was handed to the producer, ms since 1970 (UTC)."""
+    line = {
+        "n": record.n,
+        "id": record.id,
+        "user": record.user,
+        "event_time_ms": record.event_time_ms,
+        "payload": record.payload,
+        "crc": record.crc,
+        "kind": record.kind,
+        "reason": record.reason,
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "sent_at": sent_at,
+    }
+    if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
+        line["value"] = _text(record.value)
+    return line
+
+
+def _text(value: bytes) -> str:
+    """Bytes as text, in base64 where they are none: the form dead letters have."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()

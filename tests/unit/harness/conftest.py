@@ -1,0 +1,22 @@
+"""A fabricated run directory for every test."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.harness.fabricate import fabricate
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a clean run; not to be changed."""
+    return fabricate(tmp_path_factory.mktemp("pristine") / "20261120-170301-7")
+
+
+@pytest.fixture
+def run(pristine: Path, tmp_path: Path) -> Path:
+    """Return a copy of the clean run, to be tampered with."""
+    return Path(shutil.copytree(pristine, tmp_path / pristine.name))

@@ -1,0 +1,299 @@
+"""Makes a small, complete and consistent run directory by a simulation of its own.
+
+It shares no code with the checkers: what it writes is a second, independent telling of run-directory.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
+T0, EVENT_T0 = 1_750_000_000_000, 1_749_999_960_000
+CONTROLS = ("spark_kafka_sink", "append_without_mark")
+Row = dict[str, Any]
+
+
+def fabricate(run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24) -> Path:
+    """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls."""
+    _Simulation(run, seed).play(epochs, per_epoch)
+    return run
+
+
+def write_lines(path: Path, rows: list[Row], *, end: bool = True) -> None:
+    """Write JSON lines, with the end line for evidence that has one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [*rows, {"end": True, "rows": len(rows)}] if end else rows
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write one JSON document."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def id_digest(ids: list[str]) -> str:
+    """Digest of an `ids` delta."""
+    numbers = [int.from_bytes(hashlib.blake2b(one.encode(), digest_size=16).digest(), "little") for one in ids]
+    return format(sum(numbers) & ((1 << 128) - 1), "032x")
+
+
+class _Simulation:
+    def __init__(self, run: Path, seed: int) -> None:
+        self.run, self.seed, self.random = run, seed, random.Random(seed)
+        self.sent: list[Row] = []
+        self.ends = [0] * PARTITIONS
+        self.read = [0] * PARTITIONS
+        self.sinks: dict[str, list[Row]] = {name: [] for name in ("accepted", "dead_letter", "user_counts")}
+        self.global_counts: list[Row] = []
+        self.sink_ends: dict[str, list[int]] = {name: [0] * SHARDS for name in self.sinks}
+        self.ids: set[str] = set()
+        self.counts: dict[tuple[int, str], int] = defaultdict(int)
+        self.watermark: int | None = None
+        self.newest: int | None = None
+        self.chain: list[Row] = []
+        self.history: list[Row] = []
+        self.now, self.driver, self.generation = T0, 4711, 1
+        self.kinds: dict[str, int] = defaultdict(int)
+
+    def play(self, epochs: int, per_epoch: int) -> None:
+        self._tell("driver", state="started", pid=self.driver)
+        self._tell("phase", phase="warm-up")
+        for epoch in range(epochs):
+            self._produce(epoch, per_epoch)
+            self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
+        self._tell("phase", phase="drain")
+        far = EVENT_T0 + (epochs + 100) * WINDOW_MS
+        for _ in range(2):
+            self._send(self._record("closer-0", "closer", far), "closer")
+            self._epoch()
+        self._tell("phase", phase="epilogue")
+        boundary: Row = {
+            name: {str(shard): end for shard, end in enumerate(ends) if end} for name, ends in self.sink_ends.items()
+        }
+        boundary["global_counts"] = self.global_counts[-1]["epoch"]
+        steps = []
+        workload = list(self.sent)
+        for checkpoint, again in (("kept", self.random.sample(workload, 20)), ("deleted", workload)):
+            self.generation, self.driver = self.generation + 1, self.driver + 1
+            self._tell("driver", state="started", pid=self.driver)
+            for row in again:
+                self._send(
+                    {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc", "reason")}, "resent"
+                )
+            self._epoch()
+            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again)})
+        for phase in ("controls", "judge"):
+            self._tell("phase", phase=phase)
+        self._write(
+            {"boundary": boundary, "steps": steps}, sum(kind != "closer" for kind in (r["kind"] for r in workload))
+        )
+
+    def _tell(self, event: str, **fields: Any) -> None:
+        self.now += 10
+        self.history.append({"t": self.now, "event": event, **fields})
+
+    def _record(self, id_: str, user: str, time: int) -> Row:
+        payload = f"pay-{self.random.randrange(10**6)}-é"
+        crc = zlib.crc32(f"{id_}|{user}|{time}|{payload}".encode())
+        return {"id": id_, "user": user, "event_time_ms": time, "payload": payload, "crc": crc, "reason": None}
+
+    def _send(self, record: Row, kind: str) -> None:
+        partition = zlib.crc32((record["user"] or str(len(self.sent))).encode()) % PARTITIONS
+        self.sent.append(
+            {
+                "n": len(self.sent), **record, "kind": kind, "topic": "events", "partition": partition,
+                "offset": self.ends[partition], "sent_at": self.now,
+            }
+        )  # fmt: skip
+        self.ends[partition] += 1
+        self.kinds[kind] += 1
+
+    def _produce(self, epoch: int, number: int) -> None:
+        base = EVENT_T0 + epoch * WINDOW_MS
+        fresh: list[Row] = []
+        for sequence in range(number):
+            user = f"u{self.random.randrange(6):05d}"
+            time = base + self.random.randrange(WINDOW_MS) - (WINDOW_MS // 2 if sequence % 5 == 0 else 0)
+            record = self._record(f"p0-s{epoch}-{sequence:06d}", user, time)
+            self._send(record, "fresh")
+            fresh.append(record)
+        for record in self.random.sample(fresh, 3):
+            self._send(record, "duplicate")
+        if epoch == 8:
+            old = next(row for row in self.sent if row["kind"] == "fresh")
+            self._send({name: old[name] for name in fresh[0]}, "duplicate")
+        if epoch >= 5:
+            late = base - 4 * WINDOW_MS - self.random.randrange(1000)
+            self._send(self._record(f"late-{epoch}", "u00001", late), "late")
+        blank = {"id": None, "user": None, "event_time_ms": None, "payload": None, "crc": None}
+        reason = ("not_json", "missing_user", "bad_time", "missing_id")[epoch % 4]
+        self._send({**blank, "id": None if reason != "missing_user" else f"bad-{epoch}", "reason": reason}, "malformed")
+
+    def _epoch(self, fault: str | None = None) -> None:
+        number = len(self.chain)
+        before = self.watermark
+        if self.newest is not None and (self.watermark is None or self.newest > self.watermark):
+            self.watermark = self.newest
+        self._tell("epoch", epoch=number, state="declared", generation=self.generation, driver=self.driver)
+        ranges = {str(p): [self.read[p], self.ends[p]] for p in range(PARTITIONS)}
+        rows = [r for r in self.sent if self.read[r["partition"]] <= r["offset"] < self.ends[r["partition"]]]
+        rows.sort(key=lambda r: (r["partition"], r["offset"]))
+        self.read = list(self.ends)
+        tally: Row = {"in": len(rows), "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0}
+        marks: Row = {name: {} for name in ("accepted", "dead_letter", "user_counts", "global_counts")}
+        taken: list[list[str]] = [[] for _ in range(SHARDS)]
+        newest: int | None = None
+        self._emit(number, before, marks)
+        for row in rows:
+            source = [row["topic"], row["partition"], row["offset"]]
+            if row["reason"]:
+                tally["malformed"] += 1
+                self._publish(
+                    "dead_letter",
+                    marks,
+                    number,
+                    {"reason": row["reason"], "id": row["id"], "value": "{bro", "source": source},
+                )
+                continue
+            end = row["event_time_ms"] // WINDOW_MS * WINDOW_MS + WINDOW_MS
+            fields = {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc")}
+            if self.watermark is not None and end + LATENESS_MS <= self.watermark:
+                tally["late"] += 1
+                letter = {"reason": "late", "id": row["id"], "value": json.dumps(fields), "source": source}
+                self._publish("dead_letter", marks, number, letter)
+            elif row["id"] in self.ids:
+                tally["duplicate"] += 1
+            else:
+                tally["accepted"] += 1
+                self.ids.add(row["id"])
+                self.counts[end - WINDOW_MS, row["user"]] += 1
+                newest = max(newest or 0, row["event_time_ms"])
+                taken[zlib.crc32(row["id"].encode()) % SHARDS].append(row["id"])
+                self._publish("accepted", marks, number, {**fields, "source": source})
+        self.newest = max(self.newest or 0, newest) if newest else self.newest
+        for name, ends in self.sink_ends.items():
+            # The marker that ends a transaction takes an offset too.
+            for shard in marks[name]:
+                ends[int(shard)] += 1
+        repeat = self._strike(fault, number) if fault else False
+        self._tell(
+            "epoch", epoch=number, state="published", generation=self.generation, driver=self.driver,
+            **tally, ms={"total": 10}, repeat=repeat,
+        )  # fmt: skip
+        self.chain.append(
+            {
+                "epoch": number, "generation": self.generation, "lineage": "l1", "batch_id": number,
+                "ranges": {"events": ranges}, "topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark,
+                "shards": SHARDS, "wheel_digest": "w", "settings_digest": "s", "counts": tally,
+                "max_event_time_ms": newest, "sinks": marks,
+                "deltas": {"ids": {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}},
+            }
+        )  # fmt: skip
+
+    def _emit(self, epoch: int, before: int | None, marks: Row) -> None:
+        if self.watermark is None or self.watermark == before:
+            return
+        closed = sorted({start for start, _ in self.counts if start + WINDOW_MS + LATENESS_MS <= self.watermark})
+        for start in closed:
+            users = sorted(user for begin, user in self.counts if begin == start)
+            total = 0
+            for user in users:
+                count = self.counts.pop((start, user))
+                total += count
+                self._publish("user_counts", marks, epoch, {"user": user, "window_start_ms": start, "count": count})
+            row = {"sink": "global_counts", "window_start_ms": start, "count": total, "epoch": epoch}
+            self.global_counts.append({**row, "object": f"global_counts/epoch={epoch}/part-0.jsonl"})
+            marks["global_counts"].setdefault("0", {"rows": 0, "digest": ""})["rows"] += 1
+
+    def _publish(self, sink: str, marks: Row, epoch: int, row: Row) -> None:
+        shard = zlib.crc32((row.get("user") or str(row.get("source"))).encode()) % SHARDS
+        offset = self.sink_ends[sink][shard]
+        self.sinks[sink].append({"sink": sink, **row, "epoch": epoch, "partition": shard, "offset": offset})
+        self.sink_ends[sink][shard] += 1
+        marks[sink].setdefault(str(shard), {"rows": 0, "digest": ""})["rows"] += 1
+
+    def _strike(self, target: str, epoch: int) -> bool:
+        self._tell("step", epoch=epoch, shard=0, sink="accepted", step="transaction_open", pid=5000 + epoch, attempt=0)
+        injected = self.now
+        if target == "driver":
+            self._tell("driver", state="killed", pid=self.driver)
+            self.driver, self.generation = self.driver + 1, self.generation + 1
+            self._tell("driver", state="started", pid=self.driver)
+        self._tell(
+            "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open",
+            process_before=f"{5000 + epoch}@1.0", process_after=f"{6000 + epoch}@2.0", injected_at=injected,
+            recovered_s=1.5, hit=True,
+        )  # fmt: skip
+        return True
+
+    def _write(self, epilogue: Row, planned: int) -> None:
+        manifest = {
+            "format": 1, "run": self.run.name, "claim": "Every output is exact while executors are killed.",
+            "seed": self.seed, "started_at": T0,
+            "settings": {
+                "pipeline": "user_counts", "topic": "events", "shards": SHARDS, "window_ms": WINDOW_MS,
+                "lateness_ms": LATENESS_MS, "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],
+            },
+            "workload": {
+                "kind": "seeded", "sent": planned, "duplicates_sent": self.kinds["duplicate"],
+                "late_sent": self.kinds["late"], "malformed_sent": self.kinds["malformed"],
+            },
+            "faults_planned": 2, "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
+            "versions": {"spark": "4.2.0"}, "git": {"commit": "c0ffee", "dirty": False}, "control": None,
+        }  # fmt: skip
+        last = len(self.chain) - 1
+        head = {
+            "format": 1, "generation": self.generation, "owner": "o",
+            "last_recorded": last - 1, "declared": last, "floor": 0,
+        }  # fmt: skip
+        observed = self.run / "observed"
+        write_json(self.run / "manifest.json", manifest)
+        write_lines(self.run / "sent.jsonl", self.sent)
+        write_lines(self.run / "history.jsonl", self.history, end=False)
+        for sink, rows in (*self.sinks.items(), ("global_counts", self.global_counts)):
+            write_lines(observed / f"{sink}.jsonl", rows)
+        write_json(observed / "chain.json", {"head": head, "epochs": self.chain})
+        ends = [(name, shard, end) for name, shards in self.sink_ends.items() for shard, end in enumerate(shards)]
+        partitions = [
+            {"topic": name, "partition": shard, "last_stable_offset": end, "high_watermark": end}
+            for name, shard, end in ends
+        ]
+        write_json(observed / "quiet.json", {"partitions": partitions, "open_transactions": []})
+        write_json(observed / "epilogue.json", epilogue)
+        for name in CONTROLS:
+            self._write_control(name, manifest)
+
+    def _write_control(self, name: str, parent: Row) -> None:
+        run = self.run / "controls" / name
+        sent: list[Row] = []
+        for n in range(40):
+            record = self._record(f"c-{n:06d}", f"u{n % 4}", EVENT_T0 + n)
+            place = {"kind": "fresh", "topic": name, "partition": n % 2, "offset": n // 2, "sent_at": T0}
+            sent.append({"n": n, **record, **place})
+        rows = [
+            {
+                "sink": "accepted",
+                **{field: row[field] for field in ("id", "user", "event_time_ms", "payload", "crc")},
+                "epoch": 0, "source": [name, row["partition"], row["offset"]], "partition": 0, "offset": at,
+            }
+            for at, row in enumerate([*sent, *sent[10:20]])
+        ]  # fmt: skip
+        settings = {**parent["settings"], "sinks": ["accepted"], "topic": name}
+        workload = {"kind": "seeded", "sent": 40, "duplicates_sent": 0, "late_sent": 0, "malformed_sent": 0}
+        own = {"control": name, "faults_planned": 1, "settings": settings, "workload": workload, "controls": []}
+        fault = {
+            "t": T0 + 9, "event": "fault", "kind": "sigkill", "target": "executor", "signal": "SIGKILL", "epoch": 0,
+            "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0", "injected_at": T0 + 5,
+            "recovered_s": None, "hit": True,
+        }  # fmt: skip
+        write_json(run / "manifest.json", {**parent, **own})
+        write_lines(run / "sent.jsonl", sent)
+        write_lines(run / "observed" / "accepted.jsonl", rows)
+        write_lines(run / "history.jsonl", [{"t": T0, "event": "phase", "phase": "steady"}, fault], end=False)

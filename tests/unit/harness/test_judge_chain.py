@@ -1,0 +1,145 @@
+"""A chain with a gap, an overlap or numbers its pinned input does not give is a failure; so is what is left open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.judge import judge
+from tests.harness.results import Oracle, Verdict
+from tests.unit.harness.fabricate import Row
+from tests.unit.harness.tamper import change_json, change_lines, lines_of
+
+
+def failing(run: Path, name: str) -> Oracle:
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.FAIL, results.reasons
+    oracle = results.oracle(name)
+    assert oracle.verdict is Verdict.FAIL, results.reasons
+    return oracle
+
+
+def _range(epoch: int, partition: str, side: int, by: int) -> Callable[[Any], None]:
+    def change(chain: Any) -> None:
+        chain["epochs"][epoch]["ranges"]["events"][partition][side] += by
+
+    return change
+
+
+def _set(epoch: int, *path: str, to: Any) -> Callable[[Any], None]:
+    def change(chain: Any) -> None:
+        place = chain["epochs"][epoch]
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
+
+    return change
+
+
+def _first_digest(chain: Any) -> None:
+    shard = next(iter(chain["epochs"][2]["deltas"]["ids"].values()))
+    shard["digest"] = f"{int(shard['digest'], 16) ^ 1:032x}"
+
+
+def _bad_digest(chain: Any) -> None:
+    next(iter(chain["epochs"][2]["deltas"]["ids"].values()))["digest"] = "f" * 33
+
+
+def _one_row_more(chain: Any) -> None:
+    next(iter(chain["epochs"][2]["sinks"]["accepted"].values()))["rows"] += 1
+
+
+def _forget_head(chain: Any) -> None:
+    chain["head"]["last_recorded"] = 3
+
+
+CHAIN = [
+    ("gap", _range(4, "1", 0, 1), "epoch 4: gap in events/1"),
+    ("overlap", _range(4, "1", 0, -1), "epoch 4: overlap in events/1"),
+    ("short end", _range(-1, "2", 1, -1), "but the chain ends at"),
+    ("backwards", _range(0, "0", 1, -1000), "before its start"),
+    ("missing epoch", lambda chain: chain["epochs"].pop(5), "epoch 6 stands where epoch 5 is due"),
+    ("last epoch cut off", lambda chain: chain["epochs"].pop(), "but the records end at"),
+    ("generation falls", _set(8, "generation", to=0), "generation 0 after"),
+    ("watermark high", _set(5, "watermark_ms", to=lambda ms: ms + 1), "epoch 5: watermark_ms"),
+    ("watermark forgotten", _set(5, "watermark_ms", to=None), "epoch 5: watermark_ms"),
+    ("watermark too early", _set(0, "watermark_ms", to=1), "epoch 0: watermark_ms"),
+    ("newest time", _set(5, "max_event_time_ms", to=lambda ms: ms + 1), "epoch 5: max_event_time_ms"),
+    ("count in", _set(5, "counts", "in", to=lambda n: n + 1), "epoch 5: counts.in"),
+    ("count accepted", _set(5, "counts", "accepted", to=lambda n: n + 1), "epoch 5: counts.accepted"),
+    ("count duplicate", _set(5, "counts", "duplicate", to=0), "epoch 5: counts.duplicate"),
+    ("count late", _set(5, "counts", "late", to=0), "epoch 5: counts.late"),
+    ("count malformed", _set(5, "counts", "malformed", to=0), "epoch 5: counts.malformed"),
+    ("topic recreated", _set(5, "topic_ids", "events", to="topic-2"), "epoch 5: topic events has id topic-2"),
+    ("settings changed", _set(5, "settings_digest", to="t"), "epoch 5: settings digest t"),
+    ("delta digest", _first_digest, "epoch 2: ids delta"),
+    ("delta digest too long", _bad_digest, "epoch 2: ids delta"),
+    ("delta gone", _set(2, "deltas", to={}), "epoch 2: ids delta holds 0 ids"),
+    ("sink rows", _one_row_more, "epoch 2: sink accepted says"),
+    ("head behind", _forget_head, "head: last recorded 3"),
+]
+
+
+@pytest.mark.parametrize(("change", "names"), [case[1:] for case in CHAIN], ids=[case[0] for case in CHAIN])
+def test_tampered_chain_fails(run: Path, change: Callable[[Any], None], names: str) -> None:
+    change_json(run / "observed" / "chain.json", change)
+    oracle = failing(run, "chain")
+    assert any(names in line for line in oracle.evidence), oracle.evidence
+
+
+def test_accepted_record_of_another_epoch_fails_the_chain(run: Path) -> None:
+    path = run / "observed" / "accepted.jsonl"
+    row = lines_of(path)[3]
+    change_lines(path, lambda rows: rows[3].__setitem__("epoch", row["epoch"] + 1))
+    assert f"id {row['id']} was published in epoch" in failing(run, "chain").evidence[0]
+
+
+def test_open_transaction_is_not_quiet(run: Path) -> None:
+    change_json(
+        run / "observed" / "quiet.json", lambda quiet: quiet["open_transactions"].append("user_counts.accepted.0")
+    )
+    assert "user_counts.accepted.0" in failing(run, "quiet").evidence[0]
+
+
+def test_stable_offset_behind_is_not_quiet(run: Path) -> None:
+    def change(quiet: Any) -> None:
+        quiet["partitions"][1]["last_stable_offset"] -= 1
+
+    change_json(run / "observed" / "quiet.json", change)
+    assert "accepted/1: last stable offset" in failing(run, "quiet").evidence[0]
+
+
+@pytest.mark.parametrize("sink", ["accepted", "user_counts", "global_counts"])
+def test_row_after_the_boundary_fails_the_epilogue(run: Path, sink: str) -> None:
+    path = run / "observed" / f"{sink}.jsonl"
+    row = {**lines_of(path)[5], "offset": 100_000, "epoch": 100}
+    change_lines(path, lambda rows: rows.append(row))
+    assert f"{sink}: a row after the boundary" in failing(run, "epilogue").evidence[0]
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_resent_late_record_is_routed_exactly_once(run: Path, times: int) -> None:
+    path = run / "observed" / "dead_letter.jsonl"
+
+    def change(rows: list[Row]) -> None:
+        rows.extend([rows.pop()] * times)
+
+    change_lines(path, change)
+    failing(run, "epilogue")
+
+
+def test_fresh_record_that_the_reference_calls_late_fails_the_aggregates(run: Path) -> None:
+    """The generator's word and the reference must agree: here the settings make records in time late."""
+    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(lateness_ms=0, window_ms=1000))
+    assert any("is late by the reference" in line for line in failing(run, "aggregates").evidence)
+
+
+def test_record_planned_late_and_accepted_fails_the_aggregates(run: Path) -> None:
+    def change(rows: list[Row]) -> None:
+        next(row for row in rows if row["kind"] == "fresh")["kind"] = "late"
+
+    change_lines(run / "sent.jsonl", change)
+    assert any("late id" in line and "is accepted" in line for line in failing(run, "aggregates").evidence)

@@ -1,0 +1,114 @@
+"""The reference and the digest, on cases small enough to work out by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers import digest
+from tests.harness.checkers.reference import NEVER, Outcome, replay
+from tests.harness.evidence import EpochCounts, EpochRecord, Send
+
+WINDOW_MS, LATENESS_MS = 100, 50
+
+
+def send(
+    id_: str, time: int, offset: int, *, partition: int = 0, kind: str = "fresh", reason: str | None = None
+) -> Send:
+    return Send(id_, "u", time, 0, kind, reason, "events", partition, offset)
+
+
+def epoch(number: int, watermark_ms: int | None, **ranges: tuple[int, int]) -> EpochRecord:
+    return EpochRecord(
+        epoch=number,
+        generation=1,
+        ranges={"events": {int(partition[1:]): cut for partition, cut in ranges.items()}},
+        topic_ids={"events": "t"},
+        watermark_ms=watermark_ms,
+        shards=1,
+        settings_digest="s",
+        counts=EpochCounts.model_validate(dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)),
+        max_event_time_ms=None,
+    )
+
+
+def outcomes(sends: list[Send], *epochs: EpochRecord) -> list[Outcome]:
+    return [Outcome(one) for one in replay(sends, epochs, WINDOW_MS, LATENESS_MS).outcomes]
+
+
+def test_lowest_coordinate_of_an_epoch_wins() -> None:
+    sends = [send("a", 1, 0, partition=1), send("a", 1, 5), send("a", 1, 4)]
+    found = outcomes(sends, epoch(0, None, p0=(0, 6), p1=(0, 1)))
+    assert found == [Outcome.DUPLICATE, Outcome.DUPLICATE, Outcome.ACCEPTED]
+
+
+def test_partitions_are_ordered_as_numbers() -> None:
+    sends = [send("a", 1, 0, partition=10), send("a", 1, 0, partition=9)]
+    assert outcomes(sends, epoch(0, None, p9=(0, 1), p10=(0, 1))) == [Outcome.DUPLICATE, Outcome.ACCEPTED]
+
+
+def test_earlier_epoch_wins_over_lower_partition() -> None:
+    sends = [send("a", 1, 0), send("a", 1, 0, partition=1)]
+    found = outcomes(sends, epoch(0, None, p0=(0, 0), p1=(0, 1)), epoch(1, 1, p0=(0, 1), p1=(1, 1)))
+    assert found == [Outcome.DUPLICATE, Outcome.ACCEPTED]
+
+
+@pytest.mark.parametrize(("watermark", "outcome"), [(149, Outcome.ACCEPTED), (150, Outcome.LATE)])
+def test_late_begins_when_the_watermark_reaches_window_end_plus_lateness(watermark: int, outcome: Outcome) -> None:
+    assert outcomes([send("a", 99, 0)], epoch(0, watermark, p0=(0, 1))) == [outcome]
+
+
+def test_late_comes_before_duplicate_and_malformed_before_late() -> None:
+    sends = [send("a", 1, 0), send("a", 1, 1, kind="resent"), send("b", 1, 2, kind="resent", reason="bad_time")]
+    found = outcomes(sends, epoch(0, None, p0=(0, 1)), epoch(1, 500, p0=(1, 3)))
+    assert found == [Outcome.ACCEPTED, Outcome.LATE, Outcome.MALFORMED]
+
+
+def test_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it() -> None:
+    sends = [send("a", 1, 0), send("b", 99, 1), send("c", 150, 2), send("d", 400, 3), send("e", 401, 4)]
+    epochs = [epoch(0, None, p0=(0, 3)), epoch(1, 150, p0=(3, 4)), epoch(2, 400, p0=(4, 5)), epoch(3, 401)]
+    reference = replay(sends, epochs, WINDOW_MS, LATENESS_MS)
+    assert reference.user_counts == {("u", 0): (2, 1), ("u", 100): (1, 2)}
+    assert reference.global_counts == {0: (2, 1), 100: (1, 2)}
+    assert reference.open_windows == {400: 2}
+    assert [numbers.watermark_due_ms for numbers in reference.numbers] == [None, 150, 400, 401]
+    assert [numbers.user_counts for numbers in reference.numbers] == [0, 1, 1, 0]
+
+
+def test_gap_leaves_sends_unread_and_overlap_reads_them_again() -> None:
+    sends = [send(str(offset), 1, offset) for offset in range(4)]
+    reference = replay(sends, [epoch(0, None, p0=(0, 2)), epoch(1, 1, p0=(1, 3))], WINDOW_MS, LATENESS_MS)
+    assert list(reference.epochs_of) == [0, 0, 1, NEVER]
+    assert reference.reread == [1]
+    assert reference.outcomes[3] == Outcome.UNREAD
+
+
+def test_order_of_the_log_does_not_matter() -> None:
+    sends = [
+        send(f"i{offset % 40}", offset * 7 % 300, offset, partition=part) for part in (0, 1) for offset in range(50)
+    ]
+    epochs = [epoch(0, None, p0=(0, 20), p1=(0, 30)), epoch(1, 290, p0=(20, 50), p1=(30, 50))]
+    shuffled = random.Random(3).sample(sends, len(sends))
+
+    def by_coordinate(order: list[Send]) -> dict[Any, int]:
+        return dict(
+            zip([one.coordinate for one in order], replay(order, epochs, WINDOW_MS, LATENESS_MS).outcomes, strict=True)
+        )
+
+    assert by_coordinate(sends) == by_coordinate(shuffled)
+
+
+def test_digest_is_the_sum_of_blake2b_read_little_endian() -> None:
+    one = hashlib.blake2b(b"a", digest_size=16).digest()
+    assert digest.digest([b"a"]) == one[::-1].hex()
+    assert digest.digest([]) == "0" * 32
+    assert (
+        digest.digest([b"a", b"b"])
+        == digest.digest([b"b", b"a"])
+        == digest.add([digest.digest([b"a"]), digest.digest([b"b"])])
+    )
+    assert digest.digest([b"a", b"a"]) != digest.digest([b"a"])
+    assert digest.add(["f" * 32, f"{2:032x}"]) == f"{1:032x}"

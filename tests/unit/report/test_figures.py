@@ -1,0 +1,179 @@
+"""Every figure on the page is the one in results.json."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.harness.report import render, typeset
+from tests.unit.report.parsed_page import Element, parse
+
+KINDS = ("missing", "duplicated", "phantom", "corrupted")
+
+
+def results(run: Path) -> dict[str, Any]:
+    return dict(orjson.loads((run / "results.json").read_bytes()))
+
+
+def change(run: Path, **changes: object) -> Element:
+    """Change keys of results.json and return the page."""
+    (run / "results.json").write_bytes(orjson.dumps(results(run) | changes))
+    return parse(render(run))
+
+
+def pairs(listing: Element) -> dict[str, str]:
+    return {entry.one("dt").text: entry.one("dd").text for entry in listing.all("div")}
+
+
+def test_outputs_table_holds_the_numbers_of_every_sink(page: Element, recorded: Path) -> None:
+    rows = {row[0]: row[1:7] for row in page.one("section", id="outputs").rows()}
+    outputs = results(recorded)["outputs"]
+    expected = {sink: [str(row[name]) for name in ("expected", "observed", *KINDS)] for sink, row in outputs.items()}
+    sums = [str(sum(row[name] for row in outputs.values())) for name in ("expected", "observed", *KINDS)]
+    assert rows == {**expected, "all sinks": sums}
+
+
+def test_the_four_numbers_are_sums_over_all_sinks(run: Path) -> None:
+    outputs = results(run)["outputs"]
+    for place, (sink, row) in enumerate(outputs.items()):
+        outputs[sink] = row | {kind: 1000 * (at + 1) + place for at, kind in enumerate(KINDS)}
+    page = change(run, outputs=outputs, verdict="fail")
+    assert pairs(page.one("dl", class_="four")) == {
+        kind: str(sum(row[kind] for row in outputs.values())) for kind in KINDS
+    }
+    assert len(page.one("dl", class_="four").all("dd", class_="wrong")) == 4
+
+
+def test_a_sink_that_does_not_say_makes_the_sum_unknown_or_a_lower_bound(run: Path) -> None:
+    outputs = results(run)["outputs"]
+    outputs["accepted"] |= {"missing": None, "duplicated": None}
+    outputs["user_counts"] |= {"duplicated": 7}
+    four = pairs(change(run, outputs=outputs).one("dl", class_="four"))
+    assert four["missing"] == typeset.NOT_KNOWN
+    assert four["duplicated"] == "\N{GREATER-THAN OR EQUAL TO} 7"
+
+
+def test_facts_beside_the_four_numbers_are_those_of_the_results(page: Element, recorded: Path) -> None:
+    told, facts = results(recorded), pairs(page.one("dl", class_="facts"))
+    assert facts["records acknowledged"].split()[0] == str(told["workload"]["acknowledged"])
+    assert facts["epochs published"] == str(told["epochs"]["published"])
+    assert facts["epochs replayed"].split()[0] == str(told["epochs"]["replayed"])
+    assert facts["kills that hit"] == "3 of 3 injected, 3 planned"
+    assert facts["run took"] == f"{told['duration_s']}s seed 7"
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+def test_the_band_says_the_verdict_in_a_word_and_with_a_sign(run: Path, verdict: str) -> None:
+    band = change(run, verdict=verdict).one("div", id="verdict")
+    assert verdict in band.attributes["class"].split()
+    assert band.one("p", class_="word").text == f"{typeset.SYMBOLS[verdict]} {verdict.capitalize()}"
+    assert band.one("h1").text == results(run)["claim"]
+
+
+def test_reasons_and_first_offending_ids_stand_before_the_numbers(run: Path) -> None:
+    evidence = [f"p0-s0-{number:06d} twice in accepted" for number in range(14)]
+    oracle = {"name": "multiset", "number": 1, "verdict": "fail", "says": "Not exact.", "evidence": evidence}
+    band = change(run, verdict="fail", reasons=["multiset: 14 duplicated"], oracles=[oracle]).one("div", id="verdict")
+    assert [part.attributes.get("class") for part in band.children] == ["lead", "why", "four"]
+    why = band.one("div", class_="why")
+    assert [line.text for line in why.one("ul", class_="reasons").all("li")] == ["multiset: 14 duplicated"]
+    lines = [line.text for line in why.one("ul", class_="evidence").all("li")]
+    assert lines == [*evidence[:10], "and 4 more in results.json"]
+
+
+def test_a_passing_run_has_nothing_to_explain(page: Element) -> None:
+    assert page.all("div", class_="why") == []
+
+
+def test_recovery_table_has_a_line_per_fault(page: Element, recorded: Path) -> None:
+    rows = page.one("section", id="faults").rows()
+    faults = results(recorded)["faults"]
+    assert [row[3] for row in rows] == [fault["target"] for fault in faults]
+    assert [row[4] for row in rows] == [str(fault["epoch"]) for fault in faults]
+    assert [row[8] for row in rows] == [f"{fault['recovered_s']:.2f}s" for fault in faults]
+    assert [row[6].split(",")[0] for row in rows] == [fault["process_before"].split("@")[0] for fault in faults]
+    assert all("hit" in row[9] for row in rows)
+
+
+def test_a_missed_fault_is_named_missed_and_not_counted(run: Path) -> None:
+    faults = results(run)["faults"]
+    faults[1] |= {"hit": False, "process_after": None, "recovered_s": None}
+    page = change(run, faults=faults)
+    assert pairs(page.one("dl", class_="facts"))["kills that hit"] == "2 of 3 injected, 3 planned"
+    row = page.one("section", id="faults").rows()[1]
+    assert row[7:9] == [typeset.NOT_KNOWN, typeset.NOT_KNOWN]
+    assert row[9].endswith("missed")
+    assert len(page.one("svg", class_="wide").all("path", class_="missed")) == 1
+
+
+def test_times_are_relative_to_the_start_of_the_run(page: Element, recorded: Path) -> None:
+    start = orjson.loads((recorded / "manifest.json").read_bytes())["started_at"]
+    injected = [(fault["injected_at"] - start) / 1000 for fault in results(recorded)["faults"]]
+    assert [row[1] for row in page.one("section", id="faults").rows()] == [f"{at:.1f}s" for at in injected]
+
+
+def test_oracles_are_listed_with_number_verdict_and_sentence(page: Element, recorded: Path) -> None:
+    rows = page.one("section", id="oracles").rows()
+    for row, oracle in zip(rows, results(recorded)["oracles"], strict=True):
+        assert row[0] == f"{oracle['number']} {oracle['name']}"
+        assert row[1].endswith(oracle["verdict"])
+        assert row[2].startswith(oracle["says"])
+
+
+def test_controls_say_why_they_must_fail_and_how_many_duplicates_they_showed(page: Element, recorded: Path) -> None:
+    rows = {row[0]: row[1:] for row in page.one("section", id="controls").rows()}
+    for name in ("spark_kafka_sink", "foreach_batch_append"):
+        shown = orjson.loads((recorded / "controls" / name / "results.json").read_bytes())["outputs"]["accepted"]
+        must, verdict, told = rows[name]
+        assert must == "fail"
+        assert verdict.startswith("fail") and verdict.endswith("as it must")
+        assert "progress mark" in told
+        assert f"{shown['duplicated']} duplicated" in told
+
+
+def test_a_control_that_passes_is_marked_as_wrong(run: Path) -> None:
+    control = {"name": "spark_kafka_sink", "must": "fail", "verdict": "pass"}
+    rows = change(run, controls=[control]).one("section", id="controls").rows()
+    assert rows[0][2].endswith("not as it must")
+    assert rows[1][2].startswith("unknown"), "planned and recorded, but not in the results"
+
+
+def test_commands_reproduce_this_run(page: Element) -> None:
+    commands = [code.text for code in page.one("section", id="reproduce").all("code")]
+    assert commands == ["make demo SEED=7", "make check RUN=runs/20261120-170300-7"]
+
+
+def test_commands_for_a_users_file_name_its_input_and_columns(run: Path) -> None:
+    manifest = orjson.loads((run / "manifest.json").read_bytes())
+    manifest["workload"] = {"kind": "file", "input": "my events.csv", "key": "user", "time": "at"}
+    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    code = parse(render(run)).one("section", id="reproduce").all("code")[0]
+    assert code.text == "make demo INPUT='my events.csv' KEY=user TIME=at SEED=7"
+
+
+def test_versions_git_and_settings_are_complete(page: Element, recorded: Path) -> None:
+    rows = dict(page.one("section", id="reproduce").rows())
+    manifest = orjson.loads((recorded / "manifest.json").read_bytes())
+    assert set(rows) == {*manifest["versions"], *manifest["git"], *manifest["settings"]}
+    assert rows["spark"] == "4.2.0"
+    assert rows["window_ms"] == "60000"
+
+
+def test_epochs_add_up_to_what_the_chain_says(page: Element, recorded: Path) -> None:
+    chain = orjson.loads((recorded / "observed" / "chain.json").read_bytes())["epochs"]
+    told = page.one("section", id="epochs").all("p")[0].text
+    sums = [sum(epoch["counts"][name] for epoch in chain) for name in ("in", "accepted", "duplicate", "late")]
+    assert [int(number) for number in re.findall(r"\d+", told)][:5] == [len(chain), *sums]
+
+
+def test_drawing_has_a_bar_per_attempt_and_a_mark_per_fault(page: Element, recorded: Path) -> None:
+    history = [orjson.loads(line) for line in (recorded / "history.jsonl").read_bytes().splitlines()]
+    published = [event for event in history if event["event"] == "epoch" and event["state"] == "published"]
+    for name in ("wide", "narrow"):
+        svg = page.one("svg", class_=name)
+        assert len(svg.all("rect", class_="bar")) == len(published) + 1, "and the one attempt that broke off"
+        assert len(svg.all("rect", class_="repeat")) == sum(event["repeat"] for event in published) == 1
+        assert len(svg.all("rect", class_="broken")) == 1
+        assert len(svg.all("path", class_="symbol")) == 3

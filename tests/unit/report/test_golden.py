@@ -1,0 +1,52 @@
+"""The page of a recorded run is, byte for byte, the golden one.
+
+After a wanted change look at the new page in a browser, then regenerate the golden file:
+`REGENERATE_GOLDEN=1 pytest tests/unit/report/test_golden.py`
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.report import render, write
+
+GOLDEN = Path(__file__).parent / "golden" / "small.html"
+
+
+def test_page_of_the_recorded_run_equals_the_golden_file(recorded: Path) -> None:
+    drawn = render(recorded)
+    if os.environ.get("REGENERATE_GOLDEN"):
+        GOLDEN.write_text(drawn, encoding="utf-8")
+        pytest.skip(f"regenerated {GOLDEN.name}: look at it, then commit it")
+    assert drawn == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_same_directory_elsewhere_gives_the_same_page(recorded: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(recorded, tmp_path / "under-another-name")
+    assert render(copy) == render(recorded)
+
+
+def test_page_does_not_depend_on_hash_seed_time_zone_or_language(recorded: Path) -> None:
+    script = "import sys; from pathlib import Path; from tests.harness.report import render\n"
+    script += "sys.stdout.buffer.write(render(Path(sys.argv[1])).encode())"
+    changed = {"PYTHONHASHSEED": "1234", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONPATH": os.pathsep.join(sys.path)}
+    other = subprocess.run(
+        [sys.executable, "-c", script, str(recorded)], env={**os.environ, **changed}, capture_output=True, check=True
+    )
+    assert other.stdout.decode() == render(recorded)
+
+
+def test_write_puts_the_page_beside_the_results_and_drawing_again_changes_nothing(run: Path) -> None:
+    written = write(run)
+    assert written == run / "report.html"
+    first = written.read_bytes()
+    assert write(run).read_bytes() == first == render(run).encode()
+
+
+def test_a_directory_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"run directory .*nowhere does not exist"):
+        render(tmp_path / "nowhere")

@@ -1,0 +1,1 @@
+"""Tests of the workload: no Kafka, no Spark, seconds."""
