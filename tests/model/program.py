@@ -1,4 +1,4 @@
-"""A driver of the model: the protocol's own steps (chain, create-once deltas, publish) around a pipeline of four records.
+"""A driver of the model: the protocol's own steps (chain, create-once deltas, publish) around a pipeline of five records.
 
 The records are ids, one of them sent twice. Every epoch also has a value that its driver draws at random (here: the
 driver's name), which must be recorded before anything is published: the stand-in for user code that is not deterministic.
@@ -22,7 +22,7 @@ from effectively_once.ledger.records import Counts, Declaration, EpochRecord, He
 from effectively_once.sinks.publish import Commit, FencedError, Mark, Open, publish
 from tests.model.world import Reply, Step, ToShard
 
-INPUT = ("a", "b", "c", "a")
+INPUT = ("a", "b", "c", "a", "d")
 SHARDS = 2
 LAYOUT = Layout("model")
 SETTINGS: dict[str, Any] = {"shards": SHARDS}

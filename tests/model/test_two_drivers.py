@@ -8,12 +8,12 @@ from tests.model.explore import explore
 from tests.model.program import Rules
 
 # How many states the exploration has is a fact of the protocol: a change of it that prunes or adds steps shows here.
-SIZES = {0: 10_000, 1: 200_000}
+SIZES = {0: 16_000, 1: 350_000}
 
 
 @pytest.mark.parametrize("losses", sorted(SIZES))
 def test_two_drivers_in_any_order_publish_every_record_once(losses: int) -> None:
-    """Bound: two drivers to their end, four records in two epochs each, two shards, at most `losses` lost or delayed answers."""
+    """Bound: two drivers to their end, five records in two or three epochs, two shards, at most `losses` lost or delayed answers."""
     explored = explore(Rules(), losses)
     assert explored.hole is None
     assert explored.states >= SIZES[losses], "the exploration was cut short"
@@ -25,7 +25,7 @@ def test_two_drivers_in_any_order_publish_every_record_once(losses: int) -> None
         (Rules(r1_conditional_head=False), "decided otherwise"),
         (Rules(r3_declare_before_publish=False), "decided otherwise"),
         (Rules(r3_repeat_the_declared=False), "decided otherwise"),
-        (Rules(r8_mark_decides=False), "after recovery the sink holds ['a', 'b', 'b', 'c']"),
+        (Rules(r8_mark_decides=False), "after recovery the sink holds ['a', 'b', 'b', 'c'"),
         (Rules(r9_floor_before_deletion=False), "decided otherwise"),
     ],
     ids=["R1", "R3-declare", "R3-repeat", "R8", "R9"],
