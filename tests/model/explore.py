@@ -23,10 +23,10 @@ class Explored:
 
 
 def explore(rules: Rules, losses: int, limit: int = 5_000_000) -> Explored:
-    """Run two drivers, one reading two rows an epoch and one reading three, in every order, with up to `losses` lost answers.
+    """Run two drivers, reading two and three rows an epoch, in every order, with up to `losses` lost answers.
 
-    In every state: nothing is doubled, and every shard of an epoch shows the same recorded value. From every state a third
-    driver, started alone (the others died there), must publish exactly the input.
+    In every state: nothing is doubled, and every shard of an epoch shows the same recorded value. From every state a
+    third driver, started alone (the others died there), must publish exactly the input.
     """
     drivers = [Places(partial(phase, "A", 2, rules)), Places(partial(phase, "B", 3, rules))]
     finisher = Places(partial(phase, "F", 3, rules))
@@ -52,7 +52,9 @@ def explore(rules: Rules, losses: int, limit: int = 5_000_000) -> Explored:
 
 
 def _successors(
-    world: World, nodes: tuple[int, int], drivers: list[Places],
+    world: World,
+    nodes: tuple[int, int],
+    drivers: list[Places],
 ) -> Iterator[tuple[World, tuple[int, int]]]:
     for number, places in enumerate(drivers):
         step = places.at(nodes[number])
@@ -66,7 +68,7 @@ def _successors(
 
 
 def _wrong(world: World) -> str | None:
-    """A row doubled, or one epoch shown with two values."""
+    """Name a row doubled, or an epoch shown with two values."""
     rows = [(epoch, row) for shard in world.shards for epoch, row in shard.rows]
     ids = [row.split("=")[0] for _, row in rows]
     doubled = {identity for identity in ids if ids.count(identity) > 1}
@@ -80,7 +82,7 @@ def _wrong(world: World) -> str | None:
 
 
 def _refused(world: World, drivers: list[Places], nodes: tuple[int, int]) -> str | None:
-    """A driver that still owns head was refused: the pipeline would stand still."""
+    """Name a driver that still owns head and was refused: the pipeline would stand still."""
     body = world.body(LAYOUT.head)
     owner = chain.decoded(body, LAYOUT.head).owner if body else None
     for name, places, node in zip("AB", drivers, nodes, strict=True):

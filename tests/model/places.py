@@ -1,8 +1,8 @@
 """Where a driver can be, as numbers.
 
-A driver is a generator, which cannot be copied; but what it does next depends only on the `At` its phase began from and on the
-replies it got since. So a place is a node of the tree of replies below an `At`, and a generator is made anew, and fed those
-replies again, once per place.
+A driver is a generator, which cannot be copied; but what it does next depends only on the `At` its phase began from and
+on the replies it got since. So a place is a node of the tree of replies below an `At`, and a generator is made anew,
+and fed those replies again, once per place.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Places:
         self._phase(At())
 
     def at(self, place: int) -> Step | Ended:
-        """What the driver wants next at a place."""
+        """Return what the driver wants next at a place."""
         return self._next[place]
 
     def after(self, place: int, reply: Reply) -> int:
-        """The place that a reply leads to."""
+        """Return the place that a reply leads to."""
         known = self._children.get((place, reply))
         if known is None:
             at, replies = self._from[place]

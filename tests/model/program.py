@@ -1,11 +1,12 @@
-"""A driver of the model: the protocol's own steps (chain, create-once deltas, publish) around a pipeline of five records.
+"""A driver of the model: the protocol's own steps (chain, create-once, publish) around a pipeline of five records.
 
 The records are ids, one of them sent twice. Every epoch also has a value that its driver draws at random (here: the
-driver's name), which must be recorded before anything is published: the stand-in for user code that is not deterministic.
+driver's name), which must be recorded before anything is published: a stand-in for user code that is not
+deterministic.
 A rule that is switched off is left out in the way a plausible implementation would leave it out.
 
-A driver is cut into phases. Each begins from an `At`, which is all a driver knows there, and ends in the next one: so that
-two ways to the same knowledge are one state of the exploration.
+A driver is cut into phases. Each begins from an `At`, which is all a driver knows there, and ends in the next one: so
+that two ways to the same knowledge are one state of the exploration.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class At:
         value: the recorded decision of that epoch.
         shard: the next shard to publish.
         published: the record of the declared epoch once it is published.
+
     """
 
     phase: str = "start"
@@ -77,7 +79,7 @@ class At:
         return EpochRecord.model_validate_json(self.published) if self.published else None
 
     def holding(self, held: chain.Held, **changes: Any) -> At:
-        """The same with another head."""
+        """Return the same with another head."""
         return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
 
 

@@ -1,4 +1,4 @@
-"""Two drivers on one pipeline, every interleaving: exact with all rules, and a hole for every rule that is switched off."""
+"""Two drivers on one pipeline, every interleaving: exact with all rules, a hole for every rule switched off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = {0: 16_000, 1: 350_000}
 
 @pytest.mark.parametrize("losses", sorted(SIZES))
 def test_two_drivers_in_any_order_publish_every_record_once(losses: int) -> None:
-    """Bound: two drivers to their end, five records in two or three epochs, two shards, at most `losses` lost or delayed answers."""
+    """Bound: two drivers to their end, five records in two or three epochs, two shards, up to `losses` lost answers."""
     explored = explore(Rules(), losses)
     assert explored.hole is None
     assert explored.states >= SIZES[losses], "the exploration was cut short"

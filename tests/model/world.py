@@ -1,4 +1,4 @@
-"""Everything outside the drivers, as one hashable value: objects, sink shards, and puts whose answers were lost on the way."""
+"""Everything outside the drivers, as one hashable value: objects, sink shards, and puts that are still on their way."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class World:
                     yield Lost(), replace(fewer, delayed=(*self.delayed, step))
 
     def happenings(self) -> Iterator[World]:
-        """What may happen with no driver doing anything: a delayed put arrives, an undecided transaction is completed."""
+        """Yield what may happen without a driver: a delayed put arrives, an undecided commit is completed."""
         for number, put in enumerate(self.delayed):
             rest = replace(self, delayed=self.delayed[:number] + self.delayed[number + 1 :])
             yield rest._put(put) or rest
@@ -120,7 +120,7 @@ class World:
                     yield Committed.UNKNOWN, fewer._with_shard(step.shard, _committed(shard, step))
 
     def _with_shard(self, number: int, shard: Shard) -> World:
-        shards = self.shards[:number] + (shard,) + self.shards[number + 1 :]
+        shards = (*self.shards[:number], shard, *self.shards[number + 1 :])
         return replace(self, shards=shards)
 
 

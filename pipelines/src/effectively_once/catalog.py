@@ -1,7 +1,7 @@
-"""The dedup catalog of one shard: which ids were accepted, by the window of their event time (S3 in its exact, smallest form).
+"""The dedup catalog of one shard: ids accepted, by the window of their event time (S3, exact, in its smallest form).
 
-State before epoch N is the fold of the `ids` deltas of epochs < N. An id leaves when its window is closed: a copy that comes
-later is late by its own event time, which is fixed with the id at its first send (R6), and never reaches the catalog.
+State before epoch N is the fold of the `ids` deltas of epochs < N. An id leaves when its window is closed: a copy that
+comes later is late by its own event time, which is fixed with the id at its first send (R6), and never gets here.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ class Catalog:
 
 
 def canonical(delta: pa.Table) -> Iterable[bytes]:
-    """The bytes each row of a delta is digested by: the id."""
+    """Return the bytes each row of a delta is digested by: the id."""
     return (identity.encode() for identity in delta["id"].to_pylist())

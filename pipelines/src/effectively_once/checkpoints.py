@@ -1,12 +1,13 @@
-"""Spark's checkpoint, as far as the pipeline looks into it: the ranges of a batch, and whether a checkpoint fits the chain.
+"""Spark's checkpoint, as far as the pipeline looks into it: the ranges of a batch, whether it fits the chain.
 
-Offset files are written by Spark through the file manager in pipelines/jvm: line 1 a version, line 2 metadata, then one line a
-source with `{"topic": {"partition": end offset}}`.
+Offset files are written by Spark through the file manager in pipelines/jvm: line 1 a version, line 2 metadata, then one
+line a source with `{"topic": {"partition": end offset}}`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from effectively_once.errors import CheckpointError
@@ -35,6 +36,7 @@ class Checkpoint:
 
         Raises:
             CheckpointError: the object is there and cannot be understood.
+
         """
         key = f"{self.layout.checkpoint(self.lineage)}/offsets/{batch_id}"
         body = run(body_of(key), self.store)
@@ -47,18 +49,54 @@ class Checkpoint:
             offsets: Offsets = json.loads(source)
             return {topic: {p: int(end) for p, end in ends.items()} for topic, ends in offsets.items()}
         except (ValueError, AttributeError, TypeError) as wrong:
-            raise CheckpointError(
-                f"a checkpoint object cannot be read: {wrong}",
-                key,
-                f"Delete the folder {self.layout.checkpoint(self.lineage)} (never head.json): "
-                "the driver then continues where the chain ends, and nothing is lost.",
-            ) from wrong
+            raise self._unreadable(key, wrong) from wrong
+
+    def check(self) -> None:
+        """Read what Spark reads when it goes on: metadata, and the newest offsets and commits.
+
+        Raises:
+            CheckpointError: one of them is there and cannot be understood.
+
+        """
+        for batch in self.batches("offsets")[-2:]:
+            self.offsets(batch)
+        for batch in self.batches("commits")[-2:]:
+            self._parsed(f"commits/{batch}", versioned=True)
+        self._parsed("metadata", versioned=False)
+
+    def batches(self, log: str) -> list[int]:
+        """Batch ids in one of Spark's logs, `offsets` or `commits`, ascending."""
+        names = (name.rsplit("/", 1)[1] for name in self.store.names(f"{self.layout.checkpoint(self.lineage)}/{log}/"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _parsed(self, name: str, versioned: bool) -> None:
+        key = f"{self.layout.checkpoint(self.lineage)}/{name}"
+        body = run(body_of(key), self.store)
+        if body is None:
+            return
+        try:
+            lines = body.decode().strip().split("\n")
+            if versioned and not re.fullmatch(r"v[1-9]\d*", lines.pop(0)):
+                raise ValueError("the first line is no version")
+            if not isinstance(json.loads(lines[0] if lines else ""), dict):
+                raise ValueError("no JSON object")  # noqa: TRY004 - the content is wrong, not a type
+        except ValueError as wrong:
+            raise self._unreadable(key, wrong) from wrong
+
+    def _unreadable(self, key: str, wrong: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"a checkpoint object cannot be read: {wrong}",
+            key,
+            f"Delete the folder {self.layout.checkpoint(self.lineage)} (never head.json): "
+            "the driver then continues where the chain ends, and nothing is lost.",
+        )
 
     def ranges(self, batch_id: int, first: Offsets) -> Ranges:
         """[start, end) of a batch; `first` is where batch 0 of this lineage began.
 
         Raises:
             CheckpointError: an offsets object is missing or corrupt.
+
         """
         ends = self.offsets(batch_id)
         starts = first if batch_id == 0 else self.offsets(batch_id - 1)
@@ -74,17 +112,13 @@ class Checkpoint:
         }
 
     def fits(self, head: Head) -> bool:
-        """Whether a driver may go on with this checkpoint: its last batch is one that the chain recorded last, or is new after it.
+        """Whether a driver may go on with it: its last batch is the one that the chain recorded last, or new after it.
 
-        A checkpoint that is gone or lags behind does not fit: the driver then begins a new lineage where the chain ends.
+        One that is gone or lags behind does not fit: the driver then begins a new lineage where the chain ends.
         """
         if not head.tail:
             return False
-        batches = sorted(
-            int(name.rsplit("/", 1)[1])
-            for name in self.store.names(f"{self.layout.checkpoint(self.lineage)}/offsets/")
-            if name.rsplit("/", 1)[1].isdigit()
-        )
+        batches = self.batches("offsets")
         if not batches or self.lineage != head.tail[-1].lineage:
             return False
         end = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in head.tail[-1].ranges.items()}

@@ -31,6 +31,9 @@ class State(Protocol):
 
 S = TypeVar("S", bound=State)
 
+DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, MemoryError)
+"""What decoding damaged bytes comes to: bad metadata, a cut-off body, bad text, a column or a value missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -45,78 +48,95 @@ def encoded(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return sink.getvalue().to_pybytes()
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
 
 
 def decoded(body: bytes) -> pa.Table:
-    """Table of an Arrow stream."""
-    return pa.ipc.open_stream(body).read_all()
-
-
-def write(
-    store: ObjectStore, layout: Layout, kind: str, epoch: int, shard: int, table: pa.Table, canonical: Canonical,
-) -> Rows:
-    """Write the delta of an epoch unless it is there, and return what holds. An empty delta is not written at all.
-
-    Raises:
-        SinkError: the delta that is there differs: the step before it was not deterministic (R4).
-    """
-    ours = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
-    if not ours.rows:
-        return ours
-    key = layout.delta(kind, epoch, shard)
-    body = encoded(table)
-    held = run(create_once(key, body), store)
-    if held != body:
-        theirs = digest.of_rows(canonical(decoded(held)))
-        if theirs != ours.digest:
-            raise SinkError(
-                f"a repeat of epoch {epoch} decided otherwise in step {kind!r}, shard {shard}",
-                key,
-                "The step is not deterministic: record its outside inputs (stable input) before it decides.",
-            )
-    return ours
-
-
-def read(store: ObjectStore, layout: Layout, kind: str, named: Named, shard: int, canonical: Canonical) -> pa.Table:
-    """Read a delta that the chain names. Raises ChainError when it is missing or is not what the chain recorded."""
-    key = layout.delta(kind, named.epoch, shard)
-    found = run(body_of(key), store)
-    if found is None:
-        raise ChainError("a delta that the chain names is missing", key, "Restore it from the bucket's versions or a backup.")
-    try:
-        table = decoded(found)
-        intact = digest.of_rows(canonical(table)) == named.rows.digest
-    except (pa.ArrowException, KeyError, UnicodeDecodeError):
-        intact = False
-    if not intact:
-        raise ChainError("a delta is corrupt", key, "Restore it from the bucket's versions or a backup.")
+    """Table of an Arrow stream; damaged bytes raise one of DAMAGE."""
+    table = pa.ipc.open_stream(body).read_all()
+    # Offsets that point out of their buffer would otherwise be followed, and end the process.
+    table.validate(full=True)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class ShardDeltas:
+    """The deltas of one kind and shard; `canonical` gives the bytes that their rows are digested by."""
+
+    store: ObjectStore
+    layout: Layout
+    kind: str
+    shard: int
+    canonical: Canonical
+
+    def write(self, epoch: int, table: pa.Table) -> Rows:
+        """Write the delta of an epoch unless it is there, and return what holds. An empty delta is not written at all.
+
+        Raises:
+            SinkError: the delta that is there differs: the step before it was not deterministic (R4).
+
+        """
+        ours = Rows(rows=table.num_rows, digest=digest.of_rows(self.canonical(table)))
+        if not ours.rows:
+            return ours
+        key = self.layout.delta(self.kind, epoch, self.shard)
+        body = encoded(table)
+        held = run(create_once(key, body), self.store)
+        if held != body:
+            _, theirs = self._digested(held, key)
+            if theirs != ours.digest:
+                raise SinkError(
+                    f"a repeat of epoch {epoch} decided otherwise in step {self.kind!r}, shard {self.shard}",
+                    key,
+                    "The step is not deterministic: record its outside inputs (stable input) before it decides.",
+                )
+        return ours
+
+    def read(self, named: Named) -> pa.Table:
+        """Read a delta that the chain names. Raises ChainError when it is missing or is not what the chain recorded."""
+        key = self.layout.delta(self.kind, named.epoch, self.shard)
+        found = run(body_of(key), self.store)
+        if found is None:
+            raise ChainError(
+                "a delta that the chain names is missing", key, "Restore it from the bucket's versions or a backup."
+            )
+        table, held = self._digested(found, key)
+        if held != named.rows.digest:
+            raise _corrupt(key, "its rows are not those the chain names")
+        return table
+
+    def _digested(self, body: bytes, key: str) -> tuple[pa.Table, str]:
+        try:
+            table = decoded(body)
+            return table, digest.of_rows(self.canonical(table))
+        except DAMAGE as error:
+            raise _corrupt(key, str(error)) from error
 
 
 class Folder:
     """Keeps folded state between tasks of one Python worker.
 
-    What is kept is the fold of recorded epochs only, and deltas are create-once, so it can be behind the chain but never
-    wrong; when it is ahead of what a task asks for (a repeat of an older epoch), the task folds anew.
+    What is kept is the fold of recorded epochs only, and deltas are create-once, so it can be behind the chain but
+    never wrong; when it is ahead of what a task asks for (a repeat of an older epoch), the task folds anew.
     """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, int], tuple[int, State]] = {}
 
-    def state(
-        self, fresh: Callable[[], S], store: ObjectStore, layout: Layout, kind: str, shard: int,
-        named: list[Named], epoch: int, canonical: Canonical,
-    ) -> S:
+    def state(self, log: ShardDeltas, fresh: Callable[[], S], named: list[Named], epoch: int) -> S:
         """State before `epoch`: the fold of the deltas `named`, which are those of epochs >= floor and < `epoch`."""
-        where = (layout.pipeline, kind, shard)
+        where = (log.layout.pipeline, log.kind, log.shard)
         # Taken out while it changes: a fold that fails half-way must not be found again.
         folded, state = self._kept.pop(where, (-1, None))
         if state is None or folded >= epoch:
             folded, state = -1, fresh()
         for delta in named:
             if delta.epoch > folded:
-                state.fold(read(store, layout, kind, delta, shard, canonical))
+                state.fold(log.read(delta))
         self._kept[where] = (epoch - 1, state)
         return state  # type: ignore[return-value]
 
+
+def _corrupt(key: str, how: str) -> ChainError:
+    return ChainError(f"a delta is corrupt: {how[:200]}", key, "Restore it from the bucket's versions or a backup.")

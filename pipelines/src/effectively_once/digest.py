@@ -20,7 +20,7 @@ def of_rows(rows: Iterable[bytes]) -> str:
 
 
 def added(digests: Iterable[str]) -> str:
-    """The digest of the union (as multisets) of the rows behind `digests`."""
+    """Return the digest of the union (as multisets) of the rows behind `digests`."""
     return f"{sum(int(digest, 16) for digest in digests) % MODULUS:032x}"
 
 

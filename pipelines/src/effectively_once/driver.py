@@ -1,4 +1,4 @@
-"""The driver of one pipeline: takes the chain over, finishes what was declared, then turns every batch of Spark into an epoch."""
+"""The driver of one pipeline: takes the chain over, finishes what was declared, turns batches of Spark into epochs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
 
 from effectively_once import catalog, deltas, epoch, state
 from effectively_once.checkpoints import Checkpoint, Offsets
-from effectively_once.errors import PipelineError, SinkError, StaleDriverError
+from effectively_once.errors import PipelineError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
 from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Ranges, Rows
 from effectively_once.object_store import S3ObjectStore
+from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
-from effectively_once.settings import PipelineSettings, unchanged
-from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.windows import Windows
 from effectively_once.worker_errors import named_error
 
 Split = Callable[[DataFrame, "Declaration", PipelineSettings], DataFrame]
-"""A job's pure part: Kafka rows -> id, user, event_time_ms, payload, crc, reason, value beside topic, partition, offset."""
+"""A job's pure part: Kafka rows -> id, user, event_time_ms, payload, crc, reason, value and the source coordinate."""
 
 EPOCH_ATTEMPTS = 3
 """Spark has retried every task by then; a third failure of the whole epoch is not an executor that died."""
@@ -44,8 +46,8 @@ log = structlog.get_logger()
 class Driver:
     """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
 
-    def __init__(self, settings: PipelineSettings, spark: SparkSession, split: Split, wheel_digest: str) -> None:
-        self.settings, self.spark, self.split, self.wheel_digest = settings, spark, split, wheel_digest
+    def __init__(self, settings: PipelineSettings, split: Split, wheel_digest: str) -> None:
+        self.settings, self.split, self.wheel_digest = settings, split, wheel_digest
         self.owner = uuid.uuid4().hex
         self.layout = Layout(settings.pipeline)
         self.store = S3ObjectStore(settings.bucket)
@@ -57,7 +59,6 @@ class Driver:
         self._held: chain.Held
         self._published: EpochRecord | None = None
         self._live: list[EpochRecord] = []
-        self._topic_ids: dict[str, str] = {}
         self._checkpoint: Checkpoint
         self._first: Offsets
 
@@ -66,29 +67,51 @@ class Driver:
         """Head as this driver last wrote it."""
         return self._held.head
 
-    def start(self) -> tuple[Offsets, str]:
-        """Fence other drivers, check everything, finish the declared epoch.
-
-        Returns:
-            The offsets at which a new lineage begins, and the checkpoint folder Spark is to use.
+    def check(self) -> None:
+        """Fence other drivers and check everything that needs no Spark session.
 
         Raises:
             PipelineError: any of the named refusals.
+
         """
-        self.store.check()
+        preflight = Preflight(self.settings, self.layout, self.store, self.source)
+        topic_ids = preflight.surroundings()
         self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
-        unchanged(self.head.settings, self.settings, self.layout.head)
-        self._topic_ids = self.source.topic_ids()
-        self.source.refuse_compacted()
-        self.source.same_topic(self.head, self._topic_ids)
-        self._check_marks()
-        chain.same_version(self.head, self.wheel_digest, self.layout.head)
-        records = run(chain.history(self.layout, self.head), self.store)
+        records = preflight.chain(self._held, topic_ids, self.wheel_digest)
         self._live = [record for record in records if record.epoch >= self.head.floor]
+
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        """Finish the declared epoch, then start the query; `check` comes first.
+
+        Raises:
+            PipelineError: any of the named refusals.
+
+        """
         if self.head.declared is not None:
-            self._recover(self.head.declared)
-        return self._lineage()
+            self._recover(self.head.declared, spark)
+        starting, folder = self._lineage()
+        return (
+            self.source.stream(spark, starting)
+            .writeStream.foreachBatch(self.on_batch)
+            .option("checkpointLocation", folder)
+            .queryName(self.settings.pipeline)
+            .start()
+        )
+
+    def named(self, error: BaseException) -> PipelineError | None:
+        """Name what ended the query; None when it has no name.
+
+        A driver that was replaced may learn it from Spark first, whose log refuses a second writer: head tells.
+        """
+        found = named_error(self.failure or error)
+        if found is not None:
+            return found
+        try:
+            self._still_ours()
+        except PipelineError as why:
+            return why
+        return None
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
@@ -165,12 +188,19 @@ class Driver:
                 self._still_ours()
                 if attempt == EPOCH_ATTEMPTS - 1:
                     raise
-                log.warning("epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300])
+                log.warning(
+                    "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
+                )
                 repeat = True
         self._published = record
         self._live.append(record)
         took_ms = round((time.monotonic() - started) * 1000)
-        line = {**facts, **record.counts.model_dump(by_alias=True), "ms": {"total": took_ms}, "repeat": repeat or repeated}
+        line = {
+            **facts,
+            **record.counts.model_dump(by_alias=True),
+            "ms": {"total": took_ms},
+            "repeat": repeat or repeated,
+        }
         announce("epoch", state="published", **line)
         log.info("epoch published", **line)
 
@@ -179,7 +209,9 @@ class Driver:
         task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._named())
         shards = self.settings.shards
         rows = self.split(frame, declaration, self.settings)
-        by_id = rows.withColumn("shard", _shard_of(f.coalesce("id", f.concat_ws("-", "topic", "partition", "offset")), shards))
+        by_id = rows.withColumn(
+            "shard", _shard_of(f.coalesce("id", f.concat_ws("-", "topic", "partition", "offset")), shards)
+        )
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
         counted = (
             by_id.repartitionById(shards, f.col("shard"))
@@ -193,7 +225,8 @@ class Driver:
             if row["kind"] == "global":
                 sums[row["window_start_ms"]] = sums.get(row["window_start_ms"], 0) + row["count"]
         table = pa.table(
-            {"window_start_ms": sorted(sums), "count": [sums[start] for start in sorted(sums)]}, schema=GLOBAL_SCHEMA,
+            {"window_start_ms": sorted(sums), "count": [sums[start] for start in sorted(sums)]},
+            schema=GLOBAL_SCHEMA,
         )
         content, published = self.globals.publish(declaration.epoch, self.head.generation, table)
         notes = [(row["shard"], json.loads(row["note"])) for row in counted if row["kind"] == "shard"]
@@ -224,16 +257,16 @@ class Driver:
             deltas=changes,
         )
 
-    def _recover(self, declared: Declaration) -> None:
-        """Repeat the declared epoch from its pinned ranges: the one way of recovery, with and without a checkpoint (R3)."""
+    def _recover(self, declared: Declaration, spark: SparkSession) -> None:
+        """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        self._publish(declared, self.source.between(self.spark, declared.ranges), repeat=True)
+        self._publish(declared, self.source.between(spark, declared.ranges), repeat=True)
         assert self._published is not None  # noqa: S101 - _publish set it
         self._held = run(chain.record(self.layout, self._held, self._published), self.store)
         self._published = None
 
     def _lineage(self) -> tuple[Offsets, str]:
-        """Go on with the last lineage's checkpoint where it fits the chain, else begin a new one where the chain ends."""
+        """Go on with the last lineage's checkpoint where it fits the chain, else begin one where the chain ends."""
         head = self.head
         if head.tail:
             last = head.tail[-1]
@@ -249,32 +282,8 @@ class Driver:
         self._checkpoint, self._first = Checkpoint(self.store, self.layout, lineage), starting
         return starting, self._checkpoint.folder()
 
-    def _check_marks(self) -> None:
-        """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
-        head = self.head
-        low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
-        found: dict[str, int] = {}
-        for sink in epoch.KAFKA_SINKS:
-            for shard in range(self.settings.shards):
-                mark = read_mark(ShardAddress(self.settings.kafka_bootstrap, self.settings.pipeline, sink, shard))
-                found[f"{sink} shard {shard}"] = mark.epoch if mark else -1
-        for number in (high + 1, high, low):
-            if number >= 0 and self.globals.has(number):
-                found[epoch.GLOBAL_COUNTS] = number
-                break
-        else:
-            found[epoch.GLOBAL_COUNTS] = -1
-        for where, number in found.items():
-            if not low <= number <= high:
-                raise SinkError(
-                    f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
-                    "recreated or restored from a backup",
-                    where,
-                    "Restore both from one backup, or give the pipeline another name to publish everything anew.",
-                )
-
     def _named(self) -> dict[str, dict[int, list[deltas.Named]]]:
-        """The live deltas by kind and shard, as executors are told of them."""
+        """Name the live deltas by kind and shard, as executors are told of them."""
         named: dict[str, dict[int, list[deltas.Named]]] = {}
         for record in self._live:
             for kind, by_shard in record.deltas.items():
@@ -284,8 +293,8 @@ class Driver:
         return named
 
     def _floor(self, declaration: Declaration) -> int:
-        """The oldest epoch whose deltas still matter: everything older holds only windows that are final and recorded."""
-        windows = epoch.Windows(self.settings.window_ms, self.settings.lateness_ms)
+        """Find the oldest epoch whose deltas matter: older ones hold only windows that are final and recorded."""
+        windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         for record in self._live:
             latest = record.max_event_time_ms
             if latest is not None and not windows.closed(windows.start(latest), declaration.previous_watermark_ms):
@@ -313,7 +322,7 @@ class Driver:
 
 
 def one_line(error: BaseException) -> str:
-    """What an operator is told: the named error's own line, else the first line of whatever happened."""
+    """Say what an operator is told: the named error's own line, else the first line of whatever happened."""
     if isinstance(error, PipelineError):
         return f"{type(error).__name__}: {error}"
     return f"the query failed: {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}"

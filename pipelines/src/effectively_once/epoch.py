@@ -65,7 +65,7 @@ class EpochTask:
         return Windows(self.settings.window_ms, self.settings.lateness_ms)
 
     def deltas_of(self, kind: str, shard: int) -> list[deltas.Named]:
-        """The live deltas of a shard, oldest first."""
+        """Return the live deltas of a shard, oldest first."""
         return self.named.get(kind, {}).get(shard, [])
 
 
@@ -91,11 +91,14 @@ class ShardStep:
             pid=os.getpid(), attempt=self.attempt,
         )  # fmt: skip
 
-    def decide(self, kind: str, table: pa.Table, canonical: deltas.Canonical) -> None:
+    def log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
+        """Return the deltas of one kind of this shard."""
+        return deltas.ShardDeltas(self.store, self.task.layout, kind, self.shard, canonical)
+
+    def decide(self, log: deltas.ShardDeltas, table: pa.Table) -> None:
         """Write the delta that is this shard's decision."""
-        epoch = self.task.declaration.epoch
-        self.deltas[kind] = deltas.write(self.store, self.task.layout, kind, epoch, self.shard, table, canonical)
-        self.announce(f"{kind}_decided")
+        self.deltas[log.kind] = log.write(self.task.declaration.epoch, table)
+        self.announce(f"{log.kind}_decided")
 
     def publish(self, sink: str, rows: list[Row]) -> None:
         """Publish this shard's rows of a Kafka sink."""
@@ -107,7 +110,7 @@ class ShardStep:
         self.repeated |= published is Published.BEFORE
 
     def summary(self, **counts: Any) -> dict[str, Any]:
-        """The row that tells the driver what this shard did."""
+        """Return the row that tells the driver what this shard did."""
         note = {
             "sinks": {name: rows.model_dump() for name, rows in self.sinks.items()},
             "deltas": {name: rows.model_dump() for name, rows in self.deltas.items()},
@@ -116,32 +119,35 @@ class ShardStep:
         return {"kind": "shard", "shard": self.shard, "note": json.dumps(note)}
 
     def _still_ours(self) -> None:
-        """A repeated attempt looks at head first. This fences nobody (the chain does); it spares two drivers a tug-of-war."""
+        """Look at head before a repeated attempt.
+
+        This fences nobody (the chain does); it spares two drivers a tug-of-war over producers.
+        """
         body = run(body_of(self.task.layout.head), self.store)
         if body is not None and (now := chain.decoded(body, self.task.layout.head)).owner != self.task.owner:
             raise StaleDriverError(
-                f"driver {self.task.owner} was replaced by {now.owner}", self.task.layout.head, "Nothing to do here.",
+                f"driver {self.task.owner} was replaced by {now.owner}",
+                self.task.layout.head,
+                "Nothing to do here.",
             )
 
 
 def dedup(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of one shard by id -> accepted and dead-letter rows published, partial counts returned.
 
-    Columns in: shard, topic, partition, offset, id, user, event_time_ms, payload, crc, reason (null for rows in time), value.
+    Columns in: shard, topic, partition, offset, id, user, event_time_ms, payload, crc, reason (null: in time), value.
     """
     step = ShardStep(task, "dedup")
     rows = _in_source_order(batches, step)
     dead = rows.filter(pc.is_valid(rows["reason"]))
     timely = rows.filter(pc.is_null(rows["reason"]))
 
-    folder, windows = _folder(), task.windows
-    known = folder.state(
-        lambda: catalog.Catalog(windows), step.store, task.layout, catalog.KIND, step.shard,
-        task.deltas_of(catalog.KIND, step.shard), task.declaration.epoch, catalog.canonical,
-    )  # fmt: skip
+    windows, log = task.windows, step.log(catalog.KIND, catalog.canonical)
+    named = task.deltas_of(catalog.KIND, step.shard)
+    known = _folder().state(log, lambda: catalog.Catalog(windows), named, task.declaration.epoch)
     known.expire(task.declaration.watermark_ms)
     accepted = timely.filter(pa.array(known.decide(timely["id"].to_pylist()), pa.bool_()))
-    step.decide(catalog.KIND, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), catalog.canonical)
+    step.decide(log, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA))
 
     step.publish(ACCEPTED, [_accepted_row(row, task.declaration.epoch) for row in accepted.to_pylist()])
     step.publish(DEAD_LETTER, [_dead_row(row, task.declaration.epoch) for row in dead.to_pylist()])
@@ -172,13 +178,11 @@ def count(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         summed[user, start] += number
     delta = [{"user": user, "window_start_ms": start, "count": n} for (user, start), n in sorted(summed.items())]
 
-    windows, pinned = task.windows, task.declaration
-    counts = _folder().state(
-        lambda: state.WindowCounts(windows), step.store, task.layout, state.KIND, step.shard,
-        task.deltas_of(state.KIND, step.shard), pinned.epoch, state.canonical,
-    )  # fmt: skip
+    windows, pinned, log = task.windows, task.declaration, step.log(state.KIND, state.canonical)
+    named = task.deltas_of(state.KIND, step.shard)
+    counts = _folder().state(log, lambda: state.WindowCounts(windows), named, pinned.epoch)
     counts.expire(pinned.previous_watermark_ms)
-    step.decide(state.KIND, pa.Table.from_pylist(delta, state.SCHEMA), state.canonical)
+    step.decide(log, pa.Table.from_pylist(delta, state.SCHEMA))
     final = counts.final(pinned.previous_watermark_ms, pinned.watermark_ms)
     step.publish(USER_COUNTS, [_count_row(user, start, n, pinned.epoch) for user, start, n in final])
 
@@ -208,8 +212,9 @@ def _in_source_order(batches: Iterable[pa.RecordBatch], step: ShardStep) -> pa.T
 def _empty() -> pa.Table:
     text, whole = pa.string(), pa.int64()
     return pa.schema([
-        ("shard", pa.int32()), ("topic", text), ("partition", pa.int32()), ("offset", whole), ("id", text), ("user", text),
-        ("event_time_ms", whole), ("payload", text), ("crc", whole), ("reason", text), ("value", pa.binary()),
+        ("shard", pa.int32()), ("topic", text), ("partition", pa.int32()), ("offset", whole), ("id", text),
+        ("user", text), ("event_time_ms", whole), ("payload", text), ("crc", whole), ("reason", text),
+        ("value", pa.binary()),
     ]).empty_table()  # fmt: skip
 
 
@@ -224,14 +229,21 @@ def _accepted_row(row: dict[str, Any], epoch: int) -> Row:
 
 
 def _dead_row(row: dict[str, Any], epoch: int) -> Row:
-    """The record as it came, as text where it is text, with the reason it was refused for."""
+    """Return the record as it came, as text where it is text, with the reason it was refused for."""
     value: bytes = row["value"] or b""
     try:
         content, encoding = value.decode(), "utf-8"
     except UnicodeDecodeError:
         content, encoding = base64.b64encode(value).decode(), "base64"
     source = [row["topic"], row["partition"], row["offset"]]
-    line = {"reason": row["reason"], "id": row["id"], "value": content, "encoding": encoding, "epoch": epoch, "source": source}
+    line = {
+        "reason": row["reason"],
+        "id": row["id"],
+        "value": content,
+        "encoding": encoding,
+        "epoch": epoch,
+        "source": source,
+    }
     return None, _line(line)
 
 

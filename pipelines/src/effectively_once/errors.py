@@ -1,6 +1,6 @@
 """The named ways in which a pipeline stops.
 
-Every message says what happened, where, and what to do: `effectively-once` prints exactly that line and exits with the code.
+Every message says what happened, where, and what to do: the driver prints exactly that line and exits with the code.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ class PipelineError(Exception):
         what: what happened, in words of the domain.
         where: the object, topic, file or setting it was found at.
         todo: what to do about it.
+
     """
 
     exit_code = 1
 
     def __init__(self, what: str, where: str, todo: str) -> None:
+        # Texts of clients may have several lines; an operator, and the way back from a worker, get one.
+        what, where, todo = (" ".join(text.splitlines()) for text in (what, where, todo))
         super().__init__(f"{what} ({where}). {todo}")
         self.what, self.where, self.todo = what, where, todo
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from effectively_once.settings import load
 from effectively_once.worker_errors import named_error
 
 POLL_S = 0.5
+UNNAMED = 70
+"""Exit code of what has no name: a defect, or a failure of Spark."""
 WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
 
 
@@ -35,27 +38,23 @@ def run(split: Split, argv: list[str]) -> int:
         signal.signal(number, lambda received, _: stop.append(received))
     try:
         return _run(split, argv, stop)
-    except PipelineError as error:
-        sys.stderr.write(one_line(error) + "\n")
-        return error.exit_code
+    except Exception as error:
+        named = named_error(error)
+        if named is None:
+            traceback.print_exc()
+        return _told(named or error)
 
 
 def _run(split: Split, argv: list[str], stop: list[int]) -> int:
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
-    settings = load(Path(argv[0]))
+    driver = Driver(load(Path(argv[0])), split, os.environ.get(WHEEL_DIGEST, "unpackaged"))
+    # Before the session: what cannot succeed is refused without waiting for a JVM.
+    driver.check()
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
-    spark = session(settings, conf)
-    driver = Driver(settings, spark, split, os.environ.get(WHEEL_DIGEST, "unpackaged"))
+    spark = session(driver.settings, conf)
     try:
-        starting, folder = driver.start()
-        query = (
-            driver.source.stream(spark, starting)
-            .writeStream.foreachBatch(driver.on_batch)
-            .option("checkpointLocation", folder)
-            .queryName(settings.pipeline)
-            .start()
-        )
+        query = driver.start(spark)
         error = _watched(query, driver, stop)
         driver.stop()
         query.stop()
@@ -63,9 +62,13 @@ def _run(split: Split, argv: list[str], stop: list[int]) -> int:
         spark.stop()
     if error is None or stop:
         return 0
-    named = named_error(driver.failure or error)
-    sys.stderr.write(one_line(named or error) + "\n")
-    return named.exit_code if named else 70
+    return _told(driver.named(error) or error)
+
+
+def _told(error: BaseException) -> int:
+    """Say in one line on stderr what happened, and return the exit code for it."""
+    sys.stderr.write(one_line(error) + "\n")
+    return error.exit_code if isinstance(error, PipelineError) else UNNAMED
 
 
 def _watched(query: Any, driver: Driver, stop: list[int]) -> BaseException | None:

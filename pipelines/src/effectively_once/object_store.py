@@ -1,6 +1,7 @@
 """The object store over S3's HTTP interface, with conditional puts.
 
-minio-py has no argument for the conditions, so requests are signed by it (presigned URLs, public interface) and sent by urllib3.
+minio-py has no argument for the conditions, so it signs requests (presigned URLs, its public interface) and urllib3
+sends them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -18,17 +19,29 @@ import certifi
 import tenacity
 import urllib3
 from minio import Minio
-from minio.error import S3Error
+from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.errors import AccessError, SettingsError, UnreachableError
-from effectively_once.ledger.objects import Absent, Answer, Delete, Found, Get, Gone, Lost, Put, Refused, Request, Written
+from effectively_once.ledger.objects import (
+    Absent,
+    Answer,
+    Delete,
+    Found,
+    Get,
+    Gone,
+    Lost,
+    Put,
+    Refused,
+    Request,
+    Written,
+)
 
-ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - names of variables
+ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 PATIENCE_S = 30.0
 """A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
 
 
-class _Again(Exception):
+class _UnansweredError(Exception):
     """The store did not answer, or answered with a 5xx: worth asking again."""
 
 
@@ -57,17 +70,26 @@ class S3ObjectStore:
         self.address = address
         self._patience_s = patience_s
         self._http = urllib3.PoolManager(
-            maxsize=8, timeout=urllib3.Timeout(connect=2.0, read=10.0), retries=False, ca_certs=certifi.where(),
+            maxsize=8,
+            timeout=urllib3.Timeout(connect=2.0, read=10.0),
+            retries=False,
+            ca_certs=certifi.where(),
         )
         try:
             keys = os.environ[ACCESS_KEY], os.environ[SECRET_KEY]
         except KeyError as missing:
             raise SettingsError(
-                "credentials of the object store are missing", f"environment variable {missing.args[0]}", "Set it.",
+                "credentials of the object store are missing",
+                f"environment variable {missing.args[0]}",
+                "Set it.",
             ) from missing
         # The region is named so that signing needs no request; a single-node store has but one.
         self._signer = Minio(
-            address.host, access_key=keys[0], secret_key=keys[1], secure=address.secure, region="us-east-1",
+            address.host,
+            access_key=keys[0],
+            secret_key=keys[1],
+            secure=address.secure,
+            region="us-east-1",
             http_client=self._http,
         )
 
@@ -88,14 +110,8 @@ class S3ObjectStore:
         self._asked("GET", "check")
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Names of all objects below a prefix, in order. State is never found by listing (R5): for tools and clean-up only."""
-        try:
-            for item in self._signer.list_objects(self.address.bucket, prefix=prefix, recursive=True):
-                yield str(item.object_name)
-        except S3Error as error:
-            raise self._refused(403 if error.code == "AccessDenied" else 404, prefix) from error
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unreachable(error) from error
+        """Yield the names of all objects below a prefix, in order: for checkpoints and tools, never for state (R5)."""
+        yield from self._patiently(self._listed, prefix)
 
     def _get(self, key: str) -> Answer:
         response = self._asked("GET", key)
@@ -109,7 +125,7 @@ class S3ObjectStore:
         headers = {"Content-MD5": base64.b64encode(md5).decode(), **condition}
         try:
             response = self._send("PUT", key, body, headers)
-        except _Again:
+        except _UnansweredError:
             return Lost()
         if response.status in (404, 409, 412) and b"NoSuchBucket" not in response.data:
             # 404: If-Match on an object that is gone. 409: another conditional put is under way.
@@ -119,29 +135,43 @@ class S3ObjectStore:
         return Written(response.headers["ETag"].strip('"'))
 
     def _asked(self, verb: str, key: str) -> Any:
-        """A request that may be repeated without harm, repeated until it is answered or patience ends."""
-        try:
-            response = tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(_Again),
-                wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
-                stop=tenacity.stop_after_delay(self._patience_s),
-                reraise=True,
-            )(self._send, verb, key, None, {})
-        except _Again as error:
-            raise self._unreachable(error) from error
+        """Send a request that may be repeated without harm until it is answered or patience ends."""
+        response = self._patiently(self._send, verb, key, None, {})
         missing_bucket = response.status == 404 and b"NoSuchBucket" in response.data
         if response.status not in (200, 204, 404) or missing_bucket:
             raise self._refused(response.status, key, response.data)
         return response
+
+    def _patiently(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(_UnansweredError),
+                wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
+                stop=tenacity.stop_after_delay(self._patience_s),
+                reraise=True,
+            )(ask, *arguments)
+        except _UnansweredError as error:
+            raise self._unreachable(error) from error
+
+    def _listed(self, prefix: str) -> list[str]:
+        try:
+            found = self._signer.list_objects(self.address.bucket, prefix=prefix, recursive=True)
+            return [str(item.object_name) for item in found]
+        except S3Error as error:
+            if error.response.status >= 500:
+                raise _UnansweredError(f"HTTP {error.response.status}") from error
+            raise self._refused(error.response.status, prefix, str(error.code).encode()) from error
+        except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
+            raise _UnansweredError(str(error)) from error
 
     def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
         url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=timedelta(minutes=10))
         try:
             response = self._http.request(verb, url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise _Again(str(error)) from error
+            raise _UnansweredError(str(error)) from error
         if response.status >= 500:
-            raise _Again(f"HTTP {response.status}")
+            raise _UnansweredError(f"HTTP {response.status}")
         return response
 
     def _unreachable(self, error: Exception) -> UnreachableError:
@@ -156,7 +186,9 @@ class S3ObjectStore:
         if b"NoSuchBucket" in data:
             return AccessError("the bucket does not exist", where, "Create it, or correct the name in the settings.")
         if b"InvalidAccessKeyId" in data or b"SignatureDoesNotMatch" in data:
-            return AccessError("the object store refuses the credentials", where, f"Correct {ACCESS_KEY} and {SECRET_KEY}.")
+            return AccessError(
+                "the object store refuses the credentials", where, f"Correct {ACCESS_KEY} and {SECRET_KEY}."
+            )
         return AccessError(f"the object store answers HTTP {status}", where, "Check the permissions of the access key.")
 
 

@@ -1,6 +1,7 @@
-"""What the pipeline tells the outside while it works: one JSON line an event, appended to the file that the environment names.
+"""What the pipeline tells the outside while it works: a JSON line an event, in the file that the environment names.
 
-Observers (the harness gates its kills on these lines) read the file while it grows. Without the variable nothing is written.
+Observers (the harness gates its kills on these lines) read the file while it grows. Without the variable nothing is
+written.
 """
 
 from __future__ import annotations

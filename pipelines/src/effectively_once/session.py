@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline, with the settings that exactly-once needs. Each line says which pitfall it closes."""
+"""The Spark session of a pipeline, with the settings that exactly-once needs; each says which pitfall it closes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUIRED = {
     "spark.task.maxFailures": "16",
     "spark.stage.maxConsecutiveAttempts": "32",
     "spark.deploy.maxExecutorRetries": "-1",
-    # A hung Python worker is ended and its task repeated (pitfall 18). Two minutes: far above any step of a bounded epoch.
+    # A hung Python worker is ended and its task repeated (pitfall 18). Two minutes: far above any step.
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     # Folded state and producers live in the worker between epochs.
@@ -33,7 +33,7 @@ REQUIRED = {
 }
 
 QUICK = {
-    # Dead executors are noticed by their closed connection; this bounds the case where the connection hangs (pitfall 25).
+    # Dead executors are noticed by their closed connection; this bounds the case where it hangs (pitfall 25).
     "spark.network.timeout": "30s",
     "spark.network.timeoutInterval": "10s",
     "spark.executor.heartbeatInterval": "5s",

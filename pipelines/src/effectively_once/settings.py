@@ -1,4 +1,4 @@
-"""Typed settings of a pipeline, read once from a JSON file. Credentials are not among them: they come from the environment."""
+"""Typed settings of a pipeline, read once from a JSON file. Credentials come from the environment instead."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class PipelineSettings(BaseModel):
         window_ms: length of the fixed windows.
         lateness_ms: how long after its end a window still takes records.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
+        start_patience_s: how long broker and object store may stay silent before a start is given up.
+
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,11 +43,14 @@ class PipelineSettings(BaseModel):
     window_ms: Annotated[int, Field(ge=1)] = 60_000
     lateness_ms: Annotated[int, Field(ge=0)] = 120_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+    start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
 
     @model_validator(mode="after")
     def _possible(self) -> PipelineSettings:
         if self.topic.startswith(f"{self.pipeline}."):
-            raise ValueError(f"topic {self.topic!r} begins with the pipeline's name: the pipeline would read what it writes")
+            raise ValueError(
+                f"topic {self.topic!r} begins with the pipeline's name: the pipeline would read what it writes"
+            )
         return self
 
     @property
@@ -75,7 +80,9 @@ def load(path: Path) -> PipelineSettings:
         field = ".".join(str(part) for part in first["loc"]) or "settings"
         value = f", got {first['input']!r}" if first["type"] not in ("missing", "json_invalid", "value_error") else ""
         raise SettingsError(
-            f"{field}: {first['msg']}{value}", str(path), f"Fields are {', '.join(PipelineSettings.model_fields)}.",
+            f"{field}: {first['msg']}{value}",
+            str(path),
+            f"Fields are {', '.join(PipelineSettings.model_fields)}.",
         ) from wrong
 
 
@@ -84,6 +91,7 @@ def unchanged(kept: dict[str, Any], settings: PipelineSettings, where: str) -> N
 
     Raises:
         SettingsError: naming the first field that differs, both values, and the way out.
+
     """
     for name, value in settings.bound.items():
         if kept.get(name) != value:

@@ -42,6 +42,6 @@ class WindowCounts:
 
 
 def canonical(delta: pa.Table) -> Iterable[bytes]:
-    """The bytes each row of a delta is digested by."""
+    """Return the bytes each row of a delta is digested by."""
     columns = (delta[name].to_pylist() for name in SCHEMA.names)
     return (f"{user}|{start}|{count}".encode() for user, start, count in zip(*columns, strict=True))

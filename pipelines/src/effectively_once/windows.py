@@ -21,5 +21,5 @@ class Windows:
         return watermark_ms is not None and start_ms + self.length_ms + self.lateness_ms <= watermark_ms
 
     def newly_closed(self, start_ms: int, previous_ms: int | None, watermark_ms: int | None) -> bool:
-        """Closed by this watermark and not by the one before: emitted in this epoch and in no other."""
+        """Tell whether this watermark closes it and the one before did not: emitted in this epoch and in no other."""
         return self.closed(start_ms, watermark_ms) and not self.closed(start_ms, previous_ms)

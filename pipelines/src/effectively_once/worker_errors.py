@@ -1,4 +1,4 @@
-"""Named errors on their way back from Python workers: Spark hands the driver a text, in which the name is found again."""
+"""Named errors on their way back from Python workers: Spark hands the driver a text, which holds the name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LINE = re.compile(r"effectively_once\.errors\.(\w+): (.*?) \((.*?)\)\. (.*)")
 
 
 def named_error(error: BaseException) -> errors.PipelineError | None:
-    """The PipelineError behind a failed job, None when it failed for another reason (an executor that died, a bug)."""
+    """Return the PipelineError behind a failed job, None when it failed for another reason (a dead executor, a bug)."""
     if isinstance(error, errors.PipelineError):
         return error
     found = _LINE.search(str(error))

@@ -1,8 +1,8 @@
 """The rules by which head changes (R1, R3, R9), as protocol steps over requests.
 
 There is no check of a generation before a publish anywhere: a check cannot fence. What fences is that a driver can only
-publish what it declared, that declaring is a conditional put on the head it last wrote or read, and that only one epoch is
-declared at a time. A stale driver can therefore at most complete, identically, the epoch that is declared.
+publish what it declared, that declaring is a conditional put on the head it last wrote or read, and that only one epoch
+is declared at a time. A stale driver can therefore at most complete, identically, the epoch that is declared.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Put, Step, Written, create_once
-from effectively_once.ledger.records import FORMAT, Declaration, EpochRecord, Head, Ranges
+from effectively_once.ledger.records import FORMAT, Declaration, EpochRecord, Head, Ranges, Versioned
 
 TAIL_LIMIT = 64
-"""Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment object is rare."""
+"""Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment is rare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ def take_over(layout: Layout, owner: str, settings: dict[str, Any]) -> Step[Held
         # Another driver was quicker. Both may go on trying: each round makes one of them the newest.
 
 
-def declare(layout: Layout, held: Held, declaration: Declaration, published: EpochRecord | None, floor: int) -> Step[Held]:
+def declare(
+    layout: Layout, held: Held, declaration: Declaration, published: EpochRecord | None, floor: int
+) -> Step[Held]:
     """Pin the next epoch and record the one before it, in one conditional put (R3).
 
     Args:
@@ -60,6 +62,7 @@ def declare(layout: Layout, held: Held, declaration: Declaration, published: Epo
     Raises:
         StaleDriverError: another driver changed head.
         ChainError: the declaration does not follow the chain.
+
     """
     head = recorded(held.head, published)
     expected = head.last_recorded + 1
@@ -87,6 +90,7 @@ def adjoining(head: Head, ranges: Ranges, where: str) -> None:
 
     Raises:
         ChainError: naming topic, partition and offsets.
+
     """
     if not head.tail:
         return
@@ -107,6 +111,7 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
 
     Raises:
         ChainError: neither; a guess would lose or double records.
+
     """
     if head.declared is not None and head.declared.ranges == ranges:
         return "declared"
@@ -127,11 +132,13 @@ def same_version(head: Head, wheel_digest: str, where: str) -> None:
 
     Raises:
         VersionError: naming both digests.
+
     """
     declared = head.declared
     if declared is not None and declared.wheel_digest != wheel_digest:
         raise VersionError(
-            f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, this is wheel {wheel_digest[:12]}",
+            f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "
+            f"this is wheel {wheel_digest[:12]}",
             where,
             "Start the pipeline once with the wheel that declared it and stop it in order; then start this version.",
         )
@@ -140,16 +147,18 @@ def same_version(head: Head, wheel_digest: str, where: str) -> None:
 def decoded(body: bytes, key: str) -> Head:
     """Parse head. Raises ChainError when it is damaged or of a newer format."""
     try:
-        head = Head.model_validate_json(body)
+        # The format first: what a newer one added must not look like damage, which is answered with an old backup.
+        version = Versioned.model_validate_json(body).format
+        if version != FORMAT:
+            raise ChainError(f"head has format {version}, this version reads {FORMAT}", key, "Use a newer version.")
+        return Head.model_validate_json(body)
     except ValidationError as wrong:
         raise ChainError(
             f"head cannot be read: {wrong.errors()[0]['msg']}",
             key,
-            "Restore the object from the bucket's versions or a backup; do not delete it: the sinks would be published again.",
+            "Restore the object from the bucket's versions or a backup; do not delete it: "
+            "the sinks would be published again.",
         ) from wrong
-    if head.format != FORMAT:
-        raise ChainError(f"head has format {head.format}, this version reads {FORMAT}", key, "Use a newer version.")
-    return head
 
 
 def recorded(head: Head, published: EpochRecord | None) -> Head:
@@ -183,7 +192,10 @@ def _commit(layout: Layout, held: Held, new: Head) -> Step[Held]:
 
 
 def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
-    """Put head on the condition `etag`; a lost answer is settled by reading owner and sequence. None: another was there."""
+    """Put head on the condition `etag`; a lost answer is settled by reading owner and sequence.
+
+    Returns None when another driver's head was there.
+    """
     body = new.encoded()
     while True:
         answer = yield Put(layout.head, body, etag)
@@ -203,7 +215,7 @@ def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
 
 
 def _flushed(layout: Layout, head: Head) -> Step[Head]:
-    """Move the older half of a long tail to a create-once segment. The content is fixed, so a repeat writes the same."""
+    """Move the older half of a long tail to a create-once segment; a repeat writes the same content."""
     if len(head.tail) <= TAIL_LIMIT:
         return head
     moved, kept = head.tail[: TAIL_LIMIT // 2], head.tail[TAIL_LIMIT // 2 :]
@@ -222,23 +234,32 @@ def read(layout: Layout) -> Step[Head]:
 
 
 def history(layout: Layout, head: Head) -> Step[list[EpochRecord]]:
-    """Every epoch record from 0 on, segments first. Raises ChainError when a segment is missing."""
+    """Every epoch record from 0 on, segments first. Raises ChainError when a segment is missing or damaged."""
     records: list[EpochRecord] = []
     for span in head.segments:
         found = yield Get(layout.segment(*span))
         if not isinstance(found, Found):
             raise ChainError("a segment of the chain is missing", layout.segment(*span), "Restore it from a backup.")
-        records += [EpochRecord.model_validate_json(line) for line in found.body.split(b"\n")]
+        records += _of_segment(found.body, span, layout.segment(*span))
     return [*records, *head.tail]
 
 
+def _of_segment(body: bytes, span: tuple[int, int], key: str) -> list[EpochRecord]:
+    try:
+        records = [EpochRecord.model_validate_json(line) for line in body.split(b"\n")]
+        if [record.epoch for record in records] == list(range(span[0], span[1] + 1)):
+            return records
+        reason = f"it does not hold epochs {span[0]} to {span[1]}"
+    except ValidationError as wrong:
+        reason = wrong.errors()[0]["msg"]
+    raise ChainError(f"a segment of the chain is damaged: {reason}", key, "Restore it from a backup.")
+
+
 def _gap(topic: str, partition: str, start: int | None, end: int, where: str) -> ChainError:
-    if start is None:
-        kind = "a missing partition"
-    else:
-        kind = "a gap" if start > end else "an overlap"
+    kind = "a missing partition" if start is None else "a gap" if start > end else "an overlap"
     return ChainError(
         f"{kind}: topic {topic} partition {partition} continues at offset {start}, the chain ends at {end}",
         where,
-        "Delete the checkpoint folder of this lineage (never head.json): the driver then continues where the chain ends.",
+        "Delete the checkpoint folder of this lineage (never head.json): "
+        "the driver then continues where the chain ends.",
     )

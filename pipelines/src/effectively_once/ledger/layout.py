@@ -21,15 +21,15 @@ class Layout:
         return f"{self.pipeline}/segments/{first:09d}-{last:09d}.json"
 
     def delta(self, kind: str, epoch: int, shard: int) -> str:
-        """What an epoch adds to the state of a shard (R5)."""
+        """Name what an epoch adds to the state of a shard (R5)."""
         return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{epoch:09d}.arrow"
 
     def manifest(self, sink: str, epoch: int) -> str:
-        """What an epoch published to an object-store sink."""
+        """Name what an epoch published to an object-store sink."""
         return f"{self.pipeline}/{sink}/manifests/{epoch:09d}.json"
 
     def staged(self, sink: str, epoch: int, unique: str) -> str:
-        """A file of a sink; nobody reads it before a manifest names it."""
+        """Name a file of a sink; nobody reads it before a manifest names it."""
         return f"{self.pipeline}/{sink}/data/{epoch:09d}-{unique}.parquet"
 
     def checkpoint(self, lineage: str) -> str:

@@ -1,7 +1,7 @@
 """Requests to an object store as values, so that the protocol can be run by a store and by a model alike.
 
-A protocol step is a generator: it yields a request, is sent the answer, and returns its result. `run` drives one against a
-real store; the two-driver model in tests/model drives many, in every order, with answers that get lost.
+A protocol step is a generator: it yields a request, is sent the answer, and returns its result. `run` drives one
+against a real store; the two-driver model in tests/model drives many, in every order, with answers that get lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an object if it is as expected: `etag` None means that it must not exist. Answered by `Written`, `Refused` or `Lost`."""
+    """Write an object if it is as expected: `etag` None means that it must not exist.
+
+    Answered by `Written`, `Refused` or `Lost`.
+    """
 
     key: str
     body: bytes
@@ -106,6 +109,6 @@ def create_once(key: str, body: bytes) -> Step[bytes]:
 
 
 def body_of(key: str) -> Step[bytes | None]:
-    """The content of an object, None when there is none."""
+    """Return the content of an object, None when there is none."""
     found = yield Get(key)
     return found.body if isinstance(found, Found) else None

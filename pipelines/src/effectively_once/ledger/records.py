@@ -20,6 +20,12 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Versioned(BaseModel):
+    """As much of head as every format has."""
+
+    format: int
+
+
 class Declaration(Record):
     """An epoch about to be published, pinned (R3): whoever publishes it publishes this."""
 
@@ -47,7 +53,7 @@ class Counts(Record):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    read: int = Field(0, alias="in")
+    read: int = Field(default=0, alias="in")
     accepted: int = 0
     duplicate: int = 0
     late: int = 0
@@ -79,6 +85,7 @@ class Head(Record):
         floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
         segments: [first, last] of the epoch records that moved to create-once objects.
         tail: the records after those, dense up to `last_recorded`.
+
     """
 
     format: int = FORMAT
@@ -103,5 +110,5 @@ class Head(Record):
         return max(known, default=None)
 
     def encoded(self) -> bytes:
-        """The object's content."""
+        """Return the object's content."""
         return self.model_dump_json(by_alias=True).encode()

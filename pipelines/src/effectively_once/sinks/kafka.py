@@ -84,6 +84,7 @@ class ShardSink:
             FencedError: another producer took over; this sink opens a new one when it is asked again.
             SinkError: the epoch is there with other rows.
             UnreachableError: the broker does not answer.
+
         """
         content = Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows))
         mark = Mark(epoch, generation, content.rows, content.digest)
@@ -125,18 +126,19 @@ class ShardSink:
             cause = error.args[0]
             if cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
                 return Committed.FENCED
-            # Whatever else went wrong: the producer that publish() opens next ends this transaction, and reads the mark.
+            # Whatever else went wrong: the producer that publish() opens next ends this transaction and reads the mark.
             return Committed.UNKNOWN
         self.announce("committed")
         return Committed.YES
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
-    """The last committed mark of a shard: its progress partition read up to the end, or an error (R8).
+    """Read the last committed mark of a shard: its progress partition up to the end, or an error (R8).
 
     Raises:
         UnreachableError: the end was not reached in time; no mark is not the same as none found yet.
         SinkError: the progress topic does not exist.
+
     """
     consumer = Consumer({
         "bootstrap.servers": address.bootstrap, "group.id": "effectively-once.marks", "enable.auto.commit": False,
@@ -161,10 +163,12 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
 
 
 def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
-    """The named error for what the client says."""
+    """Return the named error for what the client says."""
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
         return SinkError(
-            f"topic {topic} does not exist, or lacks a partition", bootstrap, "Run `effectively-once create` or restore the topic.",
+            f"topic {topic} does not exist, or lacks a partition",
+            bootstrap,
+            "Run `effectively-once create` or restore the topic.",
         )
     return UnreachableError(
         f"the Kafka broker does not answer: {error.str()}",
@@ -186,7 +190,9 @@ def _opened(address: ShardAddress) -> Producer:
     return producer
 
 
-def _produce(producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[KafkaError]) -> None:
+def _produce(
+    producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[KafkaError]
+) -> None:
     def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:
             failures.append(error)
@@ -206,7 +212,9 @@ def _last(consumer: Consumer, timeout_s: float, address: ShardAddress) -> Mark |
         message = consumer.poll(timeout_s)
         if message is None:
             raise UnreachableError(
-                f"the end of {address.progress} was not reached in {timeout_s:.0f} s", address.bootstrap, "Check the broker.",
+                f"the end of {address.progress} was not reached in {timeout_s:.0f} s",
+                address.bootstrap,
+                "Check the broker.",
             )
         error = message.error()
         if error is None:

@@ -1,4 +1,4 @@
-"""The object-store sink: files under names that nobody reads, made visible by one create-once manifest per epoch (R8)."""
+"""The object-store sink: files under names that nobody reads, made visible by a create-once manifest an epoch (R8)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class ManifestSink:
 
         Raises:
             SinkError: the epoch's manifest names other rows (R4).
+
         """
         content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
         files = []
@@ -58,7 +59,7 @@ class ManifestSink:
         return self.manifest(epoch) is not None
 
     def manifest(self, epoch: int) -> dict[str, Any] | None:
-        """The manifest of an epoch, or None."""
+        """Return the manifest of an epoch, or None."""
         found = run(body_of(self._layout.manifest(self._sink, epoch)), self._store)
         return None if found is None else json.loads(found)
 
@@ -67,20 +68,24 @@ class ManifestSink:
 
         Raises:
             SinkError: a manifest or a file that a manifest names is missing.
+
         """
         for epoch in range(last_epoch + 1):
             manifest = self.manifest(epoch)
             if manifest is None:
-                raise SinkError("a manifest is missing", self._layout.manifest(self._sink, epoch), "Restore it from a backup.")
+                raise SinkError(
+                    "a manifest is missing", self._layout.manifest(self._sink, epoch), "Restore it from a backup."
+                )
             for file in manifest["files"]:
                 body = run(body_of(file["name"]), self._store)
                 if body is None:
-                    raise SinkError("a file that a manifest names is missing", file["name"], "Restore it from a backup.")
+                    raise SinkError(
+                        "a file that a manifest names is missing", file["name"], "Restore it from a backup."
+                    )
                 for row in pq.read_table(pa.BufferReader(body)).to_pylist():
                     yield epoch, file["name"], row
 
 
 def canonical(table: pa.Table) -> Iterator[bytes]:
-    """The bytes each row is digested by: its columns as JSON."""
+    """Return the bytes each row is digested by: its columns as JSON."""
     return (json.dumps(row, sort_keys=True, separators=(",", ":")).encode() for row in table.to_pylist())
-

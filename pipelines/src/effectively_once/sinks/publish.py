@@ -24,7 +24,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Get a producer of this shard's transactional id: fences the former one and ends what it left open. Answered by None."""
+    """Get a producer of this shard's transactional id: fences the former one and ends what it left open.
+
+    Answered by None.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,15 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
 
     Args:
         ours: the mark that goes with the rows.
-        kept: the mark that the producer at hand committed last, None when there is no producer at hand. A kept producer is
-            used only for the epoch after its mark: then nobody published for this shard in between, or its commit is fenced.
+        kept: the mark that the producer at hand committed last, None when there is no producer at hand. A kept producer
+            is used only for the epoch after its mark: then nobody published for this shard in between, or its commit is
+            fenced.
         where: the shard, for messages.
 
     Raises:
         FencedError: see there.
         SinkError: the epoch is there with other rows (R4), or commits keep timing out.
+
     """
     if kept is None or kept.epoch != ours.epoch - 1:
         mark = yield from _opened()
@@ -97,10 +102,12 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
             return Published.NOW
         if answer is Committed.FENCED:
             raise FencedError(where)
-        # Unknown: never abort blindly (KAFKA-17754). A new producer ends the transaction either way; the mark tells which.
+        # Unknown: never abort blindly (KAFKA-17754). A new producer ends the transaction, and the mark tells which way.
         mark = yield from _opened()
     raise SinkError(
-        f"{ATTEMPTS} commits of epoch {ours.epoch} had an unknown outcome", where, "Check the broker; then start again.",
+        f"{ATTEMPTS} commits of epoch {ours.epoch} had an unknown outcome",
+        where,
+        "Check the broker; then start again.",
     )
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
-from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
-
-TIMEOUT_S = 15.0
 
 
 class KafkaSource:
@@ -25,15 +22,18 @@ class KafkaSource:
         self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
 
     def topic_ids(self) -> dict[str, str]:
-        """The topic's id, which a topic recreated under the same name does not have.
+        """Ask for the topic's id, which a topic recreated under the same name does not have.
 
         Raises:
             UnreachableError: no broker answers.
             SourceError: there is no such topic.
+
         """
         name = self._settings.topic
         try:
-            described = self._admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name].result()
+            described = self._admin.describe_topics(
+                TopicCollection([name]), request_timeout=self._settings.start_patience_s
+            )[name].result()
         except KafkaException as error:
             raise self._named(error) from error
         return {name: str(described.topic_id)}
@@ -42,7 +42,11 @@ class KafkaSource:
         """Refuse a compacted topic: a repeat could not read the same records again."""
         resource = ConfigResource(ResourceType.TOPIC, self._settings.topic)
         try:
-            policy = self._admin.describe_configs([resource])[resource].result(TIMEOUT_S)["cleanup.policy"].value
+            policy = (
+                self._admin.describe_configs([resource])[resource]
+                .result(self._settings.start_patience_s)["cleanup.policy"]
+                .value
+            )
         except KafkaException as error:
             raise self._named(error) from error
         if "compact" in policy:
@@ -56,6 +60,7 @@ class KafkaSource:
 
         Raises:
             SourceError: naming both ids.
+
         """
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is None:
@@ -72,15 +77,17 @@ class KafkaSource:
         """Earliest offset of every partition: where a pipeline without a chain begins."""
         name = self._settings.topic
         try:
-            described = self._admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name].result()
+            described = self._admin.describe_topics(
+                TopicCollection([name]), request_timeout=self._settings.start_patience_s
+            )[name].result()
             wanted = {TopicPartition(name, p.id): OffsetSpec.earliest() for p in described.partitions}
-            found = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+            found = self._admin.list_offsets(wanted, request_timeout=self._settings.start_patience_s)
             return {str(where.partition): future.result().offset for where, future in found.items()}
         except KafkaException as error:
             raise self._named(error) from error
 
     def stream(self, spark: SparkSession, starting: dict[str, dict[str, int]]) -> DataFrame:
-        """An endless read that begins at given offsets and bounds what one batch reads."""
+        """Read without end from given offsets, so many rows a batch at most."""
         return (
             self._options(spark.readStream)
             .option("startingOffsets", json.dumps(starting))
@@ -89,7 +96,7 @@ class KafkaSource:
         )
 
     def between(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        """A bounded read of pinned ranges: how a declared epoch is repeated, with or without Spark's checkpoint."""
+        """Read pinned ranges: how a declared epoch is repeated, with or without Spark's checkpoint."""
         starts = {topic: {p: span[0] for p, span in partitions.items()} for topic, partitions in ranges.items()}
         ends = {topic: {p: span[1] for p, span in partitions.items()} for topic, partitions in ranges.items()}
         return (

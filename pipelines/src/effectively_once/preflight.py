@@ -1,0 +1,119 @@
+"""What is checked before a Spark session is started: a start that cannot succeed says so within seconds.
+
+First everything that can be asked without the chain, so that a start with wrong settings does not stop a driver that
+runs. Then head is taken over, before anything else of the chain is read (R1), and what it says is compared with source
+and sinks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from effectively_once.checkpoints import Checkpoint
+from effectively_once.epoch import GLOBAL_COUNTS, KAFKA_SINKS
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.settings import PipelineSettings, unchanged
+from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sources.kafka import KafkaSource
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The checks of one start."""
+
+    settings: PipelineSettings
+    layout: Layout
+    store: S3ObjectStore
+    source: KafkaSource
+
+    def surroundings(self) -> dict[str, str]:
+        """Check store, broker and topics, without a look at the chain; return the ids of the input topics.
+
+        Raises:
+            PipelineError: Unreachable, Access, Source or Sink, each with what to do.
+
+        """
+        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
+        topic_ids = self.source.topic_ids()
+        self.source.refuse_compacted()
+        self._sink_topics()
+        return topic_ids
+
+    def chain(self, held: chain.Held, topic_ids: dict[str, str], wheel_digest: str) -> list[EpochRecord]:
+        """Compare a head just taken over with settings, source, sinks and checkpoint; return its epoch records.
+
+        Raises:
+            PipelineError: Settings, Source, Sink, Version, Checkpoint or Chain, each with what to do.
+
+        """
+        head = held.head
+        unchanged(head.settings, self.settings, self.layout.head)
+        self.source.same_topic(head, topic_ids)
+        self._marks(head)
+        chain.same_version(head, wheel_digest, self.layout.head)
+        last = head.declared or (head.tail[-1] if head.tail else None)
+        if last is not None:
+            Checkpoint(self.store, self.layout, last.lineage).check()
+        return run(chain.history(self.layout, head), self.store)
+
+    def _sink_topics(self) -> None:
+        """Every sink has its topic and its progress topic, with a partition for each shard."""
+        settings = self.settings
+        wanted: list[str] = []
+        for sink in KAFKA_SINKS:
+            shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
+            wanted += [shard.topic, shard.progress]
+        admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+        found = admin.describe_topics(TopicCollection(wanted), request_timeout=settings.start_patience_s)
+        for name, future in found.items():
+            try:
+                partitions = len(future.result().partitions)
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise UnreachableError(
+                        f"the Kafka broker does not answer: {cause.str()}",
+                        settings.kafka_bootstrap,
+                        "Check that it runs; nothing was lost, start the pipeline again.",
+                    ) from error
+                partitions = 0
+            if partitions < settings.shards:
+                raise SinkError(
+                    f"a topic of a sink has {partitions} partitions, {settings.shards} shards need one each"
+                    if partitions
+                    else "a topic of a sink does not exist",
+                    f"topic {name}",
+                    f"Create it with {settings.shards} partitions"
+                    + (", compacted." if name.endswith(".progress") else "."),
+                )
+
+    def _marks(self, head: Head) -> None:
+        """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
+        settings = self.settings
+        low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
+        found: dict[str, int] = {}
+        for sink in KAFKA_SINKS:
+            for shard in range(settings.shards):
+                address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
+                mark = read_mark(address)
+                found[str(address)] = mark.epoch if mark else -1
+        manifests = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
+        published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
+        found[f"sink {GLOBAL_COUNTS}"] = next(published, -1)
+        for where, number in found.items():
+            if not low <= number <= high:
+                raise SinkError(
+                    f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
+                    "recreated or restored from a backup",
+                    where,
+                    "Restore both from one backup, or give the pipeline another name to publish everything anew.",
+                )

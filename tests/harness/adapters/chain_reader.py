@@ -1,0 +1,58 @@
+"""The chain as an observer reads it: progress for the sender, and the whole of it as evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Delete, Found, Get, run
+from effectively_once.ledger.records import Declaration, Head
+from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.sinks.manifest import ManifestSink
+from tests.harness.workload.sender import Progress
+
+
+class ChainReader:
+    """Reads head and everything it names; writes nothing but, on demand, the deletion of a checkpoint."""
+
+    def __init__(self, address: BucketAddress, pipeline: str, topic: str) -> None:
+        self.store = S3ObjectStore(address)
+        self.layout, self._topic = Layout(pipeline), topic
+
+    def head(self) -> Head | None:
+        """Head now, None before the first driver."""
+        found = self.store.answer(Get(self.layout.head))
+        return chain.decoded(found.body, self.layout.head) if isinstance(found, Found) else None
+
+    def progress(self) -> Progress:
+        """Watermark and end offsets, as the sender's pacing wants them."""
+        head = self.head()
+        if head is None:
+            return Progress()
+        recorded = head.tail[-1] if head.tail else None
+        last = head.declared or recorded
+        return Progress(last.watermark_ms if last else None, self._ends(last), self._ends(recorded))
+
+    def evidence(self) -> dict[str, Any]:
+        """The content of `observed/chain.json`."""
+        head = self.head()
+        assert head is not None, "the pipeline never started"
+        records = run(chain.history(self.layout, head), self.store)
+        brief = head.model_dump(mode="json", by_alias=True, exclude={"tail", "segments", "settings", "pipeline", "sequence"})
+        return {"head": brief, "epochs": [record.model_dump(mode="json", by_alias=True) for record in records]}
+
+    def manifests(self, sink: str) -> ManifestSink:
+        """Reader of an object-store sink."""
+        return ManifestSink(self.store, self.layout, sink)
+
+    def delete_checkpoints(self) -> int:
+        """Delete every checkpoint of the pipeline, as a lost volume would; how many objects that were."""
+        names = list(self.store.names(self.layout.checkpoint("")))
+        for name in names:
+            self.store.answer(Delete(name))
+        return len(names)
+
+    def _ends(self, pinned: Declaration | None) -> dict[int, int]:
+        spans = pinned.ranges.get(self._topic, {}) if pinned else {}
+        return {int(partition): span[1] for partition, span in spans.items()}

@@ -1,0 +1,81 @@
+"""A pipeline's driver and executors as processes of this machine: started, found, killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from infra.embedded.process import Child
+from infra.embedded.spark import SparkHome, executor_of, executors, identity
+
+
+class NoProcess(Exception):
+    """The process to be killed is gone already: the fault missed."""
+
+
+@dataclass
+class Drivers:
+    """The drivers of one run, one alive at a time. `checkout` is for jobs that are not in the wheel."""
+
+    home: SparkHome
+    module: str
+    events: Path
+    checkout: Path | None = None
+    started: int = 0
+    child: Child | None = field(default=None, repr=False)
+
+    def start(self, name: str, *arguments: str) -> Child:
+        """Start a driver; a former one must have ended."""
+        self.started += 1
+        env = {"EFFECTIVELY_ONCE_EVENTS": str(self.events)}
+        if self.checkout is not None:
+            env["PYTHONPATH"] = f"{self.home.toolchain.wheel.path}:{self.checkout}"
+        self.child = self.home.start(f"{name}-{self.started}", self.module, list(arguments), env)
+        return self.child
+
+    def alive(self) -> str | None:
+        """None while the driver runs, else its last words."""
+        if self.child is None:
+            return "no driver was started"
+        return None if self.child.running() else self.child.post_mortem()
+
+    def stop(self, grace_s: float = 30.0) -> int | None:
+        """Stop in order (SIGTERM); the exit code."""
+        assert self.child is not None
+        self.child.stop(grace_s)
+        return self.child.status()
+
+    def kill(self) -> str:
+        """SIGKILL the driver with everything below it; which process that was."""
+        assert self.child is not None
+        who = identity(psutil.Process(self.child.pid))
+        self.child.kill()
+        return who
+
+    def executors(self) -> list[str]:
+        """Executors alive, as pid@start time, oldest first."""
+        return [identity(one) for one in executors(self.child.pid)] if self.child and self.child.running() else []
+
+    def kill_executor(self, worker_pid: int | None) -> tuple[str, int]:
+        """SIGKILL the executor JVM that a Python worker belongs to (None: the oldest); who it was, and when (ms).
+
+        Raises:
+            NoProcess: there is none any more.
+        """
+        assert self.child is not None
+        if worker_pid is None:
+            victim = next(iter(executors(self.child.pid)), None)
+        else:
+            victim = executor_of(worker_pid)
+        if victim is None:
+            raise NoProcess(f"no executor for worker {worker_pid}")
+        try:
+            who = identity(victim)
+            victim.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess as gone:
+            raise NoProcess(str(gone)) from gone
+        return who, time.time_ns() // 1_000_000

@@ -1,0 +1,106 @@
+"""What the pipeline announces (effectively_once.progress), read while the file grows, kept in the history, and waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.harness.history import History
+
+POLL_S = 0.004
+"""A step of an epoch takes some 10 ms; a kill that is gated on it has to come sooner."""
+
+
+class WaitTimedOut(Exception):
+    """A condition did not come true in time; the message says which, and what was seen last."""
+
+
+class Watch:
+    """Follows the file of announcements in a thread. `seen`, `running` and `last_published` are read under `changed`."""
+
+    def __init__(self, path: Path, history: History) -> None:
+        self.path, self._history = path, history
+        self.changed = threading.Condition()
+        self.seen: list[dict[str, Any]] = []
+        self.running: int | None = None
+        self.last_published = -1
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow; the file need not exist yet."""
+        self.path.touch()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read what is there and end."""
+        self._stop.set()
+        self._thread.join()
+
+    def wait_for(self, what: str, holds: Callable[[], bool], timeout_s: float, alive: Callable[[], str | None]) -> None:
+        """Wait until `holds()`; it is asked again after every announcement and twice a second.
+
+        Args:
+            what: names the condition in messages.
+            holds: the condition; called with `changed` held.
+            timeout_s: bound of the wait.
+            alive: None while the pipeline runs, else its last words: the wait then ends at once.
+
+        Raises:
+            WaitTimedOut: with what was seen last.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self.changed:
+            while not holds():
+                dead = alive()
+                if dead is not None:
+                    raise WaitTimedOut(f"while waiting for {what}: {dead}")
+                if time.monotonic() > deadline:
+                    last = self.seen[-1] if self.seen else "nothing"
+                    raise WaitTimedOut(f"{what} did not come within {timeout_s:.0f} s; last announcement: {last}")
+                self.changed.wait(0.5)
+
+    def next_step(self, matches: Callable[[dict[str, Any]], bool], after: int, stop: threading.Event) -> dict[str, Any] | None:
+        """The first announcement from number `after` on that matches; None when `stop` is set before."""
+        at = after
+        while not stop.is_set():
+            with self.changed:
+                while at < len(self.seen):
+                    if matches(self.seen[at]):
+                        return self.seen[at]
+                    at += 1
+                self.changed.wait(0.05)
+        return None
+
+    def _follow(self) -> None:
+        rest = b""
+        with self.path.open("rb") as file:
+            while True:
+                ending = self._stop.is_set()
+                chunk = file.read()
+                if chunk:
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    self._take([orjson.loads(line) for line in lines if line])
+                elif ending:
+                    return
+                else:
+                    time.sleep(POLL_S)
+
+    def _take(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            fields = {name: value for name, value in event.items() if name not in ("t", "event")}
+            self._history.record(event["event"], t=event["t"], **fields)
+        with self.changed:
+            for event in events:
+                self.seen.append(event)
+                if event["event"] == "epoch" and event["state"] == "declared":
+                    self.running = event["epoch"]
+                elif event["event"] == "epoch":
+                    self.running = None
+                    self.last_published = max(self.last_published, event["epoch"])
+            self.changed.notify_all()

@@ -1,0 +1,98 @@
+"""Kafka topics of a run: made, measured, and read from the first offset to the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+TIMEOUT_S = 20.0
+Where = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Where a partition ends: for readers of committed data, and as such."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+class Topics:
+    """The broker of a run, as the harness needs it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def create(self, partitions: Mapping[str, int], compacted: Mapping[str, int] | None = None) -> None:
+        """Make topics and wait until every partition has a leader."""
+        wanted = [NewTopic(name, count, 1) for name, count in partitions.items()]
+        wanted += [
+            NewTopic(name, count, 1, config={"cleanup.policy": "compact"}) for name, count in (compacted or {}).items()
+        ]
+        for made in self._admin.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
+            made.result(TIMEOUT_S)
+
+    def partitions(self, names: list[str]) -> list[Partition]:
+        """Both ends of every partition of some topics."""
+        known = self._admin.list_topics(timeout=TIMEOUT_S).topics
+        where = [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
+        stable, high = (self._ends(where, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
+        return [Partition(name, number, stable[name, number], high[name, number]) for name, number in high]
+
+    def visible(self, topic: str) -> int:
+        """Sum of a topic's high watermarks: how much any reader of uncommitted data sees."""
+        return sum(partition.high_watermark for partition in self.partitions([topic]))
+
+    def read(self, topic: str, stop: threading.Event) -> Iterator[dict[str, Any]]:
+        """Every committed record of a topic up to its last stable offset now, as JSON with `partition` and `offset` added.
+
+        Raises:
+            ReadStalled: the end was not reached in time: what was read is not all there is.
+        """
+        ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
+        consumer = Consumer({
+            "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
+            "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0,
+            "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 20,
+        })  # fmt: skip
+        open_ones = {number for number, end in ends.items() if end > 0}
+        try:
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])
+            while open_ones and not stop.is_set():
+                message = consumer.poll(TIMEOUT_S)
+                if message is None:
+                    raise ReadStalled(f"topic {topic}: the ends of partitions {sorted(open_ones)} were not reached in {TIMEOUT_S} s")
+                error = message.error()
+                if error is None:
+                    yield {**orjson.loads(message.value()), "partition": message.partition(), "offset": message.offset()}
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_ones.discard(message.partition())
+                else:
+                    raise ReadStalled(f"topic {topic}: {error.str()}")
+        finally:
+            consumer.close()
+
+    def _ends(self, where: list[TopicPartition], level: IsolationLevel) -> dict[Where, int]:
+        asked = dict.fromkeys(where, OffsetSpec.latest())
+        found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT_S)
+        return {(at.topic, at.partition): future.result(TIMEOUT_S).offset for at, future in found.items()}
+
+
+class ReadStalled(Exception):
+    """A topic could not be read to its end: evidence is incomplete."""
+

@@ -1,0 +1,101 @@
+"""The driver of the negative controls: `user_counts`' own transform, with sinks that may publish twice.
+
+`python -m tests.harness.controls.job SETTINGS.json CONTROL...` runs one query a control, each on topics of its own:
+`<control>.events` in, `<control>.accepted` out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from effectively_once.ledger.records import Declaration
+from effectively_once.main import SPARK_CONF
+from effectively_once.progress import announce
+from effectively_once.session import session
+from effectively_once.settings import PipelineSettings, load
+from effectively_once_jobs.user_counts.transform import split
+
+Start = Callable[[DataFrame, dict[str, str]], Any]
+UNPINNED = Declaration(
+    epoch=0, lineage="", batch_id=0, ranges={}, topic_ids={}, watermark_ms=None, previous_watermark_ms=None, shards=1,
+    wheel_digest="", settings_digest="",
+)  # fmt: skip
+
+
+def spark_kafka_sink(accepted: DataFrame, options: dict[str, str]) -> Any:
+    """Spark's own Kafka sink: at least once by construction (SPARK-28908); a task that is run again writes again."""
+    return accepted.writeStream.format("kafka").options(**options)
+
+
+def append_without_mark(accepted: DataFrame, options: dict[str, str]) -> Any:
+    """Append each batch with foreachBatch, without a progress mark: what was written before a failure is written again."""
+
+    def append(batch: DataFrame, _: int) -> None:
+        batch.write.format("kafka").options(**options).save()
+
+    return accepted.writeStream.foreachBatch(append)
+
+
+STARTS: dict[str, Start] = {"spark_kafka_sink": spark_kafka_sink, "append_without_mark": append_without_mark}
+
+
+def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str) -> DataFrame:
+    """The rows that the job would accept, as key and value."""
+    rows = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    # `value` is kept for refused rows only; here the accepted ones go on as they came.
+    fields = ("id", "user", "event_time_ms", "payload", "crc")
+    kept = split(rows, UNPINNED, settings).where("reason is null")
+    return kept.select(f.col("user").alias("key"), f.to_json(f.struct(*fields)).alias("value"))
+
+
+def main(argv: list[str]) -> int:
+    """Run the named controls until the process is ended; announce their batches."""
+    settings, names = load(Path(argv[0])), argv[1:]
+    spark = session(settings, json.loads(os.environ[SPARK_CONF]))
+    queries = {}
+    for name in names:
+        options = {"kafka.bootstrap.servers": settings.kafka_bootstrap, "topic": f"{name}.accepted"}
+        folder = f"s3://{settings.s3_bucket}/controls/{name}"
+        queries[name] = (
+            STARTS[name](accepted_of(spark, settings, f"{name}.events"), options)
+            .option("checkpointLocation", folder).queryName(name).start()
+        )  # fmt: skip
+    announce("controls", state="started", pid=os.getpid())
+    told: dict[str, int] = dict.fromkeys(names, -1)
+    while True:
+        for name, query in queries.items():
+            for progress in query.recentProgress:
+                if progress["batchId"] > told[name] and progress["numInputRows"] > 0:
+                    told[name] = progress["batchId"]
+                    _tell(name, progress)
+            if query.exception() is not None:
+                raise RuntimeError(f"control {name} ended: {query.exception()}")
+        time.sleep(0.1)
+
+
+def _tell(name: str, progress: Any) -> None:
+    began = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
+    announce(
+        "batch", control=name, epoch=progress["batchId"], declared=round(began),
+        published=round(began + progress["batchDuration"]), rows=progress["numInputRows"],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,172 @@
+"""Runs the negative controls of a demo: send, kill once records of the running epoch are visible, drain, collect."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from infra.console import Console
+from infra.embedded.spark import SparkHome
+from tests.harness.adapters.embedded import Drivers, NoProcess
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.topics import Topics
+from tests.harness.history import History
+from tests.harness.run_directory import LinesWriter, RunDirectory
+from tests.harness.subject import Subject
+from tests.harness.workload.pacing import Pace, Pacer
+from tests.harness.workload.record import Planned
+from tests.harness.workload.seeded import Seeded
+from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
+from tests.harness.workload.shape import Shape
+
+CONTROLS = ("spark_kafka_sink", "append_without_mark")
+PARTITIONS, TRIES, RECORDS = 4, 5, 40_000
+QUIET_S, SETTLE_S = 90.0, 60.0
+# Every record in time and of an id of its own: what is doubled in the output was doubled by the sink.
+_SHAPE = Shape(records=RECORDS * TRIES, duplicates=0.0, late=0.0, straddling=0.0, malformed=0.0)
+POLL_S = 0.002
+
+
+def run_controls(
+    directory: RunDirectory, home: SparkHome, topics: Topics, seed: int, subject: Subject, console: Console,
+    stop: threading.Event,
+) -> None:
+    """Play every control on one Spark application of its own; each gets a run directory below `controls/`."""
+    names = {f"{name}.{kind}": PARTITIONS for name in CONTROLS for kind in ("events", "accepted")}
+    topics.create(names)
+    events = directory.path / "work" / "controls.jsonl"
+    with History(directory.path / "work" / "controls-history.jsonl") as scratch:
+        watch = Watch(events, scratch)
+        watch.start()
+        drivers = Drivers(home, "tests.harness.controls.job", events, checkout=Path(__file__).parents[3])
+        try:
+            drivers.start("controls", str(directory.path / "settings.json"), *CONTROLS)
+            watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
+            for number, name in enumerate(CONTROLS):
+                _Control(name, directory, drivers, topics, watch, console, stop).play(seed + number, subject)
+        finally:
+            if drivers.child is not None:
+                drivers.child.kill()
+            watch.stop()
+
+
+@dataclass
+class _Control:
+    name: str
+    directory: RunDirectory
+    drivers: Drivers
+    topics: Topics
+    watch: Watch
+    console: Console
+    stop: threading.Event
+
+    def play(self, seed: int, subject: Subject) -> None:
+        """Up to `TRIES` rounds of send and kill, until the output holds more records than were sent."""
+        own = self.directory.control(self.name)
+        with History(own.history_path) as history, own.sent_writer() as lines:
+            sender = self._sender(lines, history)
+            history.record("phase", phase="steady")
+            doubled, tries, unique = 0, 0, 0
+            stream = iter(Seeded(seed, _SHAPE))
+            while not doubled and tries < TRIES and not self.stop.is_set():
+                tries += 1
+                records = list(islice(stream, RECORDS))
+                unique += len(records)
+                doubled = self._round(sender, records, unique, history)
+            self._batches(history)
+            history.record("phase", phase="judge")
+        own.write_json(own.manifest_path, self._manifest(seed, unique))
+        with own.observed_writer("accepted") as writer:
+            for row in self.topics.read(f"{self.name}.accepted", self.stop):
+                writer.write({"sink": "accepted", **row})
+        self.console.say(f"  {self.name}: {doubled:,} records doubled after {tries} kill{'s' if tries > 1 else ''}")
+
+    def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> int:
+        """Send, kill while records become visible, wait until the query is idle; how many records too many there are."""
+        out = f"{self.name}.accepted"
+        visible = self.topics.visible(out)
+        before = set(self.drivers.executors())
+        batches = self._told()
+        sending = threading.Thread(target=sender.send, args=(records,), daemon=True)
+        sending.start()
+        deadline = time.monotonic() + QUIET_S
+        while self.topics.visible(out) <= visible:
+            if time.monotonic() > deadline or self.stop.is_set():
+                raise TimeoutError(f"control {self.name}: no record became visible within {QUIET_S:.0f} s")
+            time.sleep(POLL_S)
+        victim: tuple[str, int] | None = None
+        try:
+            victim = self.drivers.kill_executor(None)
+        except NoProcess as gone:
+            self.console.say(f"  {self.name}: the kill missed ({gone})")
+        sending.join()
+        self.watch.wait_for(
+            f"control {self.name} to publish what was sent",
+            lambda: self._rows() >= unique, QUIET_S, self.drivers.alive,
+        )  # fmt: skip
+        if victim is not None:
+            self._fault(history, victim, before, batches)
+        return self.topics.visible(out) - unique
+
+    def _fault(self, history: History, victim: tuple[str, int], before: set[str], batches: int) -> None:
+        fresh_ones: list[str] = []
+
+        def replaced() -> bool:
+            fresh_ones[:] = [one for one in self.drivers.executors() if one not in before]
+            return bool(fresh_ones)
+
+        self.watch.wait_for("a new executor", replaced, SETTLE_S, self.drivers.alive)
+        who, at = victim
+        running = [b for b in self._mine() if b["declared"] <= at <= b["published"]]
+        ended = [b["published"] for b in self._mine()[batches:] if b["published"] >= at]
+        history.record(
+            "fault", kind="sigkill", target="executor", signal="SIGKILL", injected_at=at, process_before=who,
+            process_after=fresh_ones[0], epoch=running[0]["epoch"] if running else None, phase="records_visible",
+            recovered_s=round((ended[0] - at) / 1000, 3) if ended else None, hit=bool(running),
+        )  # fmt: skip
+
+    def _batches(self, history: History) -> None:
+        """The batches as Spark reported them, in the words of the history."""
+        driver = self.drivers.child.pid if self.drivers.child else 0
+        for batch in self._mine():
+            for state in ("declared", "published"):
+                history.record(
+                    "epoch", t=batch[state], epoch=batch["epoch"], state=state, generation=1, driver=driver,
+                    **({"in": batch["rows"]} if state == "published" else {}),
+                )  # fmt: skip
+
+    def _mine(self) -> list[dict[str, Any]]:
+        return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.name]
+
+    def _told(self) -> int:
+        with self.watch.changed:
+            return len(self._mine())
+
+    def _rows(self) -> int:
+        return sum(batch["rows"] for batch in self._mine())
+
+    def _sender(self, lines: LinesWriter, history: History) -> Sender:
+        def unacknowledged(record: Planned, error: str) -> None:
+            history.record("unacknowledged", id=record.id, error=error)
+
+        # There is no chain to wait for: everything sent counts as settled at once.
+        pacer = Pacer(Pace(horizon_ms=None, max_outstanding=10 * RECORDS))
+        return Sender(
+            kafka_producer(self.topics.bootstrap), lines, pacer, Progress, unacknowledged=unacknowledged, stop=self.stop,
+            target=Target(f"{self.name}.events", PARTITIONS, QUIET_S),
+        )  # fmt: skip
+
+    def _manifest(self, seed: int, unique: int) -> dict[str, Any]:
+        manifest = self.directory.manifest()
+        return {
+            "format": 1, "run": f"{manifest.run}/{self.name}", "claim": f"control {self.name}: must fail", "seed": seed,
+            "started_at": time.time_ns() // 1_000_000,
+            "settings": {"pipeline": self.name, "topic": f"{self.name}.events", "shards": PARTITIONS, "sinks": ["accepted"]},
+            "workload": {"kind": "seeded", "sent": unique}, "faults_planned": 1, "controls": [],
+            "versions": manifest.versions, "git": manifest.git, "control": self.name,
+        }  # fmt: skip
+

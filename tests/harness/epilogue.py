@@ -1,0 +1,59 @@
+"""Oracle 6: after the run, restarts with and without checkpoint, everything re-sent; the outputs must not move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tests.harness.adapters.chain_reader import ChainReader
+from tests.harness.adapters.embedded import Drivers
+from tests.harness.adapters.events import Watch
+from tests.harness.history import History
+from tests.harness.run_directory import RunDirectory
+from tests.harness.subject import Subject
+from tests.harness.workload.sender import Sender
+
+# How many epochs still come is not the question here: few large ones take less time.
+ROWS_MAX = 150_000
+SHARE = 10
+"""One tenth is re-sent after the first restart, the rest after the second."""
+
+
+@dataclass
+class Epilogue:
+    """Plays the epilogue of one run on its own servers."""
+
+    directory: RunDirectory
+    drivers: Drivers
+    chain: ChainReader
+    watch: Watch
+    history: History
+    subject: Subject
+    settings_path: Path
+
+    def play(self, sender: Sender, boundary: dict[str, Any], published: Callable[[Sender], None]) -> None:
+        """Kill the driver, restart twice, re-send everything; at the end the driver has stopped in order."""
+        settings = json.loads(self.settings_path.read_text())
+        larger = self.settings_path.with_name("settings-epilogue.json")
+        larger.write_text(json.dumps({**settings, "epoch_rows_max": max(ROWS_MAX, settings["epoch_rows_max"])}))
+        first = self.subject.numbers.sent // SHARE + 1
+        steps = []
+        killed = self.drivers.kill()
+        self.history.record("driver", state="killed", process=killed)
+        for checkpoint, start, stop in (("kept", 0, first), ("deleted", first, None)):
+            if checkpoint == "deleted":
+                self.drivers.stop()
+                self.chain.delete_checkpoints()
+            self.drivers.start("driver", str(larger))
+            before = sender.acknowledged
+            sender.resend(islice(self.subject.records(), start, stop))
+            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": sender.acknowledged - before})
+            published(sender)
+        code = self.drivers.stop()
+        if code != 0:
+            raise RuntimeError(f"the driver did not stop in order: exit code {code}; {self.drivers.alive()}")
+        self.directory.write_json(self.directory.epilogue_path, {"boundary": boundary, "steps": steps})

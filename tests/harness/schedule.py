@@ -1,0 +1,61 @@
+"""Which fault comes when: drawn from the seed before the run, so that a seed is a plan."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Where an epoch can be hit: before anything is visible, between records and commit, and after a commit that is not yet known.
+STEPS = (
+    ("ids_decided", None),
+    ("transaction_open", "accepted"),
+    ("committed", "accepted"),
+    ("counts_decided", None),
+    ("transaction_open", "user_counts"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedKill:
+    """SIGKILL of the executor that announces a step of an epoch.
+
+    Attributes:
+        after_epoch: the first epoch that may be hit.
+        step: the announced step that is waited for, and its sink (None: the step has none).
+        shard: the shard whose executor is killed.
+    """
+
+    after_epoch: int
+    step: str
+    sink: str | None
+    shard: int
+
+    @property
+    def phase(self) -> str:
+        """As reports name it."""
+        return f"{self.step}:{self.sink}" if self.sink else self.step
+
+    def matches(self, event: Mapping[str, Any], *, exactly: bool = True) -> bool:
+        """Whether an announcement is the one waited for; a re-armed fault takes the step in any shard."""
+        return (
+            event["event"] == "step"
+            and event["epoch"] >= self.after_epoch
+            and event["step"] == self.step
+            and event["sink"] == self.sink
+            and (event["shard"] == self.shard or not exactly)
+        )
+
+
+def plan(seed: int, kills: int, shards: int, first_epoch: int = 2, spacing: int = 3) -> list[PlannedKill]:
+    """Kills of one run: every step of `STEPS` once before one comes twice, `spacing` epochs apart, or one more."""
+    rng = random.Random(f"faults of {seed}")  # noqa: S311 - a plan, not a secret
+    order = list(STEPS)
+    rng.shuffle(order)
+    planned, epoch = [], first_epoch
+    for number in range(kills):
+        step, sink = order[number % len(order)]
+        planned.append(PlannedKill(epoch, step, sink, rng.randrange(shards)))
+        epoch += spacing + rng.randrange(2)
+    return planned

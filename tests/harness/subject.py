@@ -1,0 +1,79 @@
+"""What a run sends: a seeded stream, or a user's own file. One face, so that everything after it is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.harness.workload import file_input
+from tests.harness.workload.pacing import Pace
+from tests.harness.workload.record import Planned
+from tests.harness.workload.seeded import Seeded
+from tests.harness.workload.shape import Numbers, Shape
+
+SLACK_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Records to send, and the settings that go with them.
+
+    Attributes:
+        kind: `seeded` or `file`.
+        says: one line for the console.
+        epoch_rows_max: rows an epoch reads at most.
+        fault_gates: first epoch and spacing of the kills.
+        named: what the manifest says beside the numbers.
+    """
+
+    kind: str
+    says: str
+    numbers: Numbers
+    pace: Pace
+    source: Iterable[Planned]
+    window_ms: int = 60_000
+    lateness_ms: int = 120_000
+    epoch_rows_max: int = 16_000
+    fault_gates: dict[str, int] = field(default_factory=dict)
+    named: dict[str, Any] = field(default_factory=dict)
+
+    def records(self) -> Iterable[Planned]:
+        """The records, from the first; may be asked for again and gives the same bytes."""
+        return self.source
+
+
+def seeded(seed: int, records: int) -> Subject:
+    """A seeded stream of `records` records."""
+    shape = Shape(records=records)
+    stream = Seeded(seed, shape)
+    n = shape.numbers
+    says = (
+        f"{n.sent:,} records ({n.duplicates_sent:,} duplicates, {n.late_sent:,} late, {n.malformed_sent:,} malformed), "
+        f"{shape.users:,} users, {shape.span_ms // 60_000} minutes"
+    )
+    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms)
+
+
+def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
+    """A user's own events; the allowed lateness covers the file's disorder, so that no row is late.
+
+    Raises:
+        InputError: the file, its format or its columns are not what was said.
+    """
+    survey = file_input.survey(path, key, time)
+    lateness_ms = survey.disorder_ms + SLACK_MS
+    # Some epochs are needed for kills to hit; big files get big epochs.
+    epoch_rows_max = min(max(survey.rows // epochs, 1), 200_000)
+    says = (
+        f"{survey.rows:,} rows of {path.name} ({survey.broken:,} broken, {survey.missing_keys:,} without key, "
+        f"{survey.bad_times:,} without a usable time); rows are out of order by up to {survey.disorder_ms / 1000:,.0f} s, "
+        f"allowed lateness is set to {lateness_ms / 1000:,.0f} s"
+    )
+    pace = Pace(lateness_ms=lateness_ms, horizon_ms=None, max_outstanding=4 * epoch_rows_max)
+    return Subject(
+        "file", says, survey.numbers, pace, file_input.FileInput(path, key, time), lateness_ms=lateness_ms,
+        epoch_rows_max=epoch_rows_max, fault_gates={"first_epoch": 0, "spacing": 1},
+        named={"input": path.name, "key": key, "time": time},
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""What a pipeline published, read as a late consumer would, and compared with a plain recomputation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from effectively_once.sinks.manifest import ManifestSink
+from tests.harness.checkers.reference import Outcome, replay
+from tests.harness.evidence import EpochRecord
+from tests.spark.pipeline import PARTITIONS, Pipeline
+
+
+def rows(pipeline: Pipeline, sink: str) -> list[dict[str, Any]]:
+    """Read a Kafka sink to its end with a read_committed consumer."""
+    return [json.loads(value or b"null") for _, _, value in pipeline.raw(f"{pipeline.name}.{sink}")]
+
+
+def assert_exact(pipeline: Pipeline) -> Counter[str]:
+    """Assert that the chain is dense and contiguous and every output is exactly what it must be; return the counts."""
+    epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in pipeline.epochs()]
+    assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
+    ends = dict.fromkeys(range(PARTITIONS), 0)
+    for record in epochs:
+        for partition, (start, end) in record.ranges[pipeline.topic].items():
+            assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
+            ends[partition] = end
+    assert ends == dict(Counter(send.partition for send in pipeline.sends)), "the chain has not read every record"
+
+    window_ms, lateness_ms = 60_000, 120_000
+    expected = replay(pipeline.sends, epochs, window_ms, lateness_ms)
+    accepted = rows(pipeline, "accepted")
+    assert Counter(_accepted(row) for row in accepted) == Counter(
+        _accepted({
+            **json.loads(pipeline.sends[index].value or ""),
+            "source": pipeline.sends[index].coordinate, "epoch": expected.epochs_of[index],
+        })
+        for index in expected.accepted.values()
+    )  # fmt: skip
+    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
+    assert Counter((tuple(row["source"]), row["reason"]) for row in rows(pipeline, "dead_letter")) == Counter(
+        (send.coordinate, refused[Outcome(outcome)] or send.reason)
+        for send, outcome in zip(pipeline.sends, expected.outcomes, strict=True)
+        if outcome in refused
+    )
+    counts = rows(pipeline, "user_counts")
+    assert Counter((row["user"], row["window_start_ms"], row["count"], row["epoch"]) for row in counts) == Counter(
+        (*key, *value) for key, value in expected.user_counts.items()
+    )
+    manifests = ManifestSink(pipeline.store, pipeline.layout, "global_counts")
+    totals = [(row["window_start_ms"], row["count"], epoch) for epoch, _, row in manifests.rows(len(epochs) - 1)]
+    assert Counter(totals) == Counter((start, *value) for start, value in expected.global_counts.items())
+    return Counter(Outcome(outcome).name for outcome in expected.outcomes)
+
+
+def _accepted(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("id", "user", "event_time_ms", "payload", "crc", "epoch")
+    return (*(row[name] for name in names), *row["source"])

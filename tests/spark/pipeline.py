@@ -1,0 +1,200 @@
+"""One pipeline under test: its topics, its records, its drivers as processes, and what it left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from minio import Minio
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.object_store import BucketAddress, S3ObjectStore
+from infra.embedded.process import Child, wait_for
+from infra.embedded.spark import SparkHome
+from infra.embedded.stack import Endpoints
+from infra.toolchain.prepare import Toolchain
+from tests.harness.evidence import Send
+
+MODULE = "effectively_once_jobs.user_counts"
+KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
+PARTITIONS, SHARDS = 4, 2
+ADMIN_S, PROCESSED_S = 20.0, 90.0
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record to be sent, and what the reference has to know about it; `reason` is None for a well-formed one."""
+
+    value: bytes
+    partition: int
+    id: str | None = None
+    user: str | None = None
+    event_time_ms: int | None = None
+    crc: int | None = None
+    reason: str | None = None
+
+
+class Pipeline:
+    """A user_counts pipeline of its own on the shared stack."""
+
+    def __init__(
+        self, toolchain: Toolchain, endpoints: Endpoints, folder: Path, name: str, changes: Mapping[str, object]
+    ) -> None:
+        self.name, self.topic, self.endpoints, self.folder = name, f"events.{name}", endpoints, folder
+        self.admin = AdminClient({"bootstrap.servers": endpoints.kafka_bootstrap, "log_level": 0})
+        self.store = S3ObjectStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
+        self.layout = Layout(name)
+        self.sends: list[Send] = []
+        self._home = SparkHome(toolchain, endpoints, folder)
+        self._events = folder / "events.jsonl"
+        self._drivers: list[Child] = []
+        self.settings: dict[str, object] = {
+            "pipeline": name,
+            "topic": self.topic,
+            "kafka_bootstrap": endpoints.kafka_bootstrap,
+            "s3_endpoint": endpoints.s3_endpoint,
+            "s3_bucket": endpoints.s3_bucket,
+            "shards": SHARDS,
+            **changes,
+        }
+
+    def create_topics(self) -> None:
+        compacted = {"cleanup.policy": "compact"}
+        topics = [NewTopic(self.topic, PARTITIONS, 1)]
+        for sink in KAFKA_SINKS:
+            topics.append(NewTopic(f"{self.name}.{sink}", SHARDS, 1))
+            topics.append(NewTopic(f"{self.name}.{sink}.progress", SHARDS, 1, config=compacted))
+        for created in self.admin.create_topics(topics).values():
+            created.result(ADMIN_S)
+
+    def recreate(self, topic: str, partitions: int) -> None:
+        """Delete a topic and create it again under the same name, with no records."""
+        self.delete(topic)
+        wait_for(f"{topic} created again", ADMIN_S, lambda: self._created(NewTopic(topic, partitions, 1)))
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topics([topic])[topic].result(ADMIN_S)
+        wait_for(f"{topic} gone", ADMIN_S, lambda: topic not in self.admin.list_topics(timeout=ADMIN_S).topics)
+
+    def _created(self, topic: NewTopic) -> bool:
+        self.admin.create_topics([topic])[topic.topic].result(ADMIN_S)
+        return True
+
+    def send(self, records: Sequence[Outgoing]) -> None:
+        """Send records and keep the acknowledged ones, with their coordinates, as ground truth."""
+        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "linger.ms": 5, "acks": "all"})
+        before = len(self.sends)
+        for record in records:
+            producer.produce(
+                self.topic, record.value, partition=record.partition, on_delivery=self._acknowledged(record)
+            )
+            producer.poll(0)
+        producer.flush(ADMIN_S)
+        assert len(self.sends) - before == len(records), "not every record was acknowledged"
+
+    def _acknowledged(self, record: Outgoing) -> Callable[[object, Message], None]:
+        def keep(error: object, message: Message) -> None:
+            assert error is None, error
+            offset = message.offset()
+            assert offset is not None
+            kind = "fresh" if record.reason is None else "malformed"
+            content = (record.id, record.user, record.event_time_ms, record.crc)
+            value = record.value.decode(errors="replace")
+            self.sends.append(Send(*content, kind, record.reason, self.topic, record.partition, offset, value))
+
+        return keep
+
+    def raw(self, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Back up a topic: partition, key and value of every committed record."""
+        consumer = Consumer({
+            "bootstrap.servers": self.endpoints.kafka_bootstrap, "group.id": "backup", "enable.auto.commit": False,
+            "isolation.level": "read_committed", "enable.partition.eof": True,
+        })  # fmt: skip
+        found: list[tuple[int, bytes | None, bytes | None]] = []
+        try:
+            consumer.assign([TopicPartition(topic, shard, OFFSET_BEGINNING) for shard in range(SHARDS)])
+            ended: set[int | None] = set()
+            while len(ended) < SHARDS:
+                message = consumer.poll(ADMIN_S)
+                assert message is not None, f"{topic}: its end was not reached; is a transaction open?"
+                error, partition = message.error(), message.partition()
+                if error is None:
+                    assert partition is not None
+                    found.append((partition, message.key(), message.value()))
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(partition)
+        finally:
+            consumer.close()
+        return found
+
+    def restore(self, topic: str, saved: Sequence[tuple[int, bytes | None, bytes | None]]) -> None:
+        """Write a backup into an empty topic."""
+        producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "acks": "all"})
+        for partition, key, value in saved:
+            producer.produce(topic, value, key, partition=partition)
+        assert producer.flush(ADMIN_S) == 0, f"{topic} was not restored"
+
+    def overwrite(self, key: str, content: bytes) -> None:
+        """Put an object without any condition, as somebody who does not know the protocol."""
+        end = self.endpoints
+        client = Minio(
+            end.s3_endpoint.split("://")[1], end.s3_access_key, end.s3_secret_key, secure=False, region="us-east-1"
+        )
+        client.put_object(end.s3_bucket, key, BytesIO(content), len(content))
+
+    def write_settings(self, content: str | bytes | None = None, **changes: object) -> Path:
+        """Write the settings file: these with changes, or any content."""
+        path = self.folder / f"settings-{len(list(self.folder.glob('settings-*')))}.json"
+        body = json.dumps({**self.settings, **changes}) if content is None else content
+        path.write_bytes(body.encode() if isinstance(body, str) else body)
+        return path
+
+    def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
+        """Start the job's process."""
+        file = settings or self.write_settings()
+        driver = self._home.start(
+            f"driver-{len(self._drivers)}", MODULE, [str(file)],
+            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), **(env or {})},
+        )  # fmt: skip
+        self._drivers.append(driver)
+        return driver
+
+    def end(self) -> None:
+        """End every driver that still runs."""
+        for driver in self._drivers:
+            if driver.running():
+                driver.kill()
+
+    def events(self, event: str, **fields: object) -> list[dict[str, Any]]:
+        """Return what drivers and executors announced so far, filtered."""
+        if not self._events.exists():
+            return []
+        whole = self._events.read_text().rpartition("\n")[0]
+        found = (json.loads(line) for line in whole.splitlines())
+        wanted = {"event": event, **fields}
+        return [line for line in found if all(line.get(name) == value for name, value in wanted.items())]
+
+    def published_rows(self) -> int:
+        """Return how many input rows lie in published epochs, repeats counted once."""
+        return sum({line["epoch"]: line["in"] for line in self.events("epoch", state="published")}.values())
+
+    def wait_processed(self, driver: Child) -> None:
+        """Wait until every record sent lies in a published epoch."""
+        wait_for(f"{self.name}: all records", PROCESSED_S, lambda: self.published_rows() >= len(self.sends), driver)
+
+    def head(self) -> Head:
+        return run(chain.read(self.layout), self.store)
+
+    def epochs(self) -> list[EpochRecord]:
+        """Return every recorded epoch."""
+        return run(chain.history(self.layout, self.head()), self.store)

@@ -1,0 +1,73 @@
+"""One broker and one object store for the whole session; buckets and topics of its own for every test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
+from effectively_once.sinks.kafka import ShardAddress
+from infra.embedded.stack import EmbeddedStack
+from infra.toolchain.prepare import prepare
+
+Topic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStack]:
+    """Start broker and store once. Their credentials are in the environment, where the library looks for them."""
+    with EmbeddedStack(tmp_path_factory.mktemp("stack"), prepare()) as started, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ACCESS_KEY, started.endpoints.s3_access_key)
+        patch.setenv(SECRET_KEY, started.endpoints.s3_secret_key)
+        yield started
+
+
+@pytest.fixture
+def bucket(stack: EmbeddedStack) -> BucketAddress:
+    """Create a bucket for this test."""
+    name = f"test-{uuid.uuid4().hex}"
+    stack.object_store.client().make_bucket(name)
+    return BucketAddress(stack.endpoints.s3_endpoint, name)
+
+
+@pytest.fixture
+def store(bucket: BucketAddress) -> S3ObjectStore:
+    """Open the test's bucket."""
+    return S3ObjectStore(bucket)
+
+
+@pytest.fixture(scope="session")
+def admin(stack: EmbeddedStack) -> AdminClient:
+    """Connect to the broker as its administrator."""
+    # The broker is restarted by some tests: come back quickly.
+    return AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap, "reconnect.backoff.max.ms": 200})
+
+
+@pytest.fixture
+def pipeline() -> str:
+    """Name a pipeline that no other test uses."""
+    return f"p{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> Topic:
+    """Return a function that creates a topic and waits for it."""
+
+    def create(name: str, partitions: int = 1, **config: str) -> str:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def shard(stack: EmbeddedStack, pipeline: str, topic: Topic) -> ShardAddress:
+    """Create the two topics of a sink; return the address of its second shard."""
+    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 1)
+    topic(address.topic, 2)
+    topic(address.progress, 2, cleanup_policy="compact")
+    return address

@@ -1,0 +1,1 @@
+"""The chain's rules on an object store in memory."""

@@ -1,0 +1,63 @@
+"""Declarations and records of a made-up pipeline, one topic with two partitions, ten records each an epoch."""
+
+from __future__ import annotations
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.chain import Held
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Ranges, Rows
+
+LAYOUT = Layout("counts")
+SETTINGS = {"topic": "events", "shards": 2, "window_ms": 60_000, "lateness_ms": 120_000}
+WHEEL = "a" * 64
+
+
+def ranges(epoch: int, size: int = 10) -> Ranges:
+    """Return offsets of an epoch: partition 1 runs ahead of partition 0, so that neither can stand for the other."""
+    start, end = epoch * size, (epoch + 1) * size
+    return {"events": {"0": (start, end), "1": (2 * start, 2 * end)}}
+
+
+def declaration(epoch: int, pinned: Ranges | None = None, wheel: str = WHEEL) -> Declaration:
+    """Pin an epoch about to be published."""
+    return Declaration(
+        epoch=epoch,
+        lineage="000001-abcd",
+        batch_id=epoch,
+        ranges=ranges(epoch) if pinned is None else pinned,
+        topic_ids={"events": "id-of-events"},
+        watermark_ms=None if epoch == 0 else 1000 * epoch - 1000,
+        previous_watermark_ms=None if epoch < 2 else 1000 * epoch - 2000,
+        shards=2,
+        wheel_digest=wheel,
+        settings_digest="b" * 32,
+    )
+
+
+def record_of(declared: Declaration, generation: int = 1) -> EpochRecord:
+    """Tell what became of an epoch, once it was published."""
+    rows = Rows(rows=30, digest=f"{declared.epoch:032x}")
+    return EpochRecord(
+        **declared.model_dump(),
+        generation=generation,
+        counts=Counts.model_validate({"in": 30, "accepted": 30}),
+        max_event_time_ms=1000 * declared.epoch,
+        sinks={"accepted": {"0": rows}},
+        deltas={"ids": {"0": rows}},
+    )
+
+
+def taken(store: ObjectStore, owner: str = "first") -> Held:
+    """Let a driver take over; return head."""
+    return run(chain.take_over(LAYOUT, owner, SETTINGS), store)
+
+
+def advanced(store: ObjectStore, held: Held, epochs: int, floor: int = 0) -> Held:
+    """Declare, publish and record that many further epochs; return head."""
+    published: EpochRecord | None = None
+    first = held.head.last_recorded + 1
+    for epoch in range(first, first + epochs):
+        held = run(chain.declare(LAYOUT, held, declaration(epoch), published, floor), store)
+        published = record_of(declaration(epoch), held.head.generation)
+    return held if published is None else run(chain.record(LAYOUT, held, published), store)

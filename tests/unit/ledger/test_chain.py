@@ -1,0 +1,197 @@
+"""Taking over, declaring and recording: what head becomes, and what is refused (R1, R3, R9)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once.errors import ChainError, StaleDriverError, VersionError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Ranges
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, ranges, record_of, taken
+
+
+def test_the_first_driver_begins_a_chain_of_generation_one() -> None:
+    store = MemoryStore()
+    head = taken(store).head
+    assert (head.generation, head.owner, head.last_recorded, head.declared, head.floor) == (1, "first", -1, None, 0)
+    assert head.settings == SETTINGS
+    assert run(chain.read(LAYOUT), store) == head
+
+
+def test_each_later_driver_raises_the_generation_and_keeps_everything_else() -> None:
+    store = MemoryStore()
+    before = advanced(store, taken(store), 3, floor=1).head
+    after = run(chain.take_over(LAYOUT, "second", {"topic": "other"}), store).head
+    assert (after.generation, after.owner, after.sequence) == (2, "second", before.sequence + 1)
+    changed = {"generation", "owner", "sequence"}
+    # The settings are the chain's, not those of the driver that takes over: the driver compares them afterwards.
+    assert after.model_dump(exclude=changed) == before.model_dump(exclude=changed)
+
+
+def test_declaring_the_next_epoch_records_the_one_before_in_one_put() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    puts = len(store.requests)
+    held = run(chain.declare(LAYOUT, held, declaration(1), record_of(declaration(0)), 0), store)
+    assert len(store.requests) == puts + 1
+    assert (held.head.last_recorded, held.head.declared) == (0, declaration(1))
+    assert held.head.tail == (record_of(declaration(0)),)
+    assert run(chain.read(LAYOUT), store) == held.head
+
+
+def test_recording_leaves_nothing_declared() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    assert (held.head.last_recorded, held.head.declared) == (1, None)
+
+
+def test_a_driver_that_was_replaced_is_refused_and_head_stays_as_it_is() -> None:
+    store = MemoryStore()
+    first = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    taken(store, "second")
+    kept = dict(store.objects)
+    with pytest.raises(StaleDriverError, match="driver first of generation 1 was replaced by second of generation 2"):
+        run(chain.declare(LAYOUT, first, declaration(1), record_of(declaration(0)), 0), store)
+    with pytest.raises(StaleDriverError, match="replaced by second"):
+        run(chain.record(LAYOUT, first, record_of(declaration(0))), store)
+    assert store.objects == kept
+
+
+def test_a_driver_whose_head_was_deleted_stops_and_does_not_create_it_anew() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    del store.objects[LAYOUT.head]
+    with pytest.raises(StaleDriverError, match="head is gone"):
+        run(chain.declare(LAYOUT, held, declaration(0), None, 0), store)
+    assert store.objects == {}
+    with pytest.raises(ChainError, match="head is gone"):
+        run(chain.read(LAYOUT), store)
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 7])
+def test_only_the_next_epoch_can_be_declared(wrong: int) -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 1)
+    with pytest.raises(ChainError, match=f"epoch {wrong} cannot be declared, the chain is at 0"):
+        run(chain.declare(LAYOUT, held, declaration(wrong), None, 0), store)
+    assert run(chain.read(LAYOUT), store) == held.head
+
+
+def test_a_second_epoch_cannot_be_declared_beside_one_that_is_not_published() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    for epoch in (0, 1):
+        with pytest.raises(ChainError, match="cannot be declared"):
+            run(chain.declare(LAYOUT, held, declaration(epoch), None, 0), store)
+
+
+def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    shifted = declaration(0, {"events": {"0": (0, 11), "1": (0, 20)}})
+    for wrong in (record_of(declaration(1)), record_of(shifted)):
+        with pytest.raises(ChainError, match="cannot be recorded, it is not the one declared"):
+            run(chain.record(LAYOUT, held, wrong), store)
+    recorded = run(chain.record(LAYOUT, held, record_of(declaration(0))), store)
+    with pytest.raises(ChainError, match="cannot be recorded"):
+        run(chain.record(LAYOUT, recorded, record_of(declaration(0))), store)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "says"),
+    [
+        (
+            {"events": {"0": (12, 20), "1": (20, 40)}},
+            "a gap: topic events partition 0 continues at offset 12, the chain ends at 10",
+        ),
+        (
+            {"events": {"0": (10, 20), "1": (19, 40)}},
+            "an overlap: topic events partition 1 continues at offset 19, .* at 20",
+        ),
+        ({"events": {"0": (10, 20)}}, "a missing partition: topic events partition 1"),
+        ({"others": {"0": (0, 5)}}, "a missing partition: topic events partition 0"),
+        (
+            {"events": {"0": (10, 20), "1": (20, 40), "2": (3, 4)}},
+            "a gap: topic events partition 2 continues at offset 3, .* at 0",
+        ),
+    ],
+)
+def test_ranges_that_do_not_adjoin_the_chain_are_refused(pinned: Ranges, says: str) -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 1)
+    with pytest.raises(ChainError, match=says):
+        run(chain.declare(LAYOUT, held, declaration(1, pinned), None, 0), store)
+    with pytest.raises(ChainError, match=says):
+        chain.classified(held.head, pinned, "batch 1")
+    assert run(chain.read(LAYOUT), store) == held.head
+
+
+def test_a_partition_that_is_new_begins_at_offset_0() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 1)
+    grown = {"events": {**ranges(1)["events"], "2": (0, 4)}}
+    assert run(chain.declare(LAYOUT, held, declaration(1, grown), None, 0), store).head.declared == declaration(
+        1, grown
+    )
+
+
+def test_a_batch_is_recorded_declared_or_new() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 3)
+    assert [chain.classified(held.head, ranges(epoch), "here") for epoch in range(4)] == ["recorded"] * 3 + ["new"]
+    head = run(chain.declare(LAYOUT, held, declaration(3), None, 0), store).head
+    assert [chain.classified(head, ranges(epoch), "here") for epoch in (1, 3)] == ["recorded", "declared"]
+    with pytest.raises(ChainError, match="a batch does not repeat epoch 3, which is declared"):
+        chain.classified(head, ranges(4), "here")
+
+
+@given(st.integers(0, 80), st.integers(0, 80), st.integers(-5, 25), st.integers(1, 20))
+def test_what_is_called_new_begins_exactly_where_the_chain_ends(end_0: int, end_1: int, shift: int, size: int) -> None:
+    store = MemoryStore()
+    held = run(
+        chain.declare(LAYOUT, taken(store), declaration(0, {"t": {"0": (0, end_0), "1": (0, end_1)}}), None, 0), store
+    )
+    published = record_of(declaration(0, {"t": {"0": (0, end_0), "1": (0, end_1)}}))
+    head = run(chain.record(LAYOUT, held, published), store).head
+    batch: Ranges = {"t": {"0": (end_0, end_0 + size), "1": (end_1 + shift, end_1 + shift + size)}}
+    if shift == 0:
+        assert chain.classified(head, batch, "here") == "new"
+    else:
+        with pytest.raises(ChainError, match="a gap" if shift > 0 else "an overlap"):
+            chain.classified(head, batch, "here")
+
+
+def test_the_floor_never_sinks() -> None:
+    store = MemoryStore()
+    held, published = taken(store), None
+    seen = []
+    for epoch, floor in enumerate([0, 3, 1, 0, 4, 2]):
+        held = run(chain.declare(LAYOUT, held, declaration(epoch), published, floor), store)
+        published = record_of(declaration(epoch))
+        seen.append(held.head.floor)
+    assert seen == [0, 3, 3, 3, 4, 4]
+    assert taken(store, "second").head.floor == 4
+
+
+def test_an_epoch_declared_by_another_wheel_is_not_finished() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    chain.same_version(held.head, "b" * 64, "here")  # nothing declared: any version may go on
+    declared = run(chain.declare(LAYOUT, held, declaration(0), None, 0), store).head
+    chain.same_version(declared, "a" * 64, "here")
+    with pytest.raises(VersionError, match="epoch 0 was declared by wheel aaaaaaaaaaaa, this is wheel bbbbbbbbbbbb"):
+        chain.same_version(declared, "b" * 64, "here")
+
+
+def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> None:
+    store = MemoryStore()
+    head = taken(store).head
+    assert head.watermark_ms is None
+    for watermark_ms, latest_ms, expected in ((None, None, None), (None, 7, 7), (9, 7, 9), (9, 12, 12), (9, None, 9)):
+        declared = declaration(0).model_copy(update={"watermark_ms": watermark_ms})
+        record = record_of(declared).model_copy(update={"max_event_time_ms": latest_ms})
+        assert head.model_copy(update={"tail": (record,)}).watermark_ms == expected

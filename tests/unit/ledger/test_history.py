@@ -1,0 +1,132 @@
+"""Epoch records leave head for segments, and history gives all of them back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from effectively_once.errors import ChainError, StaleDriverError
+from effectively_once.ledger import chain
+from effectively_once.ledger.chain import TAIL_LIMIT, Held
+from effectively_once.ledger.objects import Put, run
+from effectively_once.ledger.records import EpochRecord
+from tests.unit.ledger.memory_store import Fate, MemoryStore
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, record_of, taken
+
+
+def _history(store: MemoryStore) -> list[EpochRecord]:
+    return run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+
+
+def test_a_tail_at_its_limit_stays_in_head_and_one_more_moves_the_older_half() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), TAIL_LIMIT)
+    assert (held.head.segments, len(held.head.tail), list(store.objects)) == ((), TAIL_LIMIT, [LAYOUT.head])
+    held = advanced(store, held, 1)
+    assert held.head.segments == ((0, TAIL_LIMIT // 2 - 1),)
+    assert [record.epoch for record in held.head.tail] == list(range(TAIL_LIMIT // 2, TAIL_LIMIT + 1))
+    assert sorted(store.objects) == sorted([LAYOUT.head, LAYOUT.segment(0, TAIL_LIMIT // 2 - 1)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 70)), max_size=5),
+    st.lists(st.sampled_from(Fate), max_size=60),
+)
+def test_history_is_dense_and_what_was_recorded(runs: list[tuple[bool, int]], fates: list[Fate]) -> None:
+    store = MemoryStore(fates)
+    held, generation = taken(store), 1
+    expected: list[EpochRecord] = []
+    for restarted, epochs in runs:
+        if restarted:
+            generation += 1
+            held = taken(store, f"driver {generation}")
+        expected += [record_of(declaration(len(expected) + n), generation) for n in range(epochs)]
+        held = advanced(store, held, epochs)
+    assert _history(store) == expected
+    assert len(held.head.tail) <= TAIL_LIMIT
+
+
+def test_the_chain_goes_on_over_a_segment_that_another_driver_wrote_before_it_was_refused() -> None:
+    store = MemoryStore()
+    first = advanced(store, taken(store), TAIL_LIMIT)
+    first = run(chain.declare(LAYOUT, first, declaration(TAIL_LIMIT), None, 0), store)
+    second = taken(store, "second")
+    with pytest.raises(StaleDriverError):
+        run(chain.record(LAYOUT, first, record_of(declaration(TAIL_LIMIT))), store)
+    assert LAYOUT.segment(0, TAIL_LIMIT // 2 - 1) in store.objects  # written by the stale one, named by nobody yet
+    run(chain.record(LAYOUT, second, record_of(declaration(TAIL_LIMIT), 2)), store)
+    expected = [record_of(declaration(epoch), 2 if epoch == TAIL_LIMIT else 1) for epoch in range(TAIL_LIMIT + 1)]
+    assert _history(store) == expected
+
+
+def test_a_batch_is_judged_by_the_tail_that_stays() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), TAIL_LIMIT + 1)
+    assert chain.classified(held.head, ranges(TAIL_LIMIT), "here") == "recorded"
+    assert chain.classified(held.head, ranges(TAIL_LIMIT + 1), "here") == "new"
+    with pytest.raises(ChainError, match="an overlap"):
+        chain.classified(held.head, ranges(0), "here")  # far too old for a repeat of Spark's
+
+
+def _broken(held: Held, store: MemoryStore, key: str, body: bytes | None) -> str:
+    if body is None:
+        del store.objects[key]
+    else:
+        store.objects[key] = body
+    with pytest.raises(ChainError) as refused:
+        run(chain.history(LAYOUT, held.head), store)
+    return str(refused.value)
+
+
+def test_a_missing_or_damaged_segment_is_named_in_one_line() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), TAIL_LIMIT + 1)
+    key = LAYOUT.segment(*held.head.segments[0])
+    whole = store.objects[key]
+    first_line = whole.split(b"\n")[0]
+    for body, says in (
+        (None, "a segment of the chain is missing"),
+        (b"", "damaged"),
+        (whole[:-40], "damaged"),
+        (whole.replace(b'"epoch":3', b'"epoch":"three"', 1), "damaged"),
+        (first_line, "damaged"),  # well-formed, but records are missing
+    ):
+        message = _broken(held, store, key, body)
+        assert says in message
+        assert key in message
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"not json", b"[]", b'{"format": 1}', b'{"format": 1, "pipeline": "counts", "generation": "one"}'],
+)
+def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(body: bytes) -> None:
+    store = MemoryStore()
+    store.objects[LAYOUT.head] = body
+    for step in (chain.take_over(LAYOUT, "first", {}), chain.read(LAYOUT)):
+        with pytest.raises(ChainError, match="head cannot be read") as refused:
+            run(step, store)
+        assert "\n" not in str(refused.value)
+        assert LAYOUT.head in str(refused.value)
+    assert store.objects == {LAYOUT.head: body}
+
+
+def test_a_head_of_a_newer_format_asks_for_a_newer_version_not_for_a_backup() -> None:
+    store = MemoryStore()
+    head = taken(store).head
+    newer = head.model_copy(update={"format": 2}).encoded()
+    for body in (newer, newer.replace(b"{", b'{"invented_later":1,', 1)):
+        store.objects[LAYOUT.head] = body
+        with pytest.raises(ChainError, match=r"head has format 2, this version reads 1.*Use a newer version"):
+            taken(store, "second")
+
+
+def test_head_stays_small_however_long_the_pipeline_runs() -> None:
+    store = MemoryStore()
+    advanced(store, taken(store), 3 * TAIL_LIMIT)
+    sizes = [len(put.body) for put in store.requests if isinstance(put, Put) and put.key == LAYOUT.head]
+    assert max(sizes) < 100_000
+    assert max(sizes[2 * TAIL_LIMIT :]) < 1.1 * max(sizes[: 2 * TAIL_LIMIT])

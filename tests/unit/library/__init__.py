@@ -1,0 +1,1 @@
+"""The pure parts of the library: no Spark, no broker, no store."""

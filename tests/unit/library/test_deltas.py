@@ -1,0 +1,126 @@
+"""Deltas are written once, and read back as the chain named them or not at all (R4, R5)."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from effectively_once import catalog, digest
+from effectively_once.deltas import Named, ShardDeltas, decoded, encoded
+from effectively_once.errors import ChainError, SinkError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Delete
+from effectively_once.ledger.records import Rows
+from tests.unit.ledger.memory_store import Fate, MemoryStore
+
+LAYOUT = Layout("counts")
+KEY = LAYOUT.delta("ids", 3, 1)
+
+
+def ids(*names: str) -> pa.Table:
+    return pa.table({"id": list(names), "event_time_ms": [1000 * n for n in range(len(names))]}, schema=catalog.SCHEMA)
+
+
+def log_of(store: MemoryStore) -> ShardDeltas:
+    return ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical)
+
+
+def test_a_delta_comes_back_as_it_was_written() -> None:
+    log = log_of(MemoryStore())
+    rows = log.write(3, ids("a", "b"))
+    assert rows == Rows(rows=2, digest=digest.of_rows([b"a", b"b"]))
+    assert log.read(Named(3, rows)).equals(ids("a", "b"))
+
+
+def test_an_empty_delta_is_not_written() -> None:
+    store = MemoryStore()
+    assert log_of(store).write(3, ids()) == Rows()
+    assert store.requests == []
+
+
+def test_deltas_of_other_epochs_shards_and_kinds_have_other_names() -> None:
+    names = {LAYOUT.delta(kind, epoch, shard) for kind in ("ids", "counts") for epoch in (0, 11) for shard in (0, 11)}
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize("repeat", [ids("a", "b"), ids("b", "a"), pa.concat_tables([ids("a"), ids("b")])])
+def test_a_repeat_with_the_same_rows_leaves_the_delta_as_it_is(repeat: pa.Table) -> None:
+    store = MemoryStore()
+    first = log_of(store).write(3, ids("a", "b"))
+    kept = dict(store.objects)
+    assert log_of(store).write(3, repeat) == first
+    assert store.objects == kept
+
+
+@pytest.mark.parametrize("repeat", [ids("a"), ids("a", "b", "c"), ids("a", "x"), ids("a", "a", "b")])
+def test_a_repeat_with_other_rows_is_an_error_that_names_the_step(repeat: pa.Table) -> None:
+    store = MemoryStore()
+    log_of(store).write(3, ids("a", "b"))
+    kept = dict(store.objects)
+    with pytest.raises(SinkError, match=f"epoch 3 decided otherwise in step 'ids', shard 1.*{KEY}.*deterministic"):
+        log_of(store).write(3, repeat)
+    assert store.objects == kept
+
+
+@given(st.lists(st.sampled_from(Fate), max_size=10))
+def test_lost_answers_change_nothing_about_what_is_written(fates: list[Fate]) -> None:
+    store = MemoryStore(fates)
+    log = log_of(store)
+    rows = log.write(3, ids("a", "b"))
+    assert log.write(3, ids("a", "b")) == rows
+    assert log.read(Named(3, rows)).num_rows == 2
+
+
+def test_a_delta_that_is_missing_is_named() -> None:
+    store = MemoryStore()
+    rows = log_of(store).write(3, ids("a", "b"))
+    store.answer(Delete(KEY))
+    with pytest.raises(ChainError, match=f"a delta that the chain names is missing .{KEY}"):
+        log_of(store).read(Named(3, rows))
+
+
+def test_a_whole_delta_that_is_not_the_one_recorded_is_refused() -> None:
+    store = MemoryStore()
+    rows = log_of(store).write(3, ids("a", "b"))
+    for body in (encoded(ids("a", "c")), encoded(ids("a")), encoded(ids("a", "b").select(["event_time_ms"]))):
+        store.objects[KEY] = body
+        with pytest.raises(ChainError, match=f"a delta is corrupt: .*{KEY}"):
+            log_of(store).read(Named(3, rows))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32), st.floats(0, 1), st.booleans())
+@example(0, 0.0, True)
+def test_damaged_bytes_are_a_corrupt_delta_or_no_damage_to_the_ids(seed: int, where: float, cut: bool) -> None:
+    store = MemoryStore()
+    log = log_of(store)
+    rows = log.write(3, ids("a", "b", "c"))
+    whole = store.objects[KEY]
+    place = int(where * (len(whole) - 1))
+    rng = random.Random(seed)
+    store.objects[KEY] = whole[:place] if cut else whole[:place] + rng.randbytes(8) + whole[place + 8 :]
+    try:
+        assert log.read(Named(3, rows))["id"].to_pylist() == ["a", "b", "c"]
+    except ChainError as refused:
+        assert str(refused).startswith("a delta is corrupt: ")
+        assert KEY in str(refused)
+        assert "\n" not in str(refused)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.8])
+def test_a_delta_that_was_cut_off_is_refused_by_its_repeat_too(kept: float) -> None:
+    store = MemoryStore()
+    log_of(store).write(3, ids("a", "b"))
+    whole = store.objects[KEY]
+    store.objects[KEY] = whole[: int(kept * len(whole))]
+    with pytest.raises(ChainError, match=f"a delta is corrupt: .*{KEY}"):
+        log_of(store).write(3, ids("a", "b"))
+
+
+def test_a_table_survives_its_encoding() -> None:
+    table = pa.concat_tables([ids("a", "é"), ids("😀")])
+    assert decoded(encoded(table)).equals(table.combine_chunks())

@@ -1,0 +1,126 @@
+"""State that is kept between tasks equals state folded anew, whatever happened in between (R5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once import catalog
+from effectively_once.catalog import Catalog
+from effectively_once.deltas import Folder, Named, ShardDeltas
+from effectively_once.errors import ChainError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Delete
+from effectively_once.windows import Windows
+from tests.unit.ledger.memory_store import MemoryStore
+
+WINDOWS = Windows(10, 10)
+LAYOUT = Layout("counts")
+
+
+@dataclass
+class Past:
+    """Recorded epochs of one shard, as the chain names them."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    named: list[Named] = field(default_factory=list)
+    shard: int = 0
+
+    @property
+    def log(self) -> ShardDeltas:
+        """The deltas of this shard."""
+        return ShardDeltas(self.store, LAYOUT, catalog.KIND, self.shard, catalog.canonical)
+
+    def record(self, epoch: int, ids: dict[str, int]) -> None:
+        """Write and name what an epoch accepted; nothing is named when it accepted nothing."""
+        table = pa.table({"id": list(ids), "event_time_ms": list(ids.values())}, schema=catalog.SCHEMA)
+        rows = self.log.write(epoch, table)
+        if rows.rows:
+            self.named.append(Named(epoch, rows))
+
+    def before(self, epoch: int, folder: Folder, floor: int = 0) -> Catalog:
+        """Return the state that a task of `epoch` gets from a worker."""
+        live = [delta for delta in self.named if floor <= delta.epoch < epoch]
+        return folder.state(self.log, lambda: Catalog(WINDOWS), live, epoch)
+
+
+def _live(state: Catalog) -> dict[int, set[str]]:
+    return {start: set(ids) for start, ids in state._by_window.items()}
+
+
+def _ten_epochs() -> Past:
+    past = Past()
+    for epoch in range(10):
+        past.record(epoch, {f"id-{epoch}": epoch})
+    return past
+
+
+EPOCHS = st.lists(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 120), max_size=3), min_size=1, max_size=12
+)
+TASKS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=30)
+
+
+@given(EPOCHS, TASKS)
+def test_kept_state_equals_state_folded_anew(epochs: list[dict[str, int]], tasks: list[tuple[int, int]]) -> None:
+    """Three workers get tasks in any order: of the running epoch, or repeats of the last few; the floor rises."""
+    past = Past()
+    workers = [Folder() for _ in range(3)]
+    watermarks: list[int | None] = [None]
+    for epoch, ids in enumerate(epochs):
+        times = [time for time in (watermarks[-1], *ids.values()) if time is not None]
+        past.record(epoch, ids)
+        watermarks.append(max(times, default=None))
+    # Every worker sees the epochs in its own order, with gaps: another worker had the shard meanwhile.
+    now = 0
+    for worker, step in tasks:
+        now = max(0, min(len(epochs), now + step - 1))
+        watermark = watermarks[now]
+        closed = [all(WINDOWS.closed(WINDOWS.start(time), watermark) for time in ids.values()) for ids in epochs[:now]]
+        floor = closed.index(False) if False in closed else now
+        kept, anew = past.before(now, workers[worker], floor), past.before(now, Folder())
+        kept.expire(watermark)
+        anew.expire(watermark)
+        assert _live(kept) == _live(anew)
+
+
+def test_a_worker_reads_only_the_deltas_it_does_not_have() -> None:
+    past, folder = _ten_epochs(), Folder()
+    asked = len(past.store.requests)
+    for epoch, reads in ((4, 4), (4, 0), (5, 1), (9, 4)):
+        past.before(epoch, folder)
+        assert len(past.store.requests) - asked == reads, epoch
+        asked = len(past.store.requests)
+
+
+def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> None:
+    past, folder = _ten_epochs(), Folder()
+    assert past.before(9, folder).decide(["id-6"]) == [False]
+    assert past.before(3, folder).decide(["id-2", "id-3", "id-6"]) == [False, True, True]
+    assert past.before(9, folder).decide(["id-6"]) == [False]
+
+
+def test_a_fold_that_fails_half_way_is_not_found_again() -> None:
+    past, folder = _ten_epochs(), Folder()
+    past.before(2, folder)
+    gone = LAYOUT.delta(catalog.KIND, 5, 0)
+    body = past.store.objects[gone]
+    past.store.answer(Delete(gone))
+    for _ in range(2):  # the second try must not take what the first one left for complete
+        with pytest.raises(ChainError, match="missing"):
+            past.before(8, folder)
+    past.store.objects[gone] = body
+    assert past.before(8, folder).decide([f"id-{epoch}" for epoch in range(10)]) == [False] * 8 + [True] * 2
+
+
+def test_shards_and_kinds_are_kept_apart() -> None:
+    folder = Folder()
+    left, right = Past(), Past(shard=1)
+    left.record(0, {"left": 1})
+    right.record(0, {"right": 1})
+    assert left.before(1, folder).decide(["left", "right"]) == [False, True]
+    assert right.before(1, folder).decide(["left", "right"]) == [True, False]

@@ -1,0 +1,146 @@
+"""The publish step, against a shard in memory: every epoch's rows become visible exactly once (R8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once.errors import SinkError
+from effectively_once.sinks.publish import (
+    ATTEMPTS,
+    Commit,
+    Committed,
+    FencedError,
+    Mark,
+    Open,
+    Published,
+    Publishing,
+    ReadMark,
+    SinkRequest,
+    publish,
+)
+
+
+class Outcome(StrEnum):
+    """What becomes of one commit."""
+
+    YES = "yes"
+    UNKNOWN_APPLIED = "unknown, took place"
+    UNKNOWN_DROPPED = "unknown, did not take place"
+    FENCED = "fenced"
+
+
+class Shard:
+    """A shard of a sink: epochs whose rows are visible, and the last mark."""
+
+    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+        self.visible: list[int] = []
+        self.mark: Mark | None = None
+        self.asked: list[str] = []
+        self._outcomes = list(outcomes)
+
+    def run(self, step: Publishing) -> Published:
+        """Drive a publish step to its end."""
+        try:
+            request = next(step)
+            while True:
+                request = step.send(self._answer(request))
+        except StopIteration as end:
+            published: Published = end.value
+            return published
+
+    def _answer(self, request: SinkRequest) -> Mark | Committed | None:
+        self.asked.append(type(request).__name__)
+        match request:
+            case Open():
+                return None
+            case ReadMark():
+                return self.mark
+            case Commit(mark):
+                return self._commit(mark)
+
+    def _commit(self, mark: Mark) -> Committed:
+        outcome = self._outcomes.pop(0) if self._outcomes else Outcome.YES
+        if outcome in (Outcome.YES, Outcome.UNKNOWN_APPLIED):
+            self.visible.append(mark.epoch)
+            self.mark = mark
+        return {Outcome.YES: Committed.YES, Outcome.FENCED: Committed.FENCED}.get(outcome, Committed.UNKNOWN)
+
+
+def _mark(epoch: int, digest: str = "a") -> Mark:
+    return Mark(epoch, 1, 5, digest)
+
+
+def test_without_a_producer_at_hand_one_is_opened_and_the_mark_is_read_before_the_commit() -> None:
+    shard = Shard()
+    assert shard.run(publish(_mark(0), None, "here")) is Published.NOW
+    assert shard.asked == ["Open", "ReadMark", "Commit"]
+
+
+def test_the_producer_at_hand_commits_the_next_epoch_without_asking() -> None:
+    shard = Shard()
+    assert shard.run(publish(_mark(4), _mark(3), "here")) is Published.NOW
+    assert shard.asked == ["Commit"]
+
+
+@pytest.mark.parametrize("kept", [0, 2, 4, 5, 9])
+def test_the_producer_at_hand_is_not_trusted_for_any_other_epoch(kept: int) -> None:
+    shard = Shard()
+    shard.mark = _mark(3)
+    assert shard.run(publish(_mark(4), _mark(kept), "here")) is Published.NOW
+    assert shard.asked == ["Open", "ReadMark", "Commit"]
+
+
+def test_an_epoch_that_is_published_is_not_published_again() -> None:
+    shard = Shard()
+    shard.mark = _mark(3)
+    for epoch in (3, 2):
+        assert shard.run(publish(_mark(epoch), None, "here")) is Published.BEFORE
+    assert shard.visible == []
+
+
+def test_an_epoch_that_is_published_with_other_rows_is_an_error() -> None:
+    shard = Shard()
+    shard.mark = _mark(3)
+    with pytest.raises(SinkError, match=r"epoch 3 is published with digest a, its repeat has b.*here.*deterministic"):
+        shard.run(publish(_mark(3, "b"), None, "here"))
+    assert shard.visible == []
+
+
+def test_a_fenced_producer_is_not_replaced() -> None:
+    shard = Shard([Outcome.FENCED])
+    with pytest.raises(FencedError):
+        shard.run(publish(_mark(4), _mark(3), "here"))
+    assert shard.asked == ["Commit"]
+
+
+def test_commits_that_never_end_are_given_up_with_a_name() -> None:
+    shard = Shard([Outcome.UNKNOWN_DROPPED] * ATTEMPTS)
+    with pytest.raises(SinkError, match=f"{ATTEMPTS} commits of epoch 0 had an unknown outcome"):
+        shard.run(publish(_mark(0), None, "here"))
+    assert shard.asked.count("Commit") == ATTEMPTS
+
+
+@given(st.lists(st.sampled_from(Outcome), max_size=30), st.lists(st.booleans(), min_size=12, max_size=12))
+def test_whatever_becomes_of_commits_every_epoch_is_visible_exactly_once(
+    outcomes: list[Outcome], kept_lost: list[bool]
+) -> None:
+    shard = Shard(outcomes)
+    kept: Mark | None = None
+    epoch = 0
+    for lost in kept_lost * 4:  # a task that fails is repeated, by a worker that kept a producer or by a fresh one
+        if epoch == 12:
+            break
+        try:
+            published = shard.run(publish(_mark(epoch), None if lost else kept, "here"))
+        except (FencedError, SinkError):
+            kept = None
+            continue
+        kept = _mark(epoch) if published is Published.NOW else None
+        epoch += 1
+    assert shard.visible == list(range(len(shard.visible)))
+    assert len(shard.visible) in (epoch, epoch + 1)  # the last commit's outcome may not be known yet

@@ -1,0 +1,79 @@
+"""Windowed counts: final once, and right, however the input is divided into epochs (R6, R7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once import state
+from effectively_once.state import WindowCounts
+from effectively_once.windows import Windows
+
+WINDOWS = Windows(100, 150)
+EVENTS = st.lists(st.tuples(st.sampled_from(["ann", "bob", "cem"]), st.integers(0, 1500)), max_size=60)
+FAR_AHEAD = ("closer", 10**6)
+
+
+def _delta(counts: Counter[tuple[str, int]]) -> pa.Table:
+    rows = [{"user": user, "window_start_ms": start, "count": n} for (user, start), n in counts.items()]
+    return pa.Table.from_pylist(rows, state.SCHEMA)
+
+
+def _divided(events: list[tuple[str, int]], cuts: list[int]) -> list[list[tuple[str, int]]]:
+    """Divide events into epochs, then two more: a record far ahead, and one that pins the watermark it brings."""
+    places = sorted({min(cut, len(events)) for cut in cuts})
+    bounds = [0, *places, len(events)]
+    return [events[start:end] for start, end in pairwise(bounds)] + [[FAR_AHEAD], []]
+
+
+@given(EVENTS, st.lists(st.integers(0, 60), max_size=12))
+def test_every_window_is_final_exactly_once_with_the_count_of_all_its_records(
+    events: list[tuple[str, int]], cuts: list[int]
+) -> None:
+    counts = WindowCounts(WINDOWS)
+    emitted: list[tuple[str, int, int]] = []
+    expected: Counter[tuple[str, int]] = Counter()
+    previous: int | None = None
+    watermark: int | None = None
+    for epoch in _divided(events, cuts):
+        counts.expire(previous)
+        timely = [(user, time) for user, time in epoch if not WINDOWS.closed(WINDOWS.start(time), watermark)]
+        final = counts.final(previous, watermark)
+        assert final == counts.final(previous, watermark)  # a repeat emits the same
+        emitted += final
+        counts.fold(_delta(Counter((user, WINDOWS.start(time)) for user, time in timely)))
+        expected.update((user, time - time % 100) for user, time in timely)
+        times = [time for time in (watermark, *(time for _, time in timely)) if time is not None]
+        previous, watermark = watermark, max(times, default=None)
+    del expected["closer", FAR_AHEAD[1]]  # the record far ahead closes every window but its own
+    assert sorted(emitted) == sorted((user, start, n) for (user, start), n in expected.items())
+
+
+def test_a_window_is_emitted_in_the_epoch_whose_watermark_closes_it_and_dropped_after() -> None:
+    counts = WindowCounts(WINDOWS)
+    counts.fold(_delta(Counter({("ann", 0): 2, ("bob", 0): 1, ("ann", 100): 4})))
+    counts.fold(_delta(Counter({("ann", 0): 3})))
+    assert counts.final(None, 249) == []
+    assert counts.final(None, 250) == [("ann", 0, 5), ("bob", 0, 1)]
+    assert counts.final(250, 349) == []
+    assert counts.final(250, 350) == [("ann", 100, 4)]
+    counts.expire(250)
+    assert counts.final(None, 10**6) == [("ann", 100, 4)]
+
+
+def test_final_counts_are_in_order_of_window_and_user_whatever_the_order_of_folds() -> None:
+    parts = [Counter({("bob", 100): 1}), Counter({("cem", 0): 1}), Counter({("ann", 100): 1})]
+    for order in (parts, parts[::-1]):
+        counts = WindowCounts(WINDOWS)
+        for part in order:
+            counts.fold(_delta(part))
+        assert counts.final(None, 10**6) == [("cem", 0, 1), ("ann", 100, 1), ("bob", 100, 1)]
+
+
+def test_rows_that_differ_in_any_column_are_digested_by_other_bytes() -> None:
+    rows: Counter[tuple[str, int]] = Counter({("a", 1): 2, ("a", 2): 1, ("b", 1): 2, ("a|1", 2): 2, ("", 1): 2})
+    assert len(set(state.canonical(_delta(rows)))) == len(rows)
