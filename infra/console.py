@@ -87,7 +87,8 @@ class Console:
     def step(self, name: str, expected_s: float | None = None) -> Iterator[None]:
         """Time a step. One that does not end at once is announced with what it took last time, or with `expected_s`.
 
-        While it lasts it shows that it lives. An exception marks it with `✗` and passes through; only a complete step is remembered.
+        While it lasts it shows that it lives. An exception marks it with `✗` and passes through; only a complete step
+        is remembered.
         """
         began = time.monotonic()
         ended = threading.Event()

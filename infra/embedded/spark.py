@@ -51,7 +51,9 @@ class SparkHome:
             "EFFECTIVELY_ONCE_WHEEL_DIGEST": self.toolchain.wheel.sha256,
             "AWS_ACCESS_KEY_ID": self.endpoints.s3_access_key,
             "AWS_SECRET_ACCESS_KEY": self.endpoints.s3_secret_key,
-            "PYTHONPATH": str(self.toolchain.wheel.path),
+            "PYTHONPATH": str(self.toolchain.wheel.installed),
+            # Workers start again and again: what they import is compiled once, whatever the caller's shell says.
+            "PYTHONDONTWRITEBYTECODE": "",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "JAVA_HOME": str(self.toolchain.java.parent.parent),

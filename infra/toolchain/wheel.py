@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import sys
+import zipfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,10 +19,14 @@ SOURCE_DATE_EPOCH = "1577836800"
 
 @dataclass(frozen=True)
 class Wheel:
-    """A built wheel and the SHA-256 (hex) of its bytes, which an epoch's declaration pins."""
+    """A built wheel, the SHA-256 (hex) of its bytes, which an epoch's declaration pins, and its content installed.
+
+    Python workers import from the installed folder: from the archive itself every start would compile every module.
+    """
 
     path: Path
     sha256: str
+    installed: Path
 
 
 def read_sources(project: Path) -> dict[str, bytes]:
@@ -40,7 +46,7 @@ def build_wheel(cache: Cache, project: Path) -> Wheel:
     Raises ToolchainError when the build backend refuses.
     """
     sources = read_sources(project)
-    key = digest({**sources, "backend": version("hatchling"), "epoch": SOURCE_DATE_EPOCH})
+    key = digest({**sources, "backend": version("hatchling"), "epoch": SOURCE_DATE_EPOCH, "form": "installed"})
 
     def build(directory: Path) -> None:
         copy = directory / "project"
@@ -56,5 +62,11 @@ def build_wheel(cache: Cache, project: Path) -> Wheel:
             hint=f"correct {project / 'pyproject.toml'}",
         )
 
-    (path,) = (cache.get("wheel", key, build) / "dist").glob("*.whl")
-    return Wheel(path, hashlib.sha256(path.read_bytes()).hexdigest())
+        (built,) = (directory / "dist").glob("*.whl")
+        with zipfile.ZipFile(built) as archive:
+            archive.extractall(directory / "installed")
+        compileall.compile_dir(directory / "installed", quiet=1)
+
+    made = cache.get("wheel", key, build)
+    (path,) = (made / "dist").glob("*.whl")
+    return Wheel(path, hashlib.sha256(path.read_bytes()).hexdigest(), made / "installed")

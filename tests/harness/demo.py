@@ -134,7 +134,7 @@ class _Run:
         self._phase("warm-up")
         with self.console.step("driver and executors"):
             self.drivers.start("driver", str(self.settings_path))
-            kills = ExecutorKills(
+            kills = self.kills = ExecutorKills(
                 plan(self.demo.seed, self.demo.kills, SHARDS, **self.subject.fault_gates),
                 self.drivers, self.watch, self.history, self.console.say,
             )  # fmt: skip
@@ -154,13 +154,13 @@ class _Run:
             if self._send_error is not None:
                 raise self._send_error
             self._phase("drain")
+            self._published(sender)
             # A planned kill that no epoch is left for is a missed one; the judge counts it.
-            kills.join(timeout=5.0)
+            kills.waiting.wait(DRAIN_S)
             kills.stop_asked.set()
             kills.join()
             if kills.error is not None:
                 raise kills.error
-            self._published(sender)
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         def guarded(*arguments: Any) -> None:
@@ -178,7 +178,11 @@ class _Run:
         latest = sender.last_event_time_ms
         if latest is not None:
             first_n = self.subject.numbers.sent + 1
-            sender.send(closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms))
+            for closer in closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms):
+                # Little data makes few epochs: each of the last ones is kept until a kill is waiting for it.
+                while not self.kills.waiting.wait(0.5) and not self.stop.is_set():
+                    pass
+                sender.send([closer])
         self.history.record("sent", acknowledged=sender.acknowledged)
         sender.wait_until_declared()
 

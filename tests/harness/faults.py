@@ -26,6 +26,8 @@ class ExecutorKills(threading.Thread):
         super().__init__(name="faults", daemon=True)
         self._planned, self._drivers, self._watch, self._history, self._say = planned, drivers, watch, history, say
         self.stop_asked = threading.Event()
+        self.waiting = threading.Event()
+        """Set while the next kill waits for its step, and after the last one: whoever sends little data waits for it."""
         self.hits = 0
         self.error: BaseException | None = None
 
@@ -37,20 +39,24 @@ class ExecutorKills(threading.Thread):
                     self._say(f"✗ kill at {planned.phase} never hit a running epoch")
         except BaseException as error:
             self.error = error
+        finally:
+            self.waiting.set()
 
     def _once(self, planned: PlannedKill, *, exactly: bool) -> bool:
         """One try: wait for the step, kill, see what came of it."""
         with self._watch.changed:
             after = len(self._watch.seen)
         self._history.record("phase", phase="inject")
+        self.waiting.set()
         event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
         if event is None:
             return False
-        before = set(self._drivers.executors())
+        self.waiting.clear()
         try:
             victim, injected_at = self._drivers.kill_executor(event["pid"])
         except NoProcess:
             return False
+        before = {victim, *self._drivers.executors()}
         self._history.record("phase", phase="impact")
         return self._settled(planned, event["epoch"], victim, injected_at, before)
 

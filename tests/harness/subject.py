@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.workload import file_input
+from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Pace
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
@@ -63,6 +64,11 @@ def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
         InputError: the file, its format or its columns are not what was said.
     """
     survey = file_input.survey(path, key, time)
+    if not survey.usable:
+        raise InputError(
+            f"{path}: none of its {survey.rows:,} rows can be counted ({survey.broken:,} broken, {survey.missing_keys:,} without "
+            f"{key!r}, {survey.bad_times:,} without a usable {time!r}): check KEY and TIME"
+        )
     lateness_ms = survey.disorder_ms + SLACK_MS
     # Some epochs are needed for kills to hit; big files get big epochs.
     epoch_rows_max = min(max(survey.rows // epochs, 1), 200_000)
@@ -74,6 +80,6 @@ def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
     pace = Pace(lateness_ms=lateness_ms, horizon_ms=None, max_outstanding=4 * epoch_rows_max)
     return Subject(
         "file", says, survey.numbers, pace, file_input.FileInput(path, key, time), lateness_ms=lateness_ms,
-        epoch_rows_max=epoch_rows_max, fault_gates={"first_epoch": 0, "spacing": 1},
+        epoch_rows_max=epoch_rows_max, fault_gates={"first_epoch": 0, "spacing": 0},
         named={"input": path.name, "key": key, "time": time},
     )  # fmt: skip

@@ -44,7 +44,7 @@ def toolchain() -> Toolchain:
         kafka_classpath=resolve_jars(cache, "kafka"),
         spark_jars=UNUSED,
         jvm_jar=UNUSED,
-        wheel=Wheel(UNUSED, ""),
+        wheel=Wheel(path=UNUSED, sha256="", installed=UNUSED),
         java=find_jdk().java,
     )
 

@@ -95,13 +95,14 @@ class Register:
         if len(self.appended) >= 10:
             self.progress.set()
 
+    def _append_all(self, tokens: list[str]) -> None:
+        for token in tokens:
+            self.append(token)
+
     def run(self, threads: int, each: int) -> list[str]:
         """Let all threads append their tokens; return the register's content."""
         with ThreadPoolExecutor(threads) as pool:
-            jobs = [
-                pool.submit(lambda thread=thread: [self.append(f"{thread}-{n}") for n in range(each)])  # type: ignore[misc]
-                for thread in range(threads)
-            ]
+            jobs = [pool.submit(self._append_all, [f"{thread}-{n}" for n in range(each)]) for thread in range(threads)]
             for job in jobs:
                 job.result()
         found = self.store.answer(Get("register"))

@@ -33,7 +33,7 @@ class Drivers:
         self.started += 1
         env = {"EFFECTIVELY_ONCE_EVENTS": str(self.events)}
         if self.checkout is not None:
-            env["PYTHONPATH"] = f"{self.home.toolchain.wheel.path}:{self.checkout}"
+            env["PYTHONPATH"] = f"{self.home.toolchain.wheel.installed}:{self.checkout}"
         self.child = self.home.start(f"{name}-{self.started}", self.module, list(arguments), env)
         return self.child
 

@@ -54,9 +54,26 @@ class Topics:
         stable, high = (self._ends(where, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
         return [Partition(name, number, stable[name, number], high[name, number]) for name, number in high]
 
-    def visible(self, topic: str) -> int:
-        """Sum of a topic's high watermarks: how much any reader of uncommitted data sees."""
-        return sum(partition.high_watermark for partition in self.partitions([topic]))
+    def ends(self, topic: str) -> dict[int, int]:
+        """High watermark of every partition: what a reader of uncommitted data sees."""
+        return {partition.partition: partition.high_watermark for partition in self.partitions([topic])}
+
+    def appears(self, topic: str, after: Mapping[int, int], timeout_s: float) -> bool:
+        """Wait for the first record beyond some ends, committed or not; False when none came in time."""
+        consumer = self._consumer("read_uncommitted", eof=False)
+        try:
+            consumer.assign([TopicPartition(topic, number, end) for number, end in after.items()])
+            message = consumer.poll(timeout_s)
+            return message is not None and message.error() is None
+        finally:
+            consumer.close()
+
+    def _consumer(self, isolation: str, *, eof: bool) -> Consumer:
+        return Consumer({
+            "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
+            "isolation.level": isolation, "enable.partition.eof": eof, "log_level": 0,
+            "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 5,
+        })  # fmt: skip
 
     def read(self, topic: str, stop: threading.Event) -> Iterator[dict[str, Any]]:
         """Every committed record of a topic up to its last stable offset now, as JSON with `partition` and `offset` added.
@@ -65,11 +82,7 @@ class Topics:
             ReadStalled: the end was not reached in time: what was read is not all there is.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
-        consumer = Consumer({
-            "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
-            "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0,
-            "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 20,
-        })  # fmt: skip
+        consumer = self._consumer("read_committed", eof=True)
         open_ones = {number for number, end in ends.items() if end > 0}
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])

@@ -26,6 +26,7 @@ from effectively_once.settings import PipelineSettings, load
 from effectively_once_jobs.user_counts.transform import split
 
 Start = Callable[[DataFrame, dict[str, str]], Any]
+ROUND_ROWS = 60_000
 UNPINNED = Declaration(
     epoch=0, lineage="", batch_id=0, ranges={}, topic_ids={}, watermark_ms=None, previous_watermark_ms=None, shards=1,
     wheel_digest="", settings_digest="",
@@ -56,6 +57,9 @@ def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str) -> 
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
+        # One batch a round: a kill that is gated on visible records then comes while most are still to be written.
+        .option("minOffsetsPerTrigger", str(ROUND_ROWS))
+        .option("maxTriggerDelay", "10m")
         .load()
     )
     # `value` is kept for refused rows only; here the accepted ones go on as they came.

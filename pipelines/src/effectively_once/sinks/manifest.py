@@ -28,7 +28,7 @@ class ManifestSink:
         """Stage the table's file, then create the manifest; when there is one, compare instead (a repeat is a no-op).
 
         Raises:
-            SinkError: the epoch's manifest names other rows (R4).
+            SinkError: the epoch's manifest names other rows (R4), or is damaged.
 
         """
         content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
@@ -45,7 +45,7 @@ class ManifestSink:
         held = run(create_once(key, body), self._store)
         if held == body:
             return content, Published.NOW
-        theirs = json.loads(held)
+        theirs = _parsed(held, key)
         if (theirs["rows"], theirs["digest"]) != (content.rows, content.digest):
             raise SinkError(
                 f"epoch {epoch} is published with digest {theirs['digest']}, its repeat has {content.digest}",
@@ -60,14 +60,15 @@ class ManifestSink:
 
     def manifest(self, epoch: int) -> dict[str, Any] | None:
         """Return the manifest of an epoch, or None."""
-        found = run(body_of(self._layout.manifest(self._sink, epoch)), self._store)
-        return None if found is None else json.loads(found)
+        key = self._layout.manifest(self._sink, epoch)
+        found = run(body_of(key), self._store)
+        return None if found is None else _parsed(found, key)
 
     def rows(self, last_epoch: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """(epoch, object, row) of everything published up to an epoch: manifests only, never a listing.
 
         Raises:
-            SinkError: a manifest or a file that a manifest names is missing.
+            SinkError: a manifest is missing or damaged, or a file that one names is missing.
 
         """
         for epoch in range(last_epoch + 1):
@@ -89,3 +90,13 @@ class ManifestSink:
 def canonical(table: pa.Table) -> Iterator[bytes]:
     """Return the bytes each row is digested by: its columns as JSON."""
     return (json.dumps(row, sort_keys=True, separators=(",", ":")).encode() for row in table.to_pylist())
+
+
+def _parsed(body: bytes, key: str) -> dict[str, Any]:
+    try:
+        manifest = json.loads(body)
+        if {"files", "rows", "digest"} <= manifest.keys():
+            return dict(manifest)
+    except (ValueError, AttributeError):
+        pass
+    raise SinkError("a manifest is damaged", key, "Restore it from the bucket's versions or a backup.")

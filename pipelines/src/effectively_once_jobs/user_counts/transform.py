@@ -34,7 +34,8 @@ def split(frame: DataFrame, declaration: Declaration, settings: PipelineSettings
     )  # fmt: skip
     typed = parsed.select(
         "topic", "partition", "offset", "value", "r.id", "r.user", event_time("r.event_time_ms").alias("event_time_ms"),
-        "r.payload", "r.crc", (f.col("r").isNull() | f.col("r._corrupt").isNotNull() | ambiguous("value")).alias("broken"),
+        "r.payload", "r.crc",
+        (f.col("r").isNull() | f.col("r._corrupt").isNotNull() | ambiguous("value")).alias("broken"),
     )  # fmt: skip
     reason = (
         f.when(f.col("broken"), "not_json")
