@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,8 @@ import typer
 from infra.doctor import doctor as examine
 from infra.embedded.guard import guarded
 from infra.embedded.process import ServerError
-from infra.toolchain.cache import cache_root
+from infra.embedded.class_archive import class_archive
+from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 
@@ -64,7 +64,9 @@ def demo(
     except InputError as error:
         raise Refused(str(error)) from error
     toolchain = prepare(console)
-    results = Demo(CHECKOUT, toolchain, what, seed, kills, console).run()
+    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
+        archive = class_archive(Cache(cache_root()), toolchain)
+    results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
 
@@ -142,7 +144,6 @@ def _tool(name: str, *words: str, capture: bool) -> subprocess.CompletedProcess[
 
 def run() -> int:
     """Run the command that the arguments name; errors that a user can act on are one line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         app()
     except SystemExit as end:

@@ -18,16 +18,29 @@ EXECUTORS = 2
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 
 # A demo's JVMs live for a minute or two: quick start and small memory count for more than peak speed.
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
 
 
 @dataclass(frozen=True)
 class SparkHome:
-    """What every driver of a run shares."""
+    """What every driver of a run shares.
+
+    Attributes:
+        toolchain: jars, wheel and Java.
+        endpoints: the stack it talks to.
+        run_dir: logs go to `logs/`, scratch files to `work/`.
+        class_archive: shared class data (infra.embedded.class_archive); where there is none, JVMs start slower.
+        master: where Spark runs; by default executors in JVMs of their own.
+        dump_to: where the driver's JVM writes a class archive when it ends.
+        memory_mib: heap of driver and of each executor.
+    """
 
     toolchain: Toolchain
     endpoints: Endpoints
     run_dir: Path
+    class_archive: Path | None = None
+    master: str | None = None
+    dump_to: Path | None = None
     memory_mib: int = 768
 
     def start(self, name: str, module: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Child:
@@ -36,13 +49,13 @@ class SparkHome:
         work.mkdir(parents=True, exist_ok=True)
         jars = f"{self.toolchain.jvm_jar}:{self.toolchain.spark_jars}/*"
         conf = {
-            "spark.master": f"local-cluster[{EXECUTORS},1,{self.memory_mib}]",
+            "spark.master": self.master or f"local-cluster[{EXECUTORS},1,{self.memory_mib}]",
             "spark.executor.memory": f"{self.memory_mib}m",
             "spark.driver.memory": f"{self.memory_mib}m",
             "spark.driver.extraClassPath": jars,
             "spark.executor.extraClassPath": jars,
-            "spark.driver.extraJavaOptions": _JVM,
-            "spark.executor.extraJavaOptions": _JVM,
+            "spark.driver.extraJavaOptions": self._jvm_options() + self._dump_option(),
+            "spark.executor.extraJavaOptions": self._jvm_options(),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
@@ -59,12 +72,18 @@ class SparkHome:
             "JAVA_HOME": str(self.toolchain.java.parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(work),
-            "SPARK_WORKER_DIR": str(work / "executors"),
+            "SPARK_WORKER_DIR": str(self.run_dir / "logs" / f"{name}-executors"),
             "PYTHONUNBUFFERED": "1",
             **(env or {}),
         }
         log = self.run_dir / "logs" / f"{name}.log"
         return Child(name, [sys.executable, "-m", module, *arguments], log, cwd=work, env=whole)
+
+    def _jvm_options(self) -> str:
+        return JVM_OPTIONS + (f" -XX:SharedArchiveFile={self.class_archive}" if self.class_archive else "")
+
+    def _dump_option(self) -> str:
+        return f" -XX:ArchiveClassesAtExit={self.dump_to}" if self.dump_to else ""
 
 
 def executors(driver_pid: int) -> list[psutil.Process]:

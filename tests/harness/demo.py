@@ -56,6 +56,7 @@ class Demo:
     seed: int
     kills: int
     console: Console
+    class_archive: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
@@ -104,7 +105,7 @@ class _Run:
         self.chain = ChainReader(settings.bucket, PIPELINE, TOPIC)
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
-        self.home = SparkHome(demo.toolchain, endpoints, directory.path)
+        self.home = SparkHome(demo.toolchain, endpoints, directory.path, demo.class_archive)
         self.watch = Watch(directory.path / "work" / "events.jsonl", history)
         self.drivers = Drivers(self.home, JOB, self.watch.path)
         self.collector = Collector(directory, self.topics, self.chain, PIPELINE)

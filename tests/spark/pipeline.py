@@ -152,11 +152,10 @@ class Pipeline:
         )
         client.put_object(end.s3_bucket, key, BytesIO(content), len(content))
 
-    def write_settings(self, content: str | bytes | None = None, **changes: object) -> Path:
+    def write_settings(self, changes: Mapping[str, object] | None = None, content: bytes | None = None) -> Path:
         """Write the settings file: these with changes, or any content."""
         path = self.folder / f"settings-{len(list(self.folder.glob('settings-*')))}.json"
-        body = json.dumps({**self.settings, **changes}) if content is None else content
-        path.write_bytes(body.encode() if isinstance(body, str) else body)
+        path.write_bytes(json.dumps({**self.settings, **(changes or {})}).encode() if content is None else content)
         return path
 
     def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:

@@ -1,4 +1,4 @@
-"""Bad input and bad surroundings: each ends the real job process with its exit code and one line that says what to do."""
+"""Bad input and bad surroundings: each ends the real job process with its exit code and one line of what to do."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ PATIENCE_S = 2
 
 
 def refusal(
-    pipeline: Pipeline, settings: Path | None = None, env: dict[str, str] | None = None, **changes: object
+    pipeline: Pipeline,
+    changes: dict[str, object] | None = None,
+    settings: Path | None = None,
+    env: dict[str, str] | None = None,
 ) -> tuple[int | None, str]:
     """Start the job, wait for its end, and return exit code and the one line it said (asserting that it is one)."""
-    driver = pipeline.start(settings or pipeline.write_settings(start_patience_s=PATIENCE_S, **changes), env)
+    driver = pipeline.start(
+        settings or pipeline.write_settings({"start_patience_s": PATIENCE_S, **(changes or {})}), env
+    )
     wait_for(f"{pipeline.name} to refuse the start", ENDED_S, lambda: not driver.running())
     said = driver.log.read_text().rstrip("\n").split("\n")
     assert len(said) == 1, f"more than one line: {said}"
@@ -76,7 +81,7 @@ WRONG_SETTINGS = [
 def test_a_wrong_setting_is_refused_with_field_value_and_what_is_allowed(
     idle: Pipeline, changes: dict[str, object], says: list[str]
 ) -> None:
-    code, line = refusal(idle, idle.write_settings(**changes))
+    code, line = refusal(idle, settings=idle.write_settings(changes))
     assert code == SETTINGS
     assert line.startswith("SettingsError: ")
     assert [words for words in [*says, "settings-"] if words not in line] == []
@@ -84,8 +89,8 @@ def test_a_wrong_setting_is_refused_with_field_value_and_what_is_allowed(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"pipeline": NaN}'])
 def test_a_settings_file_that_holds_no_settings_is_refused(idle: Pipeline, content: bytes) -> None:
-    file = idle.write_settings(content)
-    code, line = refusal(idle, file)
+    file = idle.write_settings(content=content)
+    code, line = refusal(idle, settings=file)
     assert code == SETTINGS
     assert line.startswith("SettingsError: ")
     assert str(file) in line
@@ -94,7 +99,7 @@ def test_a_settings_file_that_holds_no_settings_is_refused(idle: Pipeline, conte
 @pytest.mark.parametrize("kind", ["missing", "folder"])
 def test_a_settings_file_that_cannot_be_read_is_refused(idle: Pipeline, kind: str) -> None:
     file = idle.folder / "nowhere.json" if kind == "missing" else idle.folder
-    code, line = refusal(idle, file)
+    code, line = refusal(idle, settings=file)
     assert code == SETTINGS
     assert f"settings cannot be read: {'No such file' if kind == 'missing' else 'Is a directory'}" in line
     assert str(file) in line
@@ -102,7 +107,7 @@ def test_a_settings_file_that_cannot_be_read_is_refused(idle: Pipeline, kind: st
 
 def test_a_broker_that_cannot_be_reached_is_named_with_its_address(idle: Pipeline) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    code, line = refusal(idle, kafka_bootstrap=address)
+    code, line = refusal(idle, {"kafka_bootstrap": address})
     assert code == UNREACHABLE
     assert line.startswith("UnreachableError: the Kafka broker does not answer")
     assert address in line
@@ -110,7 +115,7 @@ def test_a_broker_that_cannot_be_reached_is_named_with_its_address(idle: Pipelin
 
 def test_a_store_that_cannot_be_reached_is_named_with_its_address(idle: Pipeline) -> None:
     endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
-    code, line = refusal(idle, s3_endpoint=endpoint)
+    code, line = refusal(idle, {"s3_endpoint": endpoint})
     assert code == UNREACHABLE
     assert line.startswith("UnreachableError: the object store does not answer")
     assert f"({endpoint})" in line
@@ -134,21 +139,21 @@ def test_missing_credentials_are_named_by_their_variable(idle: Pipeline, variabl
 
 
 def test_a_bucket_that_does_not_exist_is_named(idle: Pipeline) -> None:
-    code, line = refusal(idle, s3_bucket="no-such-bucket")
+    code, line = refusal(idle, {"s3_bucket": "no-such-bucket"})
     assert code == ACCESS
     assert "AccessError: the bucket does not exist" in line
     assert "no-such-bucket" in line
 
 
 def test_an_input_topic_that_does_not_exist_is_named(idle: Pipeline) -> None:
-    code, line = refusal(idle, topic="nowhere")
+    code, line = refusal(idle, {"topic": "nowhere"})
     assert (code, line) == (SOURCE, "SourceError: the input topic does not exist (topic nowhere). Create it first.")
 
 
 def test_a_compacted_input_topic_is_refused(idle: Pipeline) -> None:
     topic = NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact"})
     idle.admin.create_topics([topic])["compacted"].result(ADMIN_S)
-    code, line = refusal(idle, topic="compacted")
+    code, line = refusal(idle, {"topic": "compacted"})
     assert code == SOURCE
     assert "the topic is compacted" in line
 
@@ -166,13 +171,13 @@ def test_a_missing_topic_of_a_sink_is_named_with_how_to_create_it(
 
 
 def test_too_few_partitions_for_the_shards_are_counted(idle: Pipeline) -> None:
-    code, line = refusal(idle, shards=3)
+    code, line = refusal(idle, {"shards": 3})
     assert code == SINK
     assert "SinkError: a topic of a sink has 2 partitions, 3 shards need one each (topic idle.accepted)" in line
 
 
 def test_a_refused_start_of_a_new_pipeline_leaves_nothing_behind(idle: Pipeline) -> None:
-    refusal(idle, topic="nowhere")
+    refusal(idle, {"topic": "nowhere"})
     assert list(idle.store.names("idle/")) == []
 
 
@@ -184,7 +189,7 @@ def test_a_setting_that_state_depends_on_cannot_change_between_runs(
     stopped: Pipeline, idle: Pipeline, field: str, value: object
 ) -> None:
     kept = {"window_ms": 60_000, "lateness_ms": 120_000, "shards": SHARDS, "topic": stopped.topic}
-    code, line = refusal(stopped, **{field: value})
+    code, line = refusal(stopped, {field: value})
     assert code == SETTINGS
     assert f"SettingsError: {field} was {kept[field]!r} when this pipeline began and is {value!r} now" in line
     assert f"Set {field} back to {kept[field]!r}" in line
@@ -241,7 +246,7 @@ def test_a_progress_topic_that_was_recreated_is_refused_and_accepted_when_restor
     assert f"SinkError: progress mark -1 lies outside the chain's {last} to {last}" in line
     assert "(sink dead_letter shard 0)" in line
     stopped.restore(progress, saved)
-    code, line = refusal(stopped, window_ms=1)
+    code, line = refusal(stopped, {"window_ms": 1})
     assert code == SETTINGS, "with its marks back the sink is no longer what is refused"
 
 
@@ -264,11 +269,19 @@ def test_a_head_that_cannot_be_read_is_refused_and_left_alone(stopped: Pipeline)
     assert found.body == b'{"format": 1'
 
 
-GARBLED = [("offsets", b'v1\n{"cut'), ("offsets", b"\x00\xff"), ("commits", b"nonsense"), ("metadata", b"{]")]
+GARBLED = [
+    ("offsets", b'v1\n{"cut'),
+    ("offsets", b"\x00\xff"),
+    ("commits", b"nonsense"),
+    ("metadata", b"{]"),
+    ("metadata", None),
+]
 
 
 @pytest.mark.parametrize(("log", "content"), GARBLED)
-def test_a_corrupt_checkpoint_object_is_named_with_what_to_delete(stopped: Pipeline, log: str, content: bytes) -> None:
+def test_a_corrupt_checkpoint_object_is_named_with_what_to_delete(
+    stopped: Pipeline, log: str, content: bytes | None
+) -> None:
     folder = stopped.layout.checkpoint(stopped.head().tail[-1].lineage)
     key = f"{folder}/metadata" if log == "metadata" else _newest(stopped, f"{folder}/{log}/")
     with _replaced(stopped, key, content):

@@ -23,7 +23,7 @@ KAFKA = "topic string, partition int, offset long, value binary"
 
 
 def pipeline_of(windows: Windows) -> PipelineSettings:
-    """Settings with these windows; nothing is connected to."""
+    """Make settings with these windows; nothing is connected to."""
     return PipelineSettings(
         pipeline="p", topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h:1", s3_bucket="bucket",
         window_ms=windows.length_ms, lateness_ms=windows.lateness_ms,

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.sinks.kafka import ShardAddress
+from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import prepare
 
@@ -43,7 +44,9 @@ def store(bucket: BucketAddress) -> S3ObjectStore:
 def admin(stack: EmbeddedStack) -> AdminClient:
     """Connect to the broker as its administrator."""
     # The broker is restarted by some tests: come back quickly.
-    return AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap, "reconnect.backoff.max.ms": 200})
+    return AdminClient(
+        {"bootstrap.servers": stack.endpoints.kafka_bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0}
+    )
 
 
 @pytest.fixture
@@ -59,9 +62,17 @@ def topic(admin: AdminClient) -> Topic:
     def create(name: str, partitions: int = 1, **config: str) -> str:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        # The controller has answered; the broker learns of the topic a moment later.
+        wait_for(f"topic {name}", 30, lambda: _led(admin, name) == partitions)
         return name
 
     return create
+
+
+def _led(admin: AdminClient, name: str) -> int:
+    return sum(
+        partition.leader >= 0 for partition in admin.list_topics(name, timeout=5).topics[name].partitions.values()
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Publish one epoch and hang with its transaction open, to be killed there: `python publish_and_hang.py address... epoch`."""
+"""Publish one epoch and hang with its transaction open, to be killed there."""
 
 from __future__ import annotations
 

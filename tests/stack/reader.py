@@ -10,7 +10,7 @@ TIMEOUT_S = 30.0
 
 
 def messages(bootstrap: str, topic: str, partition: int, isolation: str = "read_committed") -> list[Message]:
-    """Read a partition from its beginning to its end: the last stable offset, or with read_uncommitted the high watermark.
+    """Read a partition from its beginning to its last stable offset, or with read_uncommitted to its high watermark.
 
     Raises KafkaException for what the broker says, TimeoutError when the end is not reached.
     """
@@ -28,6 +28,8 @@ def messages(bootstrap: str, topic: str, partition: int, isolation: str = "read_
     found: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     try:
+        # Connects: a fetch from a partition whose leader is not known yet would wait for half a second.
+        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while time.monotonic() < deadline:
             message = consumer.poll(1.0)

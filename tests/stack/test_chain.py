@@ -11,6 +11,7 @@ from effectively_once.errors import ChainError, SettingsError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
+from effectively_once.ledger.records import EpochRecord
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.settings import PipelineSettings, unchanged
 from infra.embedded.stack import EmbeddedStack
@@ -25,7 +26,7 @@ def _epochs(store: S3ObjectStore) -> list[int]:
 
 
 def test_a_chain_of_many_epochs_and_drivers_gives_back_its_whole_history(store: S3ObjectStore) -> None:
-    expected = []
+    expected: list[EpochRecord] = []
     for generation, epochs in enumerate((TAIL_LIMIT, 3, TAIL_LIMIT // 2), start=1):
         held = taken(store, f"driver {generation}")
         assert held.head.generation == generation

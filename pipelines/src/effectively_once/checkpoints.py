@@ -58,23 +58,26 @@ class Checkpoint:
             CheckpointError: one of them is there and cannot be understood.
 
         """
-        for batch in self.batches("offsets")[-2:]:
+        batches = self.batches("offsets")
+        for batch in batches[-2:]:
             self.offsets(batch)
         for batch in self.batches("commits")[-2:]:
             self._parsed(f"commits/{batch}", versioned=True)
-        self._parsed("metadata", versioned=False)
+        self._parsed("metadata", versioned=False, needed=bool(batches))
 
     def batches(self, log: str) -> list[int]:
         """Batch ids in one of Spark's logs, `offsets` or `commits`, ascending."""
         names = (name.rsplit("/", 1)[1] for name in self.store.names(f"{self.layout.checkpoint(self.lineage)}/{log}/"))
         return sorted(int(name) for name in names if name.isdigit())
 
-    def _parsed(self, name: str, versioned: bool) -> None:
+    def _parsed(self, name: str, versioned: bool, needed: bool = False) -> None:
         key = f"{self.layout.checkpoint(self.lineage)}/{name}"
         body = run(body_of(key), self.store)
-        if body is None:
+        if body is None and not needed:
             return
         try:
+            if body is None:
+                raise ValueError("it is missing")
             lines = body.decode().strip().split("\n")
             if versioned and not re.fullmatch(r"v[1-9]\d*", lines.pop(0)):
                 raise ValueError("the first line is no version")

@@ -16,13 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import catalog, deltas, epoch, state
+from effectively_once import epoch
 from effectively_once.checkpoints import Checkpoint, Offsets
 from effectively_once.errors import PipelineError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, run
+from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Ranges, Rows
+from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
@@ -58,7 +59,7 @@ class Driver:
         self.busy = threading.Lock()
         self._held: chain.Held
         self._published: EpochRecord | None = None
-        self._live: list[EpochRecord] = []
+        self._live: LiveDeltas
         self._checkpoint: Checkpoint
         self._first: Offsets
 
@@ -79,7 +80,8 @@ class Driver:
         self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
         records = preflight.chain(self._held, topic_ids, self.wheel_digest)
-        self._live = [record for record in records if record.epoch >= self.head.floor]
+        windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
+        self._live = LiveDeltas(self.layout, windows, records, self.head.floor)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Finish the declared epoch, then start the query; `check` comes first.
@@ -167,10 +169,10 @@ class Driver:
             wheel_digest=self.wheel_digest,
             settings_digest=self.settings.digest,
         )
-        floor = self._floor(declaration)
+        floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
         self._published = None
-        self._collect()
+        self._live.collect(self.store, self.head.floor)
         return declaration
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
@@ -193,7 +195,7 @@ class Driver:
                 )
                 repeat = True
         self._published = record
-        self._live.append(record)
+        self._live.add(record)
         took_ms = round((time.monotonic() - started) * 1000)
         line = {
             **facts,
@@ -206,7 +208,7 @@ class Driver:
 
     def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
         """One run of an epoch's job, and the object-store sink after it."""
-        task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._named())
+        task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._live.named())
         shards = self.settings.shards
         rows = self.split(frame, declaration, self.settings)
         by_id = rows.withColumn(
@@ -281,35 +283,6 @@ class Driver:
         log.info("new lineage", lineage=lineage, starting=starting)
         self._checkpoint, self._first = Checkpoint(self.store, self.layout, lineage), starting
         return starting, self._checkpoint.folder()
-
-    def _named(self) -> dict[str, dict[int, list[deltas.Named]]]:
-        """Name the live deltas by kind and shard, as executors are told of them."""
-        named: dict[str, dict[int, list[deltas.Named]]] = {}
-        for record in self._live:
-            for kind, by_shard in record.deltas.items():
-                for shard, rows in by_shard.items():
-                    if rows.rows:
-                        named.setdefault(kind, {}).setdefault(int(shard), []).append(deltas.Named(record.epoch, rows))
-        return named
-
-    def _floor(self, declaration: Declaration) -> int:
-        """Find the oldest epoch whose deltas matter: older ones hold only windows that are final and recorded."""
-        windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
-        for record in self._live:
-            latest = record.max_event_time_ms
-            if latest is not None and not windows.closed(windows.start(latest), declaration.previous_watermark_ms):
-                return record.epoch
-        return declaration.epoch
-
-    def _collect(self) -> None:
-        """Delete the deltas below the floor, which head holds already (R9). What a crash leaves behind nobody reads."""
-        floor = self.head.floor
-        for record in [record for record in self._live if record.epoch < floor]:
-            for kind in (catalog.KIND, state.KIND):
-                for shard, rows in record.deltas.get(kind, {}).items():
-                    if rows.rows:
-                        self.store.answer(Delete(self.layout.delta(kind, record.epoch, int(shard))))
-            self._live.remove(record)
 
     def _still_ours(self) -> None:
         """After a failed epoch: a driver that was replaced stops with its name for it instead of trying again."""

@@ -75,14 +75,10 @@ class S3ObjectStore:
             retries=False,
             ca_certs=certifi.where(),
         )
-        try:
-            keys = os.environ[ACCESS_KEY], os.environ[SECRET_KEY]
-        except KeyError as missing:
-            raise SettingsError(
-                "credentials of the object store are missing",
-                f"environment variable {missing.args[0]}",
-                "Set it.",
-            ) from missing
+        keys = [os.environ.get(name, "") for name in (ACCESS_KEY, SECRET_KEY)]
+        if "" in keys:
+            where = f"environment variable {(ACCESS_KEY, SECRET_KEY)[keys.index('')]}"
+            raise SettingsError("credentials of the object store are missing", where, "Set it.")
         # The region is named so that signing needs no request; a single-node store has but one.
         self._signer = Minio(
             address.host,

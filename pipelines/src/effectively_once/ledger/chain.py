@@ -192,7 +192,7 @@ def _commit(layout: Layout, held: Held, new: Head) -> Step[Held]:
 
 
 def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
-    """Put head on the condition `etag`; a lost answer is settled by reading owner and sequence.
+    """Put head on the condition `etag`; a lost answer is settled by reading whether head is what was sent.
 
     Returns None when another driver's head was there.
     """
@@ -206,8 +206,7 @@ def _replace(layout: Layout, new: Head, etag: str | None) -> Step[Held | None]:
             if etag is not None:
                 return None
             continue
-        now = decoded(found.body, layout.head)
-        if (now.owner, now.sequence) == (new.owner, new.sequence):
+        if found.body == body:
             return Held(new, found.etag)
         if found.etag != etag:
             return None

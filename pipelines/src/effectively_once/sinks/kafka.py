@@ -14,6 +14,7 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -35,7 +36,13 @@ from effectively_once.sinks.publish import (
 
 COMMIT_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 60_000
+PROPAGATION_MS = 30_000
+"""How long a topic may be unknown to the broker before it counts as missing: longer than a broker takes to restart."""
+MESSAGE_BYTES_MAX = 100_000_000
+"""The producer's own limit, out of the way: what a topic takes is the topic's setting, and its refusal names it."""
 MARK_KEY = b"mark"
+_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
 Row = tuple[bytes | None, bytes]
 
 
@@ -66,6 +73,10 @@ class ShardAddress:
     def __str__(self) -> str:
         """As messages name it."""
         return f"sink {self.sink} shard {self.shard}"
+
+
+Failure = tuple[KafkaError, Message]
+"""A message that was not delivered."""
 
 
 class ShardSink:
@@ -113,23 +124,36 @@ class ShardSink:
     def _commit(self, mark: Mark, rows: Sequence[Row]) -> Committed:
         producer = self._producer
         assert producer is not None  # noqa: S101 - publish() opens before it commits
-        failures: list[KafkaError] = []
+        failures: list[Failure] = []
         try:
             producer.begin_transaction()
             _produce(producer, self.address, rows, mark, failures)
             producer.flush(COMMIT_TIMEOUT_S)
             self.announce("transaction_open")
             if failures:
-                raise KafkaException(failures[0])
+                raise KafkaException(failures[0][0])
             producer.commit_transaction(COMMIT_TIMEOUT_S)
-        except KafkaException as error:
-            cause = error.args[0]
-            if cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
+        except (KafkaException, SystemError) as error:
+            # SystemError: confluent-kafka raises a fatal error out of a poll, and a delivery report of the same poll
+            # finds that exception pending.
+            if _fenced(producer, error):
                 return Committed.FENCED
+            for cause, message in failures:
+                self._refuse_what_no_repeat_helps(cause, message.topic() or self.address.topic)
             # Whatever else went wrong: the producer that publish() opens next ends this transaction and reads the mark.
             return Committed.UNKNOWN
         self.announce("committed")
         return Committed.YES
+
+    def _refuse_what_no_repeat_helps(self, cause: KafkaError, topic: str) -> None:
+        if cause.code() in _MISSING:
+            raise unreachable(cause, self.address.bootstrap, topic)
+        if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            raise SinkError(
+                "a row is larger than the topic takes",
+                f"topic {topic}",
+                "Raise its max.message.bytes; nothing was lost, start the pipeline again.",
+            )
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
@@ -164,7 +188,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
 
 def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
     """Return the named error for what the client says."""
-    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+    if error.code() in _MISSING:
         return SinkError(
             f"topic {topic} does not exist, or lacks a partition",
             bootstrap,
@@ -177,11 +201,24 @@ def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:
     )
 
 
+def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
+    """Whether another producer took over. The first call to notice names it; produce() and delivery reports do not."""
+    if isinstance(error, KafkaException) and error.args[0].code() in _FENCED:
+        return True
+    try:
+        # Refused within a transaction; a producer that is broken for good says here why. It is not used again.
+        producer.begin_transaction()
+    except KafkaException as told:
+        return told.args[0].code() in _FENCED
+    return False
+
+
 def _opened(address: ShardAddress) -> Producer:
     producer = Producer({
         "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "compression.type": "lz4", "linger.ms": 5,
         "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_048_576, "log_level": 0,
+        "topic.metadata.propagation.max.ms": PROPAGATION_MS, "message.max.bytes": MESSAGE_BYTES_MAX,
     })  # fmt: skip
     try:
         producer.init_transactions(COMMIT_TIMEOUT_S)
@@ -191,11 +228,11 @@ def _opened(address: ShardAddress) -> Producer:
 
 
 def _produce(
-    producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[KafkaError]
+    producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[Failure]
 ) -> None:
-    def delivered(error: KafkaError | None, _: object) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            failures.append(error)
+            failures.append((error, message))
 
     topic, shard = address.topic, address.shard
     for count, (key, value) in enumerate(rows):

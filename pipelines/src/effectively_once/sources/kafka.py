@@ -42,11 +42,8 @@ class KafkaSource:
         """Refuse a compacted topic: a repeat could not read the same records again."""
         resource = ConfigResource(ResourceType.TOPIC, self._settings.topic)
         try:
-            policy = (
-                self._admin.describe_configs([resource])[resource]
-                .result(self._settings.start_patience_s)["cleanup.policy"]
-                .value
-            )
+            described = self._admin.describe_configs([resource], request_timeout=self._settings.start_patience_s)
+            policy = described[resource].result()["cleanup.policy"].value
         except KafkaException as error:
             raise self._named(error) from error
         if "compact" in policy:
@@ -89,7 +86,7 @@ class KafkaSource:
     def stream(self, spark: SparkSession, starting: dict[str, dict[str, int]]) -> DataFrame:
         """Read without end from given offsets, so many rows a batch at most."""
         return (
-            self._options(spark.readStream)
+            self._options(spark.readStream, ("subscribe", self._settings.topic))
             .option("startingOffsets", json.dumps(starting))
             .option("maxOffsetsPerTrigger", str(self._settings.epoch_rows_max))
             .load()
@@ -100,18 +97,21 @@ class KafkaSource:
         starts = {topic: {p: span[0] for p, span in partitions.items()} for topic, partitions in ranges.items()}
         ends = {topic: {p: span[1] for p, span in partitions.items()} for topic, partitions in ranges.items()}
         return (
-            self._options(spark.read)
+            # The pinned partitions and no others: the topic may have got more since.
+            self._options(
+                spark.read, ("assign", json.dumps({topic: [int(p) for p in at] for topic, at in starts.items()}))
+            )
             .option("startingOffsets", json.dumps(starts))
             .option("endingOffsets", json.dumps(ends))
             .load()
         )
 
-    def _options(self, reader: Any) -> Any:
+    def _options(self, reader: Any, what: tuple[str, str]) -> Any:
         # failOnDataLoss: a silent skip is a loss. read_committed: aborted records must not come in (pitfalls 17, 21).
         return (
             reader.format("kafka")
             .option("kafka.bootstrap.servers", self._settings.kafka_bootstrap)
-            .option("subscribe", self._settings.topic)
+            .option(*what)
             .option("failOnDataLoss", "true")
             .option("kafka.isolation.level", "read_committed")
         )

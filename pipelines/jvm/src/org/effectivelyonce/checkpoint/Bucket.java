@@ -1,6 +1,7 @@
 package org.effectivelyonce.checkpoint;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
@@ -10,6 +11,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
+import software.amazon.awssdk.core.exception.AbortedException;
 import software.amazon.awssdk.core.exception.SdkException;
 import software.amazon.awssdk.core.sync.RequestBody;
 import software.amazon.awssdk.http.apache.ApacheHttpClient;
@@ -136,6 +138,10 @@ final class Bucket {
   private <T> T asking(String verb, String key, Request<T> request) {
     try {
       return request.send();
+    } catch (AbortedException interrupted) {
+      // The query is being stopped. Under this name Spark takes it as that, not as a failure of the query.
+      throw Unchecked.<RuntimeException>thrown(
+          new InterruptedIOException("object store: " + verb + " of " + name + "/" + key + " was interrupted"));
     } catch (SdkException failure) {
       throw Unchecked.<RuntimeException>thrown(new IOException(
           "object store: " + verb + " of " + name + "/" + key + " failed: " + failure.getMessage(), failure));

@@ -1,0 +1,163 @@
+"""The Kafka source: which topic it is, and what it refuses before anything is read (R3)."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Declaration, Head
+from effectively_once.settings import PipelineSettings
+from effectively_once.sources.kafka import KafkaSource
+from infra.embedded.ports import free_ports
+from infra.embedded.process import wait_for
+from infra.embedded.stack import EmbeddedStack
+from tests.stack.conftest import Topic
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, declaration, record_of, taken
+
+pytestmark = pytest.mark.stack
+
+
+def _source(bootstrap: str, name: str, patience_s: float = 15.0) -> KafkaSource:
+    return KafkaSource(
+        PipelineSettings(
+            pipeline="counts",
+            topic=name,
+            kafka_bootstrap=bootstrap,
+            s3_endpoint="http://127.0.0.1:1",
+            s3_bucket="any",
+            start_patience_s=patience_s,
+        )
+    )
+
+
+@pytest.fixture
+def name(pipeline: str) -> str:
+    """Name a topic that no other test uses."""
+    return f"events-{pipeline}"
+
+
+@pytest.fixture
+def source(stack: EmbeddedStack, name: str) -> KafkaSource:
+    """Open a source of that topic, which need not exist yet."""
+    return _source(stack.endpoints.kafka_bootstrap, name)
+
+
+def _one_line(error: Exception) -> bool:
+    return "\n" not in str(error)
+
+
+def _delete(admin: AdminClient, source: KafkaSource, name: str) -> None:
+    admin.delete_topics([name])[name].result(30)
+
+    def gone() -> bool:
+        try:
+            source.topic_ids()
+        except SourceError:
+            return True
+        return False
+
+    wait_for(f"topic {name} to be gone", 20, gone)
+
+
+def _declared(ids: dict[str, str]) -> Declaration:
+    ranges = {name: {"0": (0, 5)} for name in ids}
+    return declaration(0, ranges).model_copy(update={"topic_ids": ids})
+
+
+def _head(ids: dict[str, str], recorded: bool) -> Head:
+    """Return a chain whose only epoch, declared or recorded, was read from the topics of these ids."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), _declared(ids), None, 0), store)
+    return run(chain.record(LAYOUT, held, record_of(_declared(ids))), store).head if recorded else held.head
+
+
+def test_a_topic_keeps_its_id_and_no_two_topics_share_one(source: KafkaSource, name: str, topic: Topic) -> None:
+    topic(name, 2)
+    other = topic(f"{name}.other")
+    ids = source.topic_ids()
+    assert list(ids) == [name]
+    assert source.topic_ids() == ids
+    bootstrap = source._settings.kafka_bootstrap
+    assert _source(bootstrap, name).topic_ids() == ids
+    assert set(_source(bootstrap, other).topic_ids().values()).isdisjoint(ids.values())
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["declared", "recorded"])
+def test_a_topic_that_was_deleted_and_created_again_is_refused_with_both_ids(
+    source: KafkaSource, name: str, topic: Topic, admin: AdminClient, recorded: bool
+) -> None:
+    topic(name)
+    before = source.topic_ids()
+    head = _head(before, recorded)
+    source.same_topic(head, source.topic_ids())
+    _delete(admin, source, name)
+    topic(name)
+    after = source.topic_ids()
+    with pytest.raises(SourceError, match="deleted and created again") as refused:
+        source.same_topic(head, after)
+    assert before[name] != after[name]
+    for part in (before[name], after[name], f"topic {name}"):
+        assert part in str(refused.value)
+    assert _one_line(refused.value)
+
+
+def test_a_chain_without_epochs_knows_no_topic_and_refuses_none(source: KafkaSource) -> None:
+    source.same_topic(taken(MemoryStore()).head, {"any": "id"})
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_topic_is_refused(source: KafkaSource, name: str, topic: Topic, policy: str) -> None:
+    topic(name, 1, cleanup_policy=policy)
+    with pytest.raises(
+        SourceError, match=f"the topic is compacted.*topic {name}.*Set cleanup.policy=delete"
+    ) as refused:
+        source.refuse_compacted()
+    assert _one_line(refused.value)
+
+
+def test_a_topic_that_is_not_compacted_is_taken(source: KafkaSource, name: str, topic: Topic) -> None:
+    topic(name)
+    source.refuse_compacted()
+
+
+def test_a_topic_that_does_not_exist_is_named_by_every_question(source: KafkaSource, name: str) -> None:
+    for ask in (source.topic_ids, source.refuse_compacted, source.first_offsets):
+        with pytest.raises(SourceError, match=f"the input topic does not exist .topic {name}") as refused:
+            ask()
+        assert _one_line(refused.value)
+
+
+def test_a_broker_that_does_not_answer_is_named_by_every_question() -> None:
+    (port,) = free_ports(1)
+    source = _source(f"127.0.0.1:{port}", "events", patience_s=1.0)
+    for ask in (source.topic_ids, source.refuse_compacted, source.first_offsets):
+        with pytest.raises(
+            UnreachableError, match=f"broker does not answer: .*127.0.0.1:{port}.*nothing was lost"
+        ) as refused:
+            ask()
+        assert _one_line(refused.value)
+
+
+def test_a_pipeline_begins_at_the_earliest_offset_that_is_there(
+    source: KafkaSource, name: str, topic: Topic, admin: AdminClient, stack: EmbeddedStack
+) -> None:
+    topic(name, 3)
+    producer = Producer({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
+    for n in range(5):
+        producer.produce(name, str(n).encode(), partition=1)
+    producer.flush(30)
+    assert source.first_offsets() == {"0": 0, "1": 0, "2": 0}
+    _shortened(admin, name, 1, 3)
+    assert source.first_offsets() == {"0": 0, "1": 3, "2": 0}
+
+
+def _shortened(admin: AdminClient, name: str, partition: int, offset: int) -> None:
+    """Delete what lies before an offset, as retention does."""
+    place = TopicPartition(name, partition, offset)
+    for future in admin.delete_records([place]).values():
+        future.result(30)
