@@ -60,7 +60,7 @@ class SparkHome:
             "spark.driver.bindAddress": "127.0.0.1",
         }
         whole = {
-            "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps(conf),
+            "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps({**conf, **json.loads((env or {}).get("EO_EXTRA", "{}"))}),
             "EFFECTIVELY_ONCE_WHEEL_DIGEST": self.toolchain.wheel.sha256,
             "AWS_ACCESS_KEY_ID": self.endpoints.s3_access_key,
             "AWS_SECRET_ACCESS_KEY": self.endpoints.s3_secret_key,
