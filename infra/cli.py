@@ -21,7 +21,7 @@ from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-RECORDS, KILLS = 240_000, 3
+RECORDS, KILLS = 200_000, 3
 
 
 @app.command()
@@ -38,7 +38,9 @@ def prepare_command() -> None:
 
 @app.command()
 def demo(
-    seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn and printed when left out.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="What is sent and killed; drawn and printed when left out.")
+    ] = None,
     job: Annotated[str, typer.Option(help="Which job; there is one so far.")] = "user_counts",
     records: Annotated[int, typer.Option(min=1_000, help="Records of the seeded stream.")] = RECORDS,
     kills: Annotated[int, typer.Option(min=1, help="Executors to SIGKILL.")] = KILLS,
@@ -106,7 +108,9 @@ def lint() -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def test(context: typer.Context, everything: Annotated[bool, typer.Option("--all", help="The slow ones too.")] = False) -> None:
+def test(
+    context: typer.Context, everything: Annotated[bool, typer.Option("--all", help="The slow ones too.")] = False
+) -> None:
     """Everything that needs no cluster."""
     prepare()
     words = ["-m", "pytest", *([] if everything else ["-m", "not slow"]), *context.args]

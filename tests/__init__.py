@@ -1,0 +1,1 @@
+"""Tests, and the harness they share with the demo."""

@@ -56,11 +56,14 @@ class SparkHome:
             "spark.executor.extraClassPath": jars,
             "spark.driver.extraJavaOptions": self._jvm_options() + self._dump_option(),
             "spark.executor.extraJavaOptions": self._jvm_options(),
+            # Epochs of some 20,000 rows: compiling a plan takes longer than interpreting it.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
         whole = {
-            "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps({**conf, **json.loads((env or {}).get("EO_EXTRA", "{}"))}),
+            "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps(conf),
             "EFFECTIVELY_ONCE_WHEEL_DIGEST": self.toolchain.wheel.sha256,
             "AWS_ACCESS_KEY_ID": self.endpoints.s3_access_key,
             "AWS_SECRET_ACCESS_KEY": self.endpoints.s3_secret_key,

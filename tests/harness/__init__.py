@@ -1,0 +1,1 @@
+"""The proof: workload, faults, history, checkers, report, and the adapters they stand on."""

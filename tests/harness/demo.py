@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,16 +117,20 @@ class _Run:
         self.topics.create({TOPIC: PARTITIONS, **sinks}, {f"{name}.progress": SHARDS for name in sinks})
         self.watch.start()
         try:
-            with self.directory.sent_writer() as lines:
+            with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "controls") as beside:
                 sender = self._sender(lines)
                 self._main_act(sender)
                 boundary = self.collector.boundary()
-                self._epilogue(sender, boundary)
+                # The controls have an application and topics of their own: they run beside the epilogue, which mostly waits.
+                controls = beside.submit(self._controls)
+                try:
+                    self._epilogue(sender, boundary)
+                except BaseException:
+                    self.stop.set()
+                    raise
             with self.console.step("collect evidence"):
                 self.collector.collect(self._open_transactions, self.stop)
-            with self.console.step("negative controls, which must fail"):
-                self.history.record("phase", phase="controls")
-                run_controls(self.directory, self.home, self.topics, self.demo.seed, self.subject, self.console, self.stop)
+            controls.result()
         finally:
             if self.drivers.child is not None:
                 self.drivers.child.kill()
@@ -140,7 +145,9 @@ class _Run:
                 self.drivers, self.watch, self.history, self.console.say,
             )  # fmt: skip
             self.watch.wait_for("the driver", lambda: bool(self.watch.seen), DRIVER_S, self.drivers.alive)
-        with self.console.step(f"{self.subject.numbers.sent:,} records through the pipeline, {self.demo.kills} executors killed"):
+        with self.console.step(
+            f"{self.subject.numbers.sent:,} records through the pipeline, {self.demo.kills} executors killed"
+        ):
             self._phase("steady")
             kills.start()
             sending = threading.Thread(target=self._guard(self._send), args=(sender,), name="sender", daemon=True)
@@ -189,6 +196,7 @@ class _Run:
 
     def _published(self, sender: Sender) -> None:
         """Wait until everything sent lies in a published epoch."""
+
         def done() -> bool:
             head = self.chain.head()
             if head is None:
@@ -205,6 +213,10 @@ class _Run:
         with self.console.step("epilogue: restarts with and without checkpoint, everything re-sent"):
             Epilogue(self.directory, self.drivers, self.chain, self.watch, self.history, self.subject,
                      self.settings_path).play(sender, boundary, self._published)  # fmt: skip
+
+    def _controls(self) -> None:
+        with self.console.step("negative controls, which must fail"):
+            run_controls(self.directory, self.home, self.topics, self.demo.seed, self.console, self.stop)
 
     def _sender(self, lines: Any) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:
@@ -245,6 +257,7 @@ def counted(records: Iterable[Planned], history: History, every: int = 2_000) ->
 
 def git_state(checkout: Path) -> dict[str, Any]:
     """Commit and whether there are changes; empty outside a repository."""
+
     def ask(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -256,4 +269,3 @@ def git_state(checkout: Path) -> dict[str, Any]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-

@@ -21,7 +21,12 @@ class ExecutorKills(threading.Thread):
     """Carries out the planned kills one after the other, each when its step is announced."""
 
     def __init__(
-        self, planned: list[PlannedKill], drivers: Drivers, watch: Watch, history: History, say: Callable[[str], None],
+        self,
+        planned: list[PlannedKill],
+        drivers: Drivers,
+        watch: Watch,
+        history: History,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(name="faults", daemon=True)
         self._planned, self._drivers, self._watch, self._history, self._say = planned, drivers, watch, history, say

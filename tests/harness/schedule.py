@@ -48,7 +48,7 @@ class PlannedKill:
         )
 
 
-def plan(seed: int, kills: int, shards: int, first_epoch: int = 2, spacing: int = 3) -> list[PlannedKill]:
+def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int = 2) -> list[PlannedKill]:
     """Kills of one run: every step of `STEPS` once before one comes twice, `spacing` epochs apart, or one more."""
     rng = random.Random(f"faults of {seed}")  # noqa: S311 - a plan, not a secret
     order = list(STEPS)

@@ -36,7 +36,7 @@ class Subject:
     source: Iterable[Planned]
     window_ms: int = 60_000
     lateness_ms: int = 120_000
-    epoch_rows_max: int = 16_000
+    epoch_rows_max: int = 24_000
     fault_gates: dict[str, int] = field(default_factory=dict)
     named: dict[str, Any] = field(default_factory=dict)
 
@@ -47,7 +47,8 @@ class Subject:
 
 def seeded(seed: int, records: int) -> Subject:
     """A seeded stream of `records` records."""
-    shape = Shape(records=records)
+    # Twelve minutes of event time: what the pacing lets be on its way, 80 s of it, then makes epochs of some 20,000 rows.
+    shape = Shape(records=records, span_ms=12 * 60_000)
     stream = Seeded(seed, shape)
     n = shape.numbers
     says = (

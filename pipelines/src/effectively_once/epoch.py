@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -149,8 +150,8 @@ def dedup(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     accepted = timely.filter(pa.array(known.decide(timely["id"].to_pylist()), pa.bool_()))
     step.decide(log, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA))
 
-    step.publish(ACCEPTED, [_accepted_row(row, task.declaration.epoch) for row in accepted.to_pylist()])
-    step.publish(DEAD_LETTER, [_dead_row(row, task.declaration.epoch) for row in dead.to_pylist()])
+    step.publish(ACCEPTED, _accepted_rows(accepted, task.declaration.epoch))
+    step.publish(DEAD_LETTER, _dead_rows(dead, task.declaration.epoch))
 
     users, times = accepted["user"].to_pylist(), accepted["event_time_ms"].to_pylist()
     partial = Counter((user, windows.start(time_ms)) for user, time_ms in zip(users, times, strict=True))
@@ -218,37 +219,40 @@ def _empty() -> pa.Table:
     ]).empty_table()  # fmt: skip
 
 
-def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of some columns as tuples: a third of the time of a dictionary a row."""
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-def _accepted_row(row: dict[str, Any], epoch: int) -> Row:
-    names = ("id", "user", "event_time_ms", "payload", "crc")
-    source = [row["topic"], row["partition"], row["offset"]]
-    return row["user"].encode(), _line({**{name: row[name] for name in names}, "epoch": epoch, "source": source})
+def _accepted_rows(accepted: pa.Table, epoch: int) -> list[Row]:
+    names = ("topic", "partition", "offset", "id", "user", "event_time_ms", "payload", "crc")
+    return [
+        (user.encode(), orjson.dumps({
+            "id": identity, "user": user, "event_time_ms": time_ms, "payload": payload, "crc": crc, "epoch": epoch,
+            "source": (topic, partition, offset),
+        }))
+        for topic, partition, offset, identity, user, time_ms, payload, crc in _columns(accepted, *names)
+    ]  # fmt: skip
 
 
-def _dead_row(row: dict[str, Any], epoch: int) -> Row:
-    """Return the record as it came, as text where it is text, with the reason it was refused for."""
-    value: bytes = row["value"] or b""
-    try:
-        content, encoding = value.decode(), "utf-8"
-    except UnicodeDecodeError:
-        content, encoding = base64.b64encode(value).decode(), "base64"
-    source = [row["topic"], row["partition"], row["offset"]]
-    line = {
-        "reason": row["reason"],
-        "id": row["id"],
-        "value": content,
-        "encoding": encoding,
-        "epoch": epoch,
-        "source": source,
-    }
-    return None, _line(line)
+def _dead_rows(dead: pa.Table, epoch: int) -> list[Row]:
+    """Records as they came, as text where they are text, with the reason they were refused for."""
+    names = ("topic", "partition", "offset", "reason", "id", "value")
+    rows: list[Row] = []
+    for topic, partition, offset, reason, identity, value in _columns(dead, *names):
+        try:
+            content, encoding = (value or b"").decode(), "utf-8"
+        except UnicodeDecodeError:
+            content, encoding = base64.b64encode(value).decode(), "base64"
+        line = {"reason": reason, "id": identity, "value": content, "encoding": encoding, "epoch": epoch,
+                "source": (topic, partition, offset)}  # fmt: skip
+        rows.append((None, orjson.dumps(line)))
+    return rows
 
 
 def _count_row(user: str, start_ms: int, number: int, epoch: int) -> Row:
-    return user.encode(), _line({"user": user, "window_start_ms": start_ms, "count": number, "epoch": epoch})
+    line = {"user": user, "window_start_ms": start_ms, "count": number, "epoch": epoch}
+    return user.encode(), orjson.dumps(line)
 
 
 @lru_cache(maxsize=1)

@@ -39,7 +39,9 @@ class ChainReader:
         head = self.head()
         assert head is not None, "the pipeline never started"
         records = run(chain.history(self.layout, head), self.store)
-        brief = head.model_dump(mode="json", by_alias=True, exclude={"tail", "segments", "settings", "pipeline", "sequence"})
+        brief = head.model_dump(
+            mode="json", by_alias=True, exclude={"tail", "segments", "settings", "pipeline", "sequence"}
+        )
         return {"head": brief, "epochs": [record.model_dump(mode="json", by_alias=True) for record in records]}
 
     def manifests(self, sink: str) -> ManifestSink:

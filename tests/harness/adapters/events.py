@@ -65,7 +65,9 @@ class Watch:
                     raise WaitTimedOut(f"{what} did not come within {timeout_s:.0f} s; last announcement: {last}")
                 self.changed.wait(0.5)
 
-    def next_step(self, matches: Callable[[dict[str, Any]], bool], after: int, stop: threading.Event) -> dict[str, Any] | None:
+    def next_step(
+        self, matches: Callable[[dict[str, Any]], bool], after: int, stop: threading.Event
+    ) -> dict[str, Any] | None:
         """The first announcement from number `after` on that matches; None when `stop` is set before."""
         at = after
         while not stop.is_set():

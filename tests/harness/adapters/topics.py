@@ -51,7 +51,9 @@ class Topics:
         """Both ends of every partition of some topics."""
         known = self._admin.list_topics(timeout=TIMEOUT_S).topics
         where = [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
-        stable, high = (self._ends(where, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
+        stable, high = (
+            self._ends(where, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        )
         return [Partition(name, number, stable[name, number], high[name, number]) for name, number in high]
 
     def ends(self, topic: str) -> dict[int, int]:
@@ -89,10 +91,16 @@ class Topics:
             while open_ones and not stop.is_set():
                 message = consumer.poll(TIMEOUT_S)
                 if message is None:
-                    raise ReadStalled(f"topic {topic}: the ends of partitions {sorted(open_ones)} were not reached in {TIMEOUT_S} s")
+                    raise ReadStalled(
+                        f"topic {topic}: the ends of partitions {sorted(open_ones)} were not reached in {TIMEOUT_S} s"
+                    )
                 error = message.error()
                 if error is None:
-                    yield {**orjson.loads(message.value()), "partition": message.partition(), "offset": message.offset()}
+                    yield {
+                        **orjson.loads(message.value()),
+                        "partition": message.partition(),
+                        "offset": message.offset(),
+                    }
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_ones.discard(message.partition())
                 else:
@@ -108,4 +116,3 @@ class Topics:
 
 class ReadStalled(Exception):
     """A topic could not be read to its end: evidence is incomplete."""
-

@@ -20,7 +20,16 @@ def open_transactions(java: Path, class_path: Path, bootstrap: str) -> list[str]
         ToolFailed: with the tool's last words.
     """
     tool = "org.apache.kafka.tools.TransactionsCommand"
-    argv = [str(java), "-XX:TieredStopAtLevel=1", "-cp", f"{class_path}/*", tool, "--bootstrap-server", bootstrap, "list"]
+    argv = [
+        str(java),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{class_path}/*",
+        tool,
+        "--bootstrap-server",
+        bootstrap,
+        "list",
+    ]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

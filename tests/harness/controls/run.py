@@ -16,7 +16,6 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
-from tests.harness.subject import Subject
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
@@ -32,7 +31,11 @@ _SHAPE = Shape(records=RECORDS * TRIES, duplicates=0.0, late=0.0, straddling=0.0
 
 
 def run_controls(
-    directory: RunDirectory, home: SparkHome, topics: Topics, seed: int, subject: Subject, console: Console,
+    directory: RunDirectory,
+    home: SparkHome,
+    topics: Topics,
+    seed: int,
+    console: Console,
     stop: threading.Event,
 ) -> None:
     """Play every control on one Spark application of its own; each gets a run directory below `controls/`."""
@@ -47,7 +50,7 @@ def run_controls(
             drivers.start("controls", str(directory.path / "settings.json"), *CONTROLS)
             watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
             for number, name in enumerate(CONTROLS):
-                _Control(name, directory, drivers, topics, watch, console, stop).play(seed + number, subject)
+                _Control(name, directory, drivers, topics, watch, console, stop).play(seed + number)
         finally:
             if drivers.child is not None:
                 drivers.child.kill()
@@ -64,7 +67,7 @@ class _Control:
     console: Console
     stop: threading.Event
 
-    def play(self, seed: int, subject: Subject) -> None:
+    def play(self, seed: int) -> None:
         """Up to `TRIES` rounds of send and kill, until the output holds more records than were sent."""
         own = self.directory.control(self.name)
         with History(own.history_path) as history, own.sent_writer() as lines:
@@ -164,4 +167,3 @@ class _Control:
             "workload": {"kind": "seeded", "sent": unique}, "faults_planned": 1, "controls": [],
             "versions": manifest.versions, "git": manifest.git, "control": self.name,
         }  # fmt: skip
-
