@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from infra.doctor import doctor as examine
+from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
 from infra.embedded.process import ServerError
-from infra.embedded.class_archive import class_archive
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
@@ -38,6 +38,7 @@ def prepare_command() -> None:
 
 @app.command()
 def demo(
+    *,
     seed: Annotated[
         int | None, typer.Option(min=0, help="What is sent and killed; drawn and printed when left out.")
     ] = None,
@@ -55,16 +56,16 @@ def demo(
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
     if job != "user_counts":
-        raise Refused(f"there is no job {job!r}; there is: user_counts")
+        raise RefusedError(f"there is no job {job!r}; there is: user_counts")
     if input is None and (key or time):
-        raise Refused("KEY and TIME name columns of a file: give INPUT as well")
+        raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
     console = default_console()
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     try:
         what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records)
     except InputError as error:
-        raise Refused(str(error)) from error
+        raise RefusedError(str(error)) from error
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
@@ -128,7 +129,7 @@ def lock() -> None:
     raise typer.Exit(done.returncode)
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The command line asks for something that is not to be had; the message says what is."""
 
 
@@ -152,7 +153,7 @@ def run() -> int:
         app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except (ToolchainError, ServerError, Refused) as error:
+    except (ToolchainError, ServerError, RefusedError) as error:
         typer.echo(f"✗ {error}", err=True)
         return 1
     except KeyboardInterrupt:

@@ -1,8 +1,9 @@
-"""Shared class data of Spark's JVMs: what a driver and an executor load, parsed and verified once instead of at every start.
+"""Shared class data of Spark's JVMs: what a driver and an executor load, parsed and verified once, not at every start.
 
-A kill ends a JVM, and a new one has to be there soon. Loading some 20,000 classes is most of its start: with the archive a
-driver spent 9.4 s of CPU until its eighth epoch instead of 14.5 s, two executors 15.0 s instead of 19.6 s (2 cores, JDK 17).
-The archive is written by a JVM that ran a pipeline for three epochs, driver and executor in one (`local[2]`).
+A kill ends a JVM, and a new one has to be there soon. Loading some 20,000 classes is most of its start: with the
+archive a driver spent 9.4 s of CPU until its eighth epoch instead of 14.5 s, two executors 15.0 s instead of 19.6 s
+(2 cores, JDK 17). The archive is written by a JVM that ran a pipeline for three epochs, driver and executor in one
+(`local[2]`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def class_archive(cache: Cache, toolchain: Toolchain) -> Path:
     """
     key = digest({
         "java": str(toolchain.java.resolve()), "jars": str(toolchain.spark_jars), "classes": str(toolchain.jvm_jar),
-        "options": JVM_OPTIONS,
+        "options": JVM_OPTIONS, "home": str(toolchain.spark_home),
     })  # fmt: skip
     return cache.get("class_archive", key, lambda directory: _trained(cache, toolchain, directory)) / ARCHIVE
 

@@ -18,6 +18,8 @@ from infra.toolchain.command import tail
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.05
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_BOOTED_S = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 # Loaded before any fork: between fork and exec nothing may be imported or opened.
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -146,12 +148,17 @@ def kill_all(processes: Sequence[psutil.Process], timeout_s: float = 10.0) -> No
 
 
 def identity(pid: int) -> str | None:
-    """Return `pid@start time in seconds`, which no later process shares; None when there is none, or a zombie."""
+    """Return `pid@start time in seconds`, which no later process shares; None when there is none, or a zombie.
+
+    The start is the kernel's, to the clock tick: psutil adds a boot time of whole seconds, by which a replacement can
+    seem to have started before the kill.
+    """
     try:
-        one = psutil.Process(pid)
-        return None if one.status() == psutil.STATUS_ZOMBIE else f"{pid}@{one.create_time():.2f}"
-    except psutil.NoSuchProcess:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
         return None
+    state, started_ticks = fields[0], int(fields[19])
+    return None if state in "ZX" else f"{pid}@{_BOOTED_S + started_ticks / _TICKS_PER_S:.2f}"
 
 
 def wait_for(what: str, timeout_s: float, check: Callable[[], bool], child: Child | None = None) -> None:

@@ -13,6 +13,7 @@ import psutil
 from infra.embedded.process import Child, descendants
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
+from infra.toolchain.spark_home import EXECUTORS as EXECUTORS_FOLDER
 
 EXECUTORS = 2
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
@@ -47,6 +48,9 @@ class SparkHome:
         """Start `python -m module arguments...` with the packaged wheel; its log is `logs/<name>.log`."""
         work = self.run_dir / "work" / "spark" / name
         work.mkdir(parents=True, exist_ok=True)
+        logs = self.run_dir.absolute() / "logs" / f"{name}-executors"
+        logs.mkdir(parents=True, exist_ok=True)
+        (work / EXECUTORS_FOLDER).symlink_to(logs)
         jars = f"{self.toolchain.jvm_jar}:{self.toolchain.spark_jars}/*"
         conf = {
             "spark.master": self.master or f"local-cluster[{EXECUTORS},1,{self.memory_mib}]",
@@ -75,7 +79,7 @@ class SparkHome:
             "JAVA_HOME": str(self.toolchain.java.parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(work),
-            "SPARK_WORKER_DIR": str(self.run_dir / "logs" / f"{name}-executors"),
+            "SPARK_HOME": str(self.toolchain.spark_home),
             "PYTHONUNBUFFERED": "1",
             **(env or {}),
         }
@@ -101,11 +105,6 @@ def executor_of(worker_pid: int) -> psutil.Process | None:
         return next((parent for parent in psutil.Process(worker_pid).parents() if _is_executor(parent)), None)
     except psutil.NoSuchProcess:
         return None
-
-
-def identity(process: psutil.Process) -> str:
-    """Process id and start time: an id alone may be another process's tomorrow."""
-    return f"{process.pid}@{process.create_time():.2f}"
 
 
 def _is_executor(process: psutil.Process) -> bool:

@@ -12,6 +12,7 @@ from infra.toolchain.jars import resolve_jars
 from infra.toolchain.jdk import find_jdk
 from infra.toolchain.jvm import build_jvm_jar
 from infra.toolchain.minio import build_minio
+from infra.toolchain.spark_home import spark_home
 from infra.toolchain.wheel import Wheel, build_wheel
 
 CHECKOUT = Path(__file__).parents[2]
@@ -33,6 +34,8 @@ class Toolchain:
     """The packaged pipelines."""
     java: Path
     """The `java` to run them with."""
+    spark_home: Path
+    """Spark's home: pyspark's files, executors' folders elsewhere."""
 
 
 def default_console(root: Path | None = None) -> Console:
@@ -69,4 +72,4 @@ def prepare(console: Console | None = None, root: Path | None = None, checkout: 
         with console.step("pipelines wheel"):
             wheel = build_wheel(cache, pipelines)
         kafka, spark, jvm_jar = java.result()
-        return Toolchain(go.result(), kafka, spark, jvm_jar, wheel, jdk.java)
+        return Toolchain(go.result(), kafka, spark, jvm_jar, wheel, jdk.java, spark_home(cache))

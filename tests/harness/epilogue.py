@@ -42,8 +42,9 @@ class Epilogue:
         larger.write_text(json.dumps({**settings, "epoch_rows_max": max(ROWS_MAX, settings["epoch_rows_max"])}))
         first = self.subject.numbers.sent // SHARE + 1
         steps = []
+        pid = self.drivers.child.pid if self.drivers.child else None
         killed = self.drivers.kill()
-        self.history.record("driver", state="killed", process=killed)
+        self.history.record("driver", state="killed", pid=pid, process=killed)
         for checkpoint, start, stop in (("kept", 0, first), ("deleted", first, None)):
             if checkpoint == "deleted":
                 self.drivers.stop()

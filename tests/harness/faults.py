@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.harness.adapters.embedded import Drivers, NoProcess
+from tests.harness.adapters.embedded import Drivers, NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.history import History
 from tests.harness.schedule import PlannedKill
@@ -32,7 +32,7 @@ class ExecutorKills(threading.Thread):
         self._planned, self._drivers, self._watch, self._history, self._say = planned, drivers, watch, history, say
         self.stop_asked = threading.Event()
         self.waiting = threading.Event()
-        """Set while the next kill waits for its step, and after the last one: whoever sends little data waits for it."""
+        """Set while the next kill waits for its step, and after the last one: who sends little data waits for it."""
         self.hits = 0
         self.error: BaseException | None = None
 
@@ -51,7 +51,7 @@ class ExecutorKills(threading.Thread):
         """One try: wait for the step, kill, see what came of it."""
         with self._watch.changed:
             after = len(self._watch.seen)
-        self._history.record("phase", phase="inject")
+        self._history.record("phase", phase="steady")
         self.waiting.set()
         event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
         if event is None:
@@ -59,9 +59,10 @@ class ExecutorKills(threading.Thread):
         self.waiting.clear()
         try:
             victim, injected_at = self._drivers.kill_executor(event["pid"])
-        except NoProcess:
+        except NoProcessError:
             return False
         before = {victim, *self._drivers.executors()}
+        self._history.record("phase", t=injected_at, phase="inject")
         self._history.record("phase", phase="impact")
         return self._settled(planned, event["epoch"], victim, injected_at, before)
 
@@ -94,14 +95,15 @@ class ExecutorKills(threading.Thread):
         self._history.record("fault", **fault)
         self._history.record("phase", phase="recovery")
         self.hits += hit
-        self._say(f"{'✓' if hit else '…'} kill -9 executor {victim.split('@')[0]} in epoch {epoch} at {planned.phase}: "
-                  f"{'next epoch published after ' + str(fault['recovered_s']) + ' s' if hit else 'missed, trying again'}")  # fmt: skip
+        pid, _, _ = victim.partition("@")
+        outcome = f"next epoch published after {fault['recovered_s']} s" if hit else "missed, trying again"
+        self._say(f"{'✓' if hit else '…'} kill -9 executor {pid} in epoch {epoch} at {planned.phase}: {outcome}")
         return hit
 
     def _was_running(self, epoch: int, at: int) -> bool:
         """Whether the kill came between the epoch's declaration and its publication."""
         with self._watch.changed:
-            times = {
+            times: dict[str, int] = {
                 event["state"]: event["t"] for event in self._watch.seen
                 if event["event"] == "epoch" and event["epoch"] == epoch
             }  # fmt: skip

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Where an epoch can be hit: before anything is visible, between records and commit, and after a commit that is not yet known.
+# Where an epoch can be hit: before anything is visible, between records and commit, and after a commit that is not
+# yet known.
 STEPS = (
     ("ids_decided", None),
     ("transaction_open", "accepted"),
@@ -50,7 +51,7 @@ class PlannedKill:
 
 def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int = 2) -> list[PlannedKill]:
     """Kills of one run: every step of `STEPS` once before one comes twice, `spacing` epochs apart, or one more."""
-    rng = random.Random(f"faults of {seed}")  # noqa: S311 - a plan, not a secret
+    rng = random.Random(f"faults of {seed}")
     order = list(STEPS)
     rng.shuffle(order)
     planned, epoch = [], first_epoch

@@ -47,7 +47,8 @@ class Subject:
 
 def seeded(seed: int, records: int) -> Subject:
     """A seeded stream of `records` records."""
-    # Twelve minutes of event time: what the pacing lets be on its way, 80 s of it, then makes epochs of some 20,000 rows.
+    # Twelve minutes of event time: what the pacing lets be on its way, 80 s of it, then makes epochs of some
+    # 20,000 rows.
     shape = Shape(records=records, span_ms=12 * 60_000)
     stream = Seeded(seed, shape)
     n = shape.numbers
@@ -67,16 +68,17 @@ def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
     survey = file_input.survey(path, key, time)
     if not survey.usable:
         raise InputError(
-            f"{path}: none of its {survey.rows:,} rows can be counted ({survey.broken:,} broken, {survey.missing_keys:,} without "
-            f"{key!r}, {survey.bad_times:,} without a usable {time!r}): check KEY and TIME"
+            f"{path}: none of its {survey.rows:,} rows can be counted ({survey.broken:,} broken, "
+            f"{survey.missing_keys:,} without {key!r}, {survey.bad_times:,} without a usable {time!r}): "
+            "check KEY and TIME"
         )
     lateness_ms = survey.disorder_ms + SLACK_MS
     # Some epochs are needed for kills to hit; big files get big epochs.
     epoch_rows_max = min(max(survey.rows // epochs, 1), 200_000)
     says = (
         f"{survey.rows:,} rows of {path.name} ({survey.broken:,} broken, {survey.missing_keys:,} without key, "
-        f"{survey.bad_times:,} without a usable time); rows are out of order by up to {survey.disorder_ms / 1000:,.0f} s, "
-        f"allowed lateness is set to {lateness_ms / 1000:,.0f} s"
+        f"{survey.bad_times:,} without a usable time); rows are out of order by up to "
+        f"{survey.disorder_ms / 1000:,.0f} s, allowed lateness is set to {lateness_ms / 1000:,.0f} s"
     )
     pace = Pace(lateness_ms=lateness_ms, horizon_ms=None, max_outstanding=4 * epoch_rows_max)
     return Subject(

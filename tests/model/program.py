@@ -19,7 +19,7 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, body_of, create_once
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head
 from effectively_once.sinks.publish import Commit, FencedError, Mark, Open, publish
 from tests.model.world import Reply, Step, ToShard
 
@@ -180,7 +180,7 @@ def _published(name: str, rules: Rules, at: At) -> Phase:
         return replace(at, shard=at.shard + 1)
     record = EpochRecord(
         **declaration.model_dump(), generation=head.generation, counts=Counts(), max_event_time_ms=None,
-        sinks={}, deltas={"ids": {"0": Rows(rows=len(new))}},
+        sinks={}, deltas={"ids": {"0": Delta(rows=len(new))}},
     )  # fmt: skip
     after = replace(at, phase="next", epoch="", value="", shard=0, recovering=False)
     if at.recovering:

@@ -46,6 +46,7 @@ def toolchain() -> Toolchain:
         jvm_jar=UNUSED,
         wheel=Wheel(path=UNUSED, sha256="", installed=UNUSED),
         java=find_jdk().java,
+        spark_home=UNUSED,
     )
 
 

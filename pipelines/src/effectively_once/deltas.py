@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -12,7 +13,7 @@ from effectively_once import digest
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.records import Delta
 
 Canonical = Callable[[pa.Table], Iterable[bytes]]
 
@@ -31,6 +32,9 @@ class State(Protocol):
 
 S = TypeVar("S", bound=State)
 
+INLINE_BYTES = 512
+"""Up to here a delta travels in its epoch's record: an object costs a request, head has room for 64 such records."""
+
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, MemoryError)
 """What decoding damaged bytes comes to: bad metadata, a cut-off body, bad text, a column or a value missing."""
 
@@ -40,7 +44,7 @@ class Named:
     """A delta as the chain names it."""
 
     epoch: int
-    rows: Rows
+    rows: Delta
 
 
 def encoded(table: pa.Table) -> bytes:
@@ -62,24 +66,36 @@ def decoded(body: bytes) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class ShardDeltas:
-    """The deltas of one kind and shard; `canonical` gives the bytes that their rows are digested by."""
+    """The deltas of one kind and shard.
+
+    Attributes:
+        canonical: gives the bytes that rows are digested by.
+        inline_bytes: what is small enough to travel in the epoch's record.
+
+    """
 
     store: ObjectStore
     layout: Layout
     kind: str
     shard: int
     canonical: Canonical
+    inline_bytes: int = INLINE_BYTES
 
-    def write(self, epoch: int, table: pa.Table) -> Rows:
-        """Write the delta of an epoch unless it is there, and return what holds. An empty delta is not written at all.
+    def write(self, epoch: int, table: pa.Table) -> Delta:
+        """Write the delta of an epoch unless it is there, and return what the chain is to record.
+
+        An empty delta is not written at all, a small one is returned inline: a repeat decides it anew from the same
+        pinned input and state, and the chain records it with the epoch.
 
         Raises:
             SinkError: the delta that is there differs: the step before it was not deterministic (R4).
 
         """
-        ours = Rows(rows=table.num_rows, digest=digest.of_rows(self.canonical(table)))
+        ours = Delta(rows=table.num_rows, digest=digest.of_rows(self.canonical(table)))
         if not ours.rows:
             return ours
+        if table.nbytes <= self.inline_bytes:
+            return ours.model_copy(update={"inline": json.dumps(table.to_pydict(), separators=(",", ":"))})
         key = self.layout.delta(self.kind, epoch, self.shard)
         body = encoded(table)
         held = run(create_once(key, body), self.store)
@@ -96,6 +112,9 @@ class ShardDeltas:
     def read(self, named: Named) -> pa.Table:
         """Read a delta that the chain names. Raises ChainError when it is missing or is not what the chain recorded."""
         key = self.layout.delta(self.kind, named.epoch, self.shard)
+        if named.rows.inline is not None:
+            # Text and whole numbers are all a delta holds, and Arrow infers them as such.
+            return pa.table(json.loads(named.rows.inline))
         found = run(body_of(key), self.store)
         if found is None:
             raise ChainError(

@@ -22,7 +22,7 @@ from effectively_once.errors import PipelineError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Ranges, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Ranges, Rows
 from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
@@ -77,9 +77,13 @@ class Driver:
         """
         preflight = Preflight(self.settings, self.layout, self.store, self.source)
         topic_ids = preflight.surroundings()
-        self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound), self.store)
+
+        def accept(head: Head) -> None:
+            preflight.accept(head, topic_ids, self.wheel_digest)
+
+        self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound, accept), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
-        records = preflight.chain(self._held, topic_ids, self.wheel_digest)
+        records = preflight.chain(self._held)
         windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         self._live = LiveDeltas(self.layout, windows, records, self.head.floor)
 
@@ -238,12 +242,12 @@ class Driver:
 
     def _record(self, declaration: Declaration, notes: list[tuple[int, dict[str, Any]]], content: Rows) -> EpochRecord:
         sinks: dict[str, dict[str, Rows]] = {}
-        changes: dict[str, dict[str, Rows]] = {}
+        changes: dict[str, dict[str, Delta]] = {}
         for shard, note in notes:
             for name, rows in note["sinks"].items():
                 sinks.setdefault(name, {})[str(shard)] = Rows(**rows)
             for kind, rows in note["deltas"].items():
-                changes.setdefault(kind, {})[str(shard)] = Rows(**rows)
+                changes.setdefault(kind, {})[str(shard)] = Delta(**rows)
         sinks[epoch.GLOBAL_COUNTS] = {"0": content}
         missing = [name for name in epoch.KAFKA_SINKS if len(sinks.get(name, {})) != self.settings.shards]
         if missing:
@@ -277,6 +281,9 @@ class Driver:
             if kept.fits(head):
                 self._checkpoint, self._first = kept, _start_of_lineage(head, last.lineage)
                 return starting, kept.folder()
+            # Partitions that the topic got since begin at their start; Spark wants every partition named.
+            topic = self.settings.topic
+            starting[topic] = {**self.source.first_offsets(), **starting.get(topic, {})}
         else:
             starting = {self.settings.topic: self.source.first_offsets()}
         lineage = f"{head.generation:06d}-{self.owner[:8]}"

@@ -27,7 +27,7 @@ from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, run
-from effectively_once.ledger.records import Declaration, Rows
+from effectively_once.ledger.records import Declaration, Delta, Rows
 from effectively_once.progress import announce
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
@@ -80,7 +80,7 @@ class ShardStep:
         self.attempt: int = context.attemptNumber()
         self.store: ObjectStore = object_store.shared(task.settings.bucket)
         self.sinks: dict[str, Rows] = {}
-        self.deltas: dict[str, Rows] = {}
+        self.deltas: dict[str, Delta] = {}
         self.repeated = self.attempt > 0
         if self.attempt > 0:
             self._still_ours()

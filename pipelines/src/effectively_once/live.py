@@ -47,6 +47,6 @@ class LiveDeltas:
         for record in [record for record in self._records if record.epoch < floor]:
             for kind in (catalog.KIND, state.KIND):
                 for shard, rows in record.deltas.get(kind, {}).items():
-                    if rows.rows:
+                    if rows.rows and rows.inline is None:
                         store.answer(Delete(self._layout.delta(kind, record.epoch, int(shard))))
             self._records.remove(record)

@@ -60,9 +60,10 @@ def _run(split: Split, argv: list[str], stop: list[int]) -> int:
         query.stop()
     finally:
         spark.stop()
-    if error is None or stop:
-        return 0
-    return _told(driver.named(error) or error)
+    if error is None and not isinstance(driver.failure, InterruptedError):
+        # The signal came while an epoch failed: that is not a stop in order.
+        error = driver.failure
+    return 0 if error is None else _told(driver.named(error) or error)
 
 
 def _told(error: BaseException) -> int:

@@ -7,8 +7,10 @@ and sinks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import tenacity
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
@@ -24,6 +26,8 @@ from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources.kafka import KafkaSource
+
+MARK_WAIT_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,26 @@ class Preflight:
         self._sink_topics()
         return topic_ids
 
-    def chain(self, held: chain.Held, topic_ids: dict[str, str], wheel_digest: str) -> list[EpochRecord]:
-        """Compare a head just taken over with settings, source, sinks and checkpoint; return its epoch records.
+    def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
+        """Compare the head that is there with settings, source and wheel, before it is taken over.
 
         Raises:
-            PipelineError: Settings, Source, Sink, Version, Checkpoint or Chain, each with what to do.
+            PipelineError: Settings, Source or Version, each with what to do.
+
+        """
+        unchanged(head.settings, self.settings, self.layout.head)
+        self.source.same_topic(head, topic_ids)
+        chain.same_version(head, wheel_digest, self.layout.head)
+
+    def chain(self, held: chain.Held) -> list[EpochRecord]:
+        """Compare a head just taken over with sinks and checkpoint; return its epoch records.
+
+        Raises:
+            PipelineError: Sink, Checkpoint or Chain, each with what to do.
 
         """
         head = held.head
-        unchanged(head.settings, self.settings, self.layout.head)
-        self.source.same_topic(head, topic_ids)
         self._marks(head)
-        chain.same_version(head, wheel_digest, self.layout.head)
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is not None:
             Checkpoint(self.store, self.layout, last.lineage).check()
@@ -98,22 +110,42 @@ class Preflight:
 
     def _marks(self, head: Head) -> None:
         """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
-        settings = self.settings
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
-        found: dict[str, int] = {}
+        for address, number in self._marks_found(low):
+            _within(low, high, number, address)
+        manifests = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
+        published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
+        _within(low, high, next(published, -1), f"sink {GLOBAL_COUNTS}")
+
+    def _marks_found(self, low: int) -> Iterator[tuple[str, int]]:
+        """The mark of every shard of the Kafka sinks.
+
+        A broker answers a commit before readers of committed data can see it, so a mark that seems to lag is looked for
+        again for a while.
+        """
+        settings = self.settings
         for sink in KAFKA_SINKS:
             for shard in range(settings.shards):
                 address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
-                mark = read_mark(address)
-                found[str(address)] = mark.epoch if mark else -1
-        manifests = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
-        published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
-        found[f"sink {GLOBAL_COUNTS}"] = next(published, -1)
-        for where, number in found.items():
-            if not low <= number <= high:
-                raise SinkError(
-                    f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
-                    "recreated or restored from a backup",
-                    where,
-                    "Restore both from one backup, or give the pipeline another name to publish everything anew.",
-                )
+                number = tenacity.Retrying(
+                    retry=tenacity.retry_if_result(lambda found: found < low),
+                    wait=tenacity.wait_fixed(MARK_WAIT_S),
+                    stop=tenacity.stop_after_delay(settings.start_patience_s),
+                    retry_error_callback=lambda state: state.outcome.result() if state.outcome else -1,
+                )(_mark_of, address)
+                yield str(address), number
+
+
+def _mark_of(address: ShardAddress) -> int:
+    mark = read_mark(address)
+    return mark.epoch if mark else -1
+
+
+def _within(low: int, high: int, number: int, where: str) -> None:
+    if not low <= number <= high:
+        raise SinkError(
+            f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
+            "recreated or restored from a backup",
+            where,
+            "Restore both from one backup, or give the pipeline another name to publish everything anew.",
+        )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 
-from infra.embedded.process import Child
-from infra.embedded.spark import SparkHome, executor_of, executors, identity
+from infra.embedded.process import Child, identity
+from infra.embedded.spark import SparkHome, executor_of, executors
 
 
-class NoProcess(Exception):
+class NoProcessError(Exception):
     """The process to be killed is gone already: the fault missed."""
 
 
@@ -52,30 +52,30 @@ class Drivers:
     def kill(self) -> str:
         """SIGKILL the driver with everything below it; which process that was."""
         assert self.child is not None
-        who = identity(psutil.Process(self.child.pid))
+        who = identity(self.child.pid)
         self.child.kill()
-        return who
+        return who or "gone already"
 
     def executors(self) -> list[str]:
         """Executors alive, as pid@start time, oldest first."""
-        return [identity(one) for one in executors(self.child.pid)] if self.child and self.child.running() else []
+        found = executors(self.child.pid) if self.child and self.child.running() else []
+        return [who for one in found if (who := identity(one.pid)) is not None]
 
     def kill_executor(self, worker_pid: int | None) -> tuple[str, int]:
         """SIGKILL the executor JVM that a Python worker belongs to (None: the oldest); who it was, and when (ms).
 
         Raises:
-            NoProcess: there is none any more.
+            NoProcessError: there is none any more.
         """
         assert self.child is not None
-        if worker_pid is None:
-            victim = next(iter(executors(self.child.pid)), None)
-        else:
-            victim = executor_of(worker_pid)
+        victim = next(iter(executors(self.child.pid)), None) if worker_pid is None else executor_of(worker_pid)
         if victim is None:
-            raise NoProcess(f"no executor for worker {worker_pid}")
+            raise NoProcessError(f"no executor for worker {worker_pid}")
         try:
-            who = identity(victim)
+            who = identity(victim.pid)
+            if who is None:
+                raise NoProcessError(f"executor {victim.pid} has ended")
             victim.send_signal(signal.SIGKILL)
         except psutil.NoSuchProcess as gone:
-            raise NoProcess(str(gone)) from gone
+            raise NoProcessError(str(gone)) from gone
         return who, time.time_ns() // 1_000_000

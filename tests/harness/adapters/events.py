@@ -1,4 +1,4 @@
-"""What the pipeline announces (effectively_once.progress), read while the file grows, kept in the history, and waited for."""
+"""What the pipeline announces (effectively_once.progress): read as the file grows, kept in the history, waited for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ POLL_S = 0.004
 """A step of an epoch takes some 10 ms; a kill that is gated on it has to come sooner."""
 
 
-class WaitTimedOut(Exception):
+class WaitTimedOutError(Exception):
     """A condition did not come true in time; the message says which, and what was seen last."""
 
 
 class Watch:
-    """Follows the file of announcements in a thread. `seen`, `running` and `last_published` are read under `changed`."""
+    """Follows the file of announcements in a thread; `seen`, `running`, `last_published` are read under `changed`."""
 
     def __init__(self, path: Path, history: History) -> None:
         self.path, self._history = path, history
@@ -29,6 +29,7 @@ class Watch:
         self.seen: list[dict[str, Any]] = []
         self.running: int | None = None
         self.last_published = -1
+        self.torn: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
 
@@ -52,17 +53,17 @@ class Watch:
             alive: None while the pipeline runs, else its last words: the wait then ends at once.
 
         Raises:
-            WaitTimedOut: with what was seen last.
+            WaitTimedOutError: with what was seen last.
         """
         deadline = time.monotonic() + timeout_s
         with self.changed:
             while not holds():
-                dead = alive()
+                dead = self.torn or alive()
                 if dead is not None:
-                    raise WaitTimedOut(f"while waiting for {what}: {dead}")
+                    raise WaitTimedOutError(f"while waiting for {what}: {dead}")
                 if time.monotonic() > deadline:
                     last = self.seen[-1] if self.seen else "nothing"
-                    raise WaitTimedOut(f"{what} did not come within {timeout_s:.0f} s; last announcement: {last}")
+                    raise WaitTimedOutError(f"{what} did not come within {timeout_s:.0f} s; last announcement: {last}")
                 self.changed.wait(0.5)
 
     def next_step(
@@ -87,7 +88,11 @@ class Watch:
                 chunk = file.read()
                 if chunk:
                     *lines, rest = (rest + chunk).split(b"\n")
-                    self._take([orjson.loads(line) for line in lines if line])
+                    try:
+                        self._take([orjson.loads(line) for line in lines if line])
+                    except orjson.JSONDecodeError as error:
+                        self.torn = f"{self.path} holds a line that is no announcement: {error}"
+                        return
                 elif ending:
                     return
                 else:

@@ -78,10 +78,10 @@ class Topics:
         })  # fmt: skip
 
     def read(self, topic: str, stop: threading.Event) -> Iterator[dict[str, Any]]:
-        """Every committed record of a topic up to its last stable offset now, as JSON with `partition` and `offset` added.
+        """Every committed record of a topic up to its last stable offset now: JSON, `partition` and `offset` added.
 
         Raises:
-            ReadStalled: the end was not reached in time: what was read is not all there is.
+            ReadStalledError: the end was not reached in time: what was read is not all there is.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
         consumer = self._consumer("read_committed", eof=True)
@@ -91,7 +91,7 @@ class Topics:
             while open_ones and not stop.is_set():
                 message = consumer.poll(TIMEOUT_S)
                 if message is None:
-                    raise ReadStalled(
+                    raise ReadStalledError(
                         f"topic {topic}: the ends of partitions {sorted(open_ones)} were not reached in {TIMEOUT_S} s"
                     )
                 error = message.error()
@@ -104,7 +104,7 @@ class Topics:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_ones.discard(message.partition())
                 else:
-                    raise ReadStalled(f"topic {topic}: {error.str()}")
+                    raise ReadStalledError(f"topic {topic}: {error.str()}")
         finally:
             consumer.close()
 
@@ -114,5 +114,5 @@ class Topics:
         return {(at.topic, at.partition): future.result(TIMEOUT_S).offset for at, future in found.items()}
 
 
-class ReadStalled(Exception):
+class ReadStalledError(Exception):
     """A topic could not be read to its end: evidence is incomplete."""

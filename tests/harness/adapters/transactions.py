@@ -9,7 +9,7 @@ OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 TIMEOUT_S = 60.0
 
 
-class ToolFailed(Exception):
+class ToolFailedError(Exception):
     """The broker's tool did not answer: whether transactions are open is not known."""
 
 
@@ -17,7 +17,7 @@ def open_transactions(java: Path, class_path: Path, bootstrap: str) -> list[str]
     """Transactional ids whose transaction is under way, with its state.
 
     Raises:
-        ToolFailed: with the tool's last words.
+        ToolFailedError: with the tool's last words.
     """
     tool = "org.apache.kafka.tools.TransactionsCommand"
     argv = [
@@ -33,10 +33,10 @@ def open_transactions(java: Path, class_path: Path, bootstrap: str) -> list[str]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolFailed(str(error)) from error
+        raise ToolFailedError(str(error)) from error
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not any("TransactionalId" in line for line in lines):
-        raise ToolFailed((done.stderr or done.stdout).strip()[-500:])
+        raise ToolFailedError((done.stderr or done.stdout).strip()[-500:])
     return parsed(lines)
 
 

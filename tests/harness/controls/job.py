@@ -39,7 +39,7 @@ def spark_kafka_sink(accepted: DataFrame, options: dict[str, str]) -> Any:
 
 
 def append_without_mark(accepted: DataFrame, options: dict[str, str]) -> Any:
-    """Append each batch with foreachBatch, without a progress mark: what was written before a failure is written again."""
+    """Append each batch with foreachBatch, without a progress mark: what a failed batch wrote is written again."""
 
     def append(batch: DataFrame, _: int) -> None:
         batch.write.format("kafka").options(**options).save()

@@ -11,7 +11,7 @@ from typing import Any
 
 from infra.console import Console
 from infra.embedded.spark import SparkHome
-from tests.harness.adapters.embedded import Drivers, NoProcess
+from tests.harness.adapters.embedded import Drivers, NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.history import History
@@ -35,6 +35,7 @@ def run_controls(
     home: SparkHome,
     topics: Topics,
     seed: int,
+    *,
     console: Console,
     stop: threading.Event,
 ) -> None:
@@ -89,7 +90,7 @@ class _Control:
         self.console.say(f"  {self.name}: {doubled:,} records doubled after {tries} kill{'s' if tries > 1 else ''}")
 
     def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> int:
-        """Send, kill while records become visible, wait until the query is idle; how many records too many there are."""
+        """Send, kill while records become visible, wait until the query is idle; how many records are too many."""
         out = f"{self.name}.accepted"
         ends = self.topics.ends(out)
         before = set(self.drivers.executors())
@@ -100,7 +101,7 @@ class _Control:
         victim: tuple[str, int] | None = None
         try:
             victim = self.drivers.kill_executor(None)
-        except NoProcess as gone:
+        except NoProcessError as gone:
             self.console.say(f"  {self.name}: the kill missed ({gone})")
         self.watch.wait_for(
             f"control {self.name} to publish what was sent",
@@ -154,8 +155,8 @@ class _Control:
         # There is no chain to wait for: everything sent counts as settled at once.
         pacer = Pacer(Pace(horizon_ms=None, max_outstanding=10 * RECORDS))
         return Sender(
-            kafka_producer(self.topics.bootstrap), lines, pacer, Progress, unacknowledged=unacknowledged, stop=self.stop,
-            target=Target(f"{self.name}.events", PARTITIONS, QUIET_S),
+            kafka_producer(self.topics.bootstrap), lines, pacer, Progress,
+            unacknowledged=unacknowledged, stop=self.stop, target=Target(f"{self.name}.events", PARTITIONS, QUIET_S),
         )  # fmt: skip
 
     def _manifest(self, seed: int, unique: int) -> dict[str, Any]:
@@ -163,7 +164,9 @@ class _Control:
         return {
             "format": 1, "run": f"{manifest.run}/{self.name}", "claim": f"control {self.name}: must fail", "seed": seed,
             "started_at": time.time_ns() // 1_000_000,
-            "settings": {"pipeline": self.name, "topic": f"{self.name}.events", "shards": PARTITIONS, "sinks": ["accepted"]},
+            "settings": {
+                "pipeline": self.name, "topic": f"{self.name}.events", "shards": PARTITIONS, "sinks": ["accepted"],
+            },
             "workload": {"kind": "seeded", "sent": unique}, "faults_planned": 1, "controls": [],
             "versions": manifest.versions, "git": manifest.git, "control": self.name,
         }  # fmt: skip

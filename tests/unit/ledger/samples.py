@@ -6,7 +6,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Ranges, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows
 
 LAYOUT = Layout("counts")
 SETTINGS = {"topic": "events", "shards": 2, "window_ms": 60_000, "lateness_ms": 120_000}
@@ -44,7 +44,7 @@ def record_of(declared: Declaration, generation: int = 1) -> EpochRecord:
         counts=Counts.model_validate({"in": 30, "accepted": 30}),
         max_event_time_ms=1000 * declared.epoch,
         sinks={"accepted": {"0": rows}},
-        deltas={"ids": {"0": rows}},
+        deltas={"ids": {"0": Delta(**rows.model_dump())}},
     )
 
 

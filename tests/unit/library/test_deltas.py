@@ -14,7 +14,7 @@ from effectively_once.deltas import Named, ShardDeltas, decoded, encoded
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.records import Delta
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 
 LAYOUT = Layout("counts")
@@ -26,19 +26,36 @@ def ids(*names: str) -> pa.Table:
 
 
 def log_of(store: MemoryStore) -> ShardDeltas:
-    return ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical)
+    return ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=0)
 
 
 def test_a_delta_comes_back_as_it_was_written() -> None:
     log = log_of(MemoryStore())
     rows = log.write(3, ids("a", "b"))
-    assert rows == Rows(rows=2, digest=digest.of_rows([b"a", b"b"]))
+    assert rows == Delta(rows=2, digest=digest.of_rows([b"a", b"b"]))
     assert log.read(Named(3, rows)).equals(ids("a", "b"))
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("é" * 7, "", '"', "\\n")])
+def test_a_small_delta_travels_in_the_record_and_costs_no_request(names: tuple[str, ...]) -> None:
+    store = MemoryStore()
+    log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical)
+    rows = log.write(3, ids(*names))
+    kept = Delta.model_validate_json(rows.model_dump_json())
+    assert log.read(Named(3, kept)).equals(ids(*names))
+    assert store.requests == []
+
+
+def test_a_large_delta_is_an_object_of_its_own() -> None:
+    store = MemoryStore()
+    rows = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical).write(3, ids(*map(str, range(100))))
+    assert rows.inline is None
+    assert list(store.objects) == [KEY]
 
 
 def test_an_empty_delta_is_not_written() -> None:
     store = MemoryStore()
-    assert log_of(store).write(3, ids()) == Rows()
+    assert log_of(store).write(3, ids()) == Delta()
     assert store.requests == []
 
 

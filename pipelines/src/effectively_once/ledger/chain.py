@@ -7,6 +7,7 @@ is declared at a time. A stale driver can therefore at most complete, identicall
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,18 @@ class Held:
     etag: str
 
 
-def take_over(layout: Layout, owner: str, settings: dict[str, Any]) -> Step[Held]:
-    """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1)."""
+def take_over(
+    layout: Layout, owner: str, settings: dict[str, Any], accept: Callable[[Head], None] = lambda _: None
+) -> Step[Held]:
+    """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1).
+
+    `accept` is shown the head that is there and raises to refuse it: a start that cannot succeed then fences nobody.
+    """
     while True:
         found = yield Get(layout.head)
         if isinstance(found, Found):
             old = decoded(found.body, layout.head)
+            accept(old)
             new = old.model_copy(
                 update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1},
             )

@@ -60,6 +60,12 @@ class Counts(Record):
     malformed: int = 0
 
 
+class Delta(Rows):
+    """A delta as the chain records it: an object of its own, or, when small, its columns as JSON right here (R5)."""
+
+    inline: str | None = None
+
+
 ByShard = dict[str, Rows]
 
 
@@ -70,7 +76,7 @@ class EpochRecord(Declaration):
     counts: Counts
     max_event_time_ms: int | None
     sinks: dict[str, ByShard]
-    deltas: dict[str, ByShard]
+    deltas: dict[str, dict[str, Delta]]
 
 
 class Head(Record):

@@ -222,8 +222,9 @@ def _opened(address: ShardAddress) -> Producer:
         "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
     })  # fmt: skip
     try:
-        # librdkafka asks for a producer id as soon as it has heard of the coordinator, and, when the connection is not up
-        # by then, again after a fixed 500 ms. Two metadata requests first: measured 21 ms instead of 20 or 510 by chance.
+        # librdkafka asks for a producer id as soon as it has heard of the coordinator, and, when the connection is not
+        # up by then, again after a fixed 500 ms. Two metadata requests first: measured 21 ms instead of 20 or 510 by
+        # chance.
         producer.list_topics(address.topic, timeout=COMMIT_TIMEOUT_S)
         producer.list_topics(address.topic, timeout=COMMIT_TIMEOUT_S)
         producer.init_transactions(COMMIT_TIMEOUT_S)
