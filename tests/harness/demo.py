@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,30 @@ class Demo:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
-        """Run it all. Raises what went wrong when there is nothing to judge; the run directory then holds the logs."""
+        """Run it all and judge it; a run that broke off is judged too, by what there is, and is never a pass."""
         path = new_run(self.checkout / "runs", self.seed)
         directory = RunDirectory(path)
         self.console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {self.subject.says}")
         directory.write_json(directory.manifest_path, self._manifest(path.name))
         point_latest(path)
-        with History(directory.history_path) as history, EmbeddedStack(path, self.toolchain, self.console.say) as stack:
+        try:
+            self._play(directory)
+        except Exception as error:
+            # The judge finds no end in the history, so the verdict is unknown or worse.
+            trace = directory.logs / "error.txt"
+            trace.parent.mkdir(exist_ok=True)
+            trace.write_text(traceback.format_exc())
+            self.console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(self.checkout)}")
+        with self.console.step("judge"):
+            results = judging.judge(path)
+            page = report.write(path)
+        self.console.say(f"report {page.relative_to(self.checkout)}")
+        return results
+
+    def _play(self, directory: RunDirectory) -> None:
+        """Run the part that needs servers, and write its evidence."""
+        stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
+        with History(directory.history_path) as history, stack:
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             Act(
@@ -58,11 +76,6 @@ class Demo:
                 kills=self.kills, console=self.console, class_archive=self.class_archive, stop=self.stop,
             ).go()  # fmt: skip
             history.record("phase", phase="judge")
-        with self.console.step("judge"):
-            results = judging.judge(path)
-            page = report.write(path)
-        self.console.say(f"report {page.relative_to(self.checkout)}")
-        return results
 
     def _manifest(self, name: str) -> dict[str, Any]:
         numbers = self.subject.numbers

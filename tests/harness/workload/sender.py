@@ -74,6 +74,7 @@ def kafka_producer(bootstrap: str, extra: Mapping[str, Any] | None = None) -> Ka
             "linger.ms": 5,
             "compression.type": "lz4",
             "delivery.timeout.ms": 120_000,
+            "log_level": 3,  # a broker that just started says "load in progress" and is asked again
             **(extra or {}),
         }
     )
