@@ -1,7 +1,8 @@
 """The driver of the negative controls: `user_counts`' own transform, with sinks that may publish twice.
 
-`python -m tests.harness.controls.job SETTINGS.json CONTROL...` runs one query a control, each on topics of its own:
-`<control>.events` in, `<control>.accepted` out.
+`python -m tests.harness.controls.job SETTINGS.json FOLDER CONTROL...` runs one query a control, each on topics of its
+own: `<control>.events` in, `<control>.accepted` out. A query starts when the file `FOLDER/<control>.go` is there:
+Spark's first batch takes what it finds, and it is to find a whole round.
 """
 
 from __future__ import annotations
@@ -70,19 +71,15 @@ def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str) -> 
 
 def main(argv: list[str]) -> int:
     """Run the named controls until the process is ended; announce their batches."""
-    settings, names = load(Path(argv[0])), argv[1:]
+    settings, folder, names = load(Path(argv[0])), Path(argv[1]), argv[2:]
     spark = session(settings, json.loads(os.environ[SPARK_CONF]))
-    queries = {}
-    for name in names:
-        options = {"kafka.bootstrap.servers": settings.kafka_bootstrap, "topic": f"{name}.accepted"}
-        folder = f"s3://{settings.s3_bucket}/controls/{name}"
-        queries[name] = (
-            STARTS[name](accepted_of(spark, settings, f"{name}.events"), options)
-            .option("checkpointLocation", folder).queryName(name).start()
-        )  # fmt: skip
     announce("controls", state="started", pid=os.getpid())
+    queries: dict[str, Any] = {}
     told: dict[str, int] = dict.fromkeys(names, -1)
     while True:
+        for name in names:
+            if name not in queries and (folder / f"{name}.go").exists():
+                queries[name] = _started(spark, settings, name)
         for name, query in queries.items():
             for progress in query.recentProgress:
                 if progress["batchId"] > told[name] and progress["numInputRows"] > 0:
@@ -90,7 +87,14 @@ def main(argv: list[str]) -> int:
                     _tell(name, progress)
             if query.exception() is not None:
                 raise RuntimeError(f"control {name} ended: {query.exception()}")
-        time.sleep(0.1)
+        time.sleep(0.05)
+
+
+def _started(spark: SparkSession, settings: PipelineSettings, name: str) -> Any:
+    options = {"kafka.bootstrap.servers": settings.kafka_bootstrap, "topic": f"{name}.accepted"}
+    checkpoint = f"s3://{settings.s3_bucket}/controls/{name}"
+    writer = STARTS[name](accepted_of(spark, settings, f"{name}.events"), options)
+    return writer.option("checkpointLocation", checkpoint).queryName(name).start()
 
 
 def _tell(name: str, progress: Any) -> None:

@@ -25,7 +25,7 @@ from tests.harness.workload.shape import Shape
 CONTROLS = ("spark_kafka_sink", "append_without_mark")
 # As many partitions as executors: each then has one long task, so whichever is killed was writing.
 PARTITIONS, TRIES, RECORDS = 2, 5, 60_000
-QUIET_S, SETTLE_S = 90.0, 60.0
+QUIET_S, SETTLE_S = 180.0, 60.0
 # Every record in time and of an id of its own: what is doubled in the output was doubled by the sink.
 _SHAPE = Shape(records=RECORDS * TRIES, duplicates=0.0, late=0.0, straddling=0.0, malformed=0.0)
 
@@ -48,7 +48,7 @@ def run_controls(
         watch.start()
         drivers = Drivers(home, "tests.harness.controls.job", events, checkout=Path(__file__).parents[3])
         try:
-            drivers.start("controls", str(directory.path / "settings.json"), *CONTROLS)
+            drivers.start("controls", str(directory.path / "settings.json"), str(events.parent), *CONTROLS)
             watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
             for number, name in enumerate(CONTROLS):
                 _Control(name, directory, drivers, topics, watch, console, stop).play(seed + number)
@@ -96,6 +96,7 @@ class _Control:
         before = set(self.drivers.executors())
         batches = self._told()
         sender.send(records)
+        self.watch.path.with_name(f"{self.name}.go").touch()
         if not self.topics.appears(out, ends, QUIET_S):
             raise TimeoutError(f"control {self.name}: no record became visible within {QUIET_S:.0f} s")
         victim: tuple[str, int] | None = None
