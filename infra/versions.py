@@ -16,7 +16,7 @@ GO_MIN: Final = (1, 21)  # the first one that fetches a newer toolchain by itsel
 # Spark and the jars beside it (infra/toolchain/jars/spark/pom.xml)
 SPARK: Final = "4.2.0"
 KAFKA_CONNECTOR: Final = "4.2.0"
-# The connector's pom asks for 4.2.0, which mirrors are known to lack; 4.0.0 has what the connector calls.
+# The connector's pom asks for 4.2.0, which not every mirror serves; 4.0.0 has what the connector calls.
 KAFKA_TOKEN_PROVIDER: Final = "4.0.0"  # noqa: S105 - a module, not a secret
 KAFKA_CLIENTS: Final = "3.9.2"  # what the connector was built with; newer brokers accept it
 COMMONS_POOL2: Final = "2.13.1"

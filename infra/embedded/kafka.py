@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -12,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from infra.embedded.ports import HOST, free_ports
 from infra.embedded.process import Child, ServerError, wait_for
+from infra.embedded.server import Server
 from infra.toolchain.command import tail
 
 START_TIMEOUT_S = 60.0  # 2-3 s on an idle machine; a loaded one has been seen ten times slower
@@ -55,33 +55,24 @@ def properties(port: int, controller_port: int, data: Path) -> str:
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-class KafkaBroker:
-    """A broker with its data in `work`, log in `log`. One instance is one broker, however often it is restarted."""
+class KafkaBroker(Server):
+    """A broker with its data in `work`, log in `log`. After a kill a restart takes SESSION_TIMEOUT_MS longer."""
+
+    name = "Kafka broker"
 
     def __init__(self, work: Path, log: Path, java: Path, class_path: Path) -> None:
         """`class_path` is a directory of jars; nothing is started yet."""
+        super().__init__()
         self._work = work
         self._log = log
         self._java = java
         self._class_path = class_path
-        self._child: Child | None = None
         self._port = 0
 
     @property
     def bootstrap(self) -> str:
         """`host:port` for clients; the same after a restart."""
         return f"{HOST}:{self._port}"
-
-    @property
-    def pid(self) -> int:
-        """Process id of the running broker. Raises ServerError when it was not started."""
-        if self._child is None:
-            raise ServerError("Kafka broker: not started; call start() first")
-        return self._child.pid
-
-    def running(self) -> bool:
-        """Whether its process is there."""
-        return self._child is not None and self._child.running()
 
     def start(self) -> None:
         """Format the data directory, start, and return when it answers.
@@ -99,29 +90,6 @@ class KafkaBroker:
                     raise
             else:
                 return
-
-    def restart(self) -> None:
-        """Start again on the same data and port, after `stop`, `kill` or a crash; a running one is stopped first.
-
-        After a kill it takes SESSION_TIMEOUT_MS longer. Raises ServerError.
-        """
-        self.stop()
-        self._launch()
-
-    def kill(self) -> None:
-        """SIGKILL, as a fault would do it. The data stays."""
-        if self._child:
-            self._child.kill()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send the broker a signal (SIGSTOP and SIGCONT, for faults)."""
-        if self._child:
-            self._child.signal(number)
-
-    def stop(self, grace_s: float = 5.0) -> None:
-        """End it in order, by force after `grace_s`. Safe to repeat; the data stays."""
-        if self._child:
-            self._child.stop(grace_s)
 
     def _java_command(self, main: str, *arguments: str) -> list[str]:
         return [str(self._java), *JVM_FLAGS, "-cp", f"{self._class_path}/*", main, *arguments]

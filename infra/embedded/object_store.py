@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import signal
 from pathlib import Path
 
 import urllib3
@@ -11,6 +10,7 @@ from minio import Minio
 
 from infra.embedded.ports import HOST, free_ports
 from infra.embedded.process import Child, ServerError, wait_for
+from infra.embedded.server import Server
 from infra.toolchain.command import tail
 
 START_TIMEOUT_S = 30.0  # under 1 s on an idle machine
@@ -19,15 +19,17 @@ BUCKET = "effectively-once"
 REGION = "us-east-1"  # MinIO's default; named so that no client asks for it
 
 
-class ObjectStore:
+class ObjectStore(Server):
     """A store with its data in `work`, log in `log`. Credentials and port stay the same over restarts."""
+
+    name = "object store"
 
     def __init__(self, work: Path, log: Path, binary: Path, bucket: str = BUCKET) -> None:
         """Nothing is started yet. The credentials go to the server by its environment and are in no log."""
+        super().__init__()
         self._work = work
         self._log = log
         self._binary = binary
-        self._child: Child | None = None
         self._port = 0
         self.bucket = bucket
         self.access_key = secrets.token_hex(8)
@@ -37,17 +39,6 @@ class ObjectStore:
     def endpoint(self) -> str:
         """Base URL of the S3 API; the same after a restart."""
         return f"http://{HOST}:{self._port}"
-
-    @property
-    def pid(self) -> int:
-        """Process id of the running server. Raises ServerError when it was not started."""
-        if self._child is None:
-            raise ServerError("object store: not started; call start() first")
-        return self._child.pid
-
-    def running(self) -> bool:
-        """Whether its process is there."""
-        return self._child is not None and self._child.running()
 
     def start(self) -> None:
         """Start, return when it answers and the bucket is there.
@@ -67,26 +58,6 @@ class ObjectStore:
         client = self.client()
         if not client.bucket_exists(self.bucket):
             client.make_bucket(self.bucket)
-
-    def restart(self) -> None:
-        """Start again on the same data, port and credentials; a running one is stopped first. Raises ServerError."""
-        self.stop()
-        self._launch()
-
-    def kill(self) -> None:
-        """SIGKILL, as a fault would do it. The data stays."""
-        if self._child:
-            self._child.kill()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send the server a signal (SIGSTOP and SIGCONT, for faults)."""
-        if self._child:
-            self._child.signal(number)
-
-    def stop(self, grace_s: float = 5.0) -> None:
-        """End it in order, by force after `grace_s`. Safe to repeat; the data stays."""
-        if self._child:
-            self._child.stop(grace_s)
 
     def client(self) -> Minio:
         """Make a client with the root credentials."""

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.object_store import ObjectStore
+from infra.embedded.server import Server
 from infra.toolchain.prepare import Toolchain
 
 
@@ -82,7 +83,7 @@ class EmbeddedStack:
             raise
         return self.endpoints
 
-    def _start(self, name: str, server: KafkaBroker | ObjectStore) -> None:
+    def _start(self, name: str, server: Server) -> None:
         began = time.monotonic()
         server.start()
         self._say(f"✓ {name} {time.monotonic() - began:.1f} s")

@@ -48,17 +48,28 @@ class Epilogue:
         self.history.record("driver", state="killed", pid=pid, process=killed)
         for checkpoint, stop in (("kept", first), ("deleted", None)):
             if checkpoint == "deleted":
-                self.drivers.stop()
-                self.chain.delete_checkpoints()
+                self._stopped()
+                if not self.chain.delete_checkpoints():
+                    raise RuntimeError("there was no checkpoint to delete: the restart without one would show nothing")
+            after = self._last_epoch()
             self._restarted(larger)
             before = sender.acknowledged
             sender.resend(islice(self.subject.records(), stop))
-            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": sender.acknowledged - before})
+            resent = sender.acknowledged - before
+            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": resent, "after_epoch": after})
             published(sender)
+        self._stopped()
+        self.directory.write_json(self.directory.epilogue_path, {"boundary": boundary, "steps": steps})
+
+    def _stopped(self) -> None:
         code = self.drivers.stop()
         if code != 0:
             raise RuntimeError(f"the driver did not stop in order: exit code {code}; {self.drivers.alive()}")
-        self.directory.write_json(self.directory.epilogue_path, {"boundary": boundary, "steps": steps})
+
+    def _last_epoch(self) -> int:
+        head = self.chain.head()
+        assert head is not None, "the pipeline ran"
+        return head.declared.epoch if head.declared else head.last_recorded
 
     def _restarted(self, settings: Path) -> None:
         """Start the driver and wait until it has taken the chain over: before that it cannot stop in order."""

@@ -225,9 +225,10 @@ class Quiet(_Frozen):
 
 
 class EpilogueStep(_Frozen):
-    """One thing the epilogue did, with the number of records it sent again."""
+    """One thing the epilogue did, with the number of records it sent again and the last epoch before it."""
 
     step: str
+    after_epoch: int
     checkpoint: str | None = None
     resent: NonNegativeInt = 0
 

@@ -75,7 +75,8 @@ class ExecutorKills(threading.Thread):
                 event["t"] for event in self._watch.seen
                 if event["event"] == "epoch" and event["state"] == "published" and event["t"] >= injected_at
             ]  # fmt: skip
-            return bool(published)
+            # A kill that came after the last epoch was published is followed by none: it missed.
+            return bool(published) or self._ended_before(epoch, injected_at)
 
         self._watch.wait_for("an epoch published after the kill", recovered, REPLACED_S * 2, self._drivers.alive)
         self._history.record("phase", phase="heal")
@@ -90,7 +91,7 @@ class ExecutorKills(threading.Thread):
         fault: dict[str, Any] = {
             "kind": "sigkill", "target": "executor", "signal": "SIGKILL", "epoch": epoch, "phase": planned.phase,
             "injected_at": injected_at, "process_before": victim, "process_after": fresh[0],
-            "recovered_s": round((published[0] - injected_at) / 1000, 3), "hit": hit,
+            "recovered_s": round((published[0] - injected_at) / 1000, 3) if published else None, "hit": hit,
         }  # fmt: skip
         self._history.record("fault", **fault)
         self._history.record("phase", phase="recovery")
@@ -99,6 +100,13 @@ class ExecutorKills(threading.Thread):
         outcome = f"next epoch published after {fault['recovered_s']} s" if hit else "missed, trying again"
         self._say(f"{'✓' if hit else '…'} kill -9 executor {pid} in epoch {epoch} at {planned.phase}: {outcome}")
         return hit
+
+    def _ended_before(self, epoch: int, at: int) -> bool:
+        """Whether the epoch had been published when the kill came."""
+        return any(
+            event["event"] == "epoch" and event["epoch"] == epoch and event["state"] == "published" and event["t"] < at
+            for event in self._watch.seen
+        )
 
     def _was_running(self, epoch: int, at: int) -> bool:
         """Whether the kill came between the epoch's declaration and its publication."""

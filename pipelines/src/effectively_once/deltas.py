@@ -32,7 +32,7 @@ class State(Protocol):
 
 S = TypeVar("S", bound=State)
 
-INLINE_BYTES = 512
+INLINE_BYTES = 1024
 """Up to here a delta travels in its epoch's record: an object costs a request, head has room for 64 such records."""
 
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, MemoryError)
@@ -70,7 +70,7 @@ class ShardDeltas:
 
     Attributes:
         canonical: gives the bytes that rows are digested by.
-        inline_bytes: what is small enough to travel in the epoch's record.
+        inline_bytes: up to here a delta travels in the epoch's record.
 
     """
 
@@ -79,7 +79,7 @@ class ShardDeltas:
     kind: str
     shard: int
     canonical: Canonical
-    inline_bytes: int = INLINE_BYTES
+    inline_bytes: int = 0
 
     def write(self, epoch: int, table: pa.Table) -> Delta:
         """Write the delta of an epoch unless it is there, and return what the chain is to record.

@@ -110,14 +110,13 @@ class Driver:
 
         A driver that was replaced may learn it from Spark first, whose log refuses a second writer: head tells.
         """
-        found = named_error(self.failure or error)
-        if found is not None:
-            return found
         try:
             self._still_ours()
-        except PipelineError as why:
+        except StaleDriverError as why:
             return why
-        return None
+        except PipelineError as why:
+            return named_error(self.failure or error) or why
+        return named_error(self.failure or error)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
@@ -188,10 +187,11 @@ class Driver:
                 record, repeated = self._attempt(declaration, frame)
                 break
             except Exception as error:
+                # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
+                self._still_ours()
                 named = named_error(error)
                 if named is not None:
                     raise named from error
-                self._still_ours()
                 if attempt == EPOCH_ATTEMPTS - 1:
                     raise
                 log.warning(

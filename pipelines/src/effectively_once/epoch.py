@@ -94,7 +94,8 @@ class ShardStep:
 
     def log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
         """Return the deltas of one kind of this shard."""
-        return deltas.ShardDeltas(self.store, self.task.layout, kind, self.shard, canonical)
+        small = deltas.INLINE_BYTES // self.task.settings.shards
+        return deltas.ShardDeltas(self.store, self.task.layout, kind, self.shard, canonical, inline_bytes=small)
 
     def decide(self, log: deltas.ShardDeltas, table: pa.Table) -> None:
         """Write the delta that is this shard's decision."""

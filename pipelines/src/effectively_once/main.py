@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 import os
 import signal
@@ -48,7 +50,7 @@ def run(split: Split, argv: list[str]) -> int:
 def _run(split: Split, argv: list[str], stop: list[int]) -> int:
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
-    driver = Driver(load(Path(argv[0])), split, os.environ.get(WHEEL_DIGEST, "unpackaged"))
+    driver = Driver(load(Path(argv[0])), split, os.environ.get(WHEEL_DIGEST) or code_digest(split))
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
@@ -64,6 +66,16 @@ def _run(split: Split, argv: list[str], stop: list[int]) -> int:
         # The signal came while an epoch failed: that is not a stop in order.
         error = driver.failure
     return 0 if error is None else _told(driver.named(error) or error)
+
+
+def code_digest(split: Split) -> str:
+    """Digest of library and job, for a start without a wheel: other code is another version (R3)."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    job = inspect.getsourcefile(split)
+    digest = hashlib.sha256()
+    for path in [*files, *([Path(job)] if job else [])]:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _told(error: BaseException) -> int:

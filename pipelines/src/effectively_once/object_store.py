@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -39,6 +41,7 @@ from effectively_once.ledger.objects import (
 ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 PATIENCE_S = 30.0
 """A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
+LOST_WAIT_S = 0.2
 
 
 class _UnansweredError(Exception):
@@ -69,6 +72,8 @@ class S3ObjectStore:
     def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S) -> None:
         self.address = address
         self._patience_s = patience_s
+        # When the present row of unanswered puts began, and when its last one was.
+        self._lost_first = self._lost_last = -math.inf
         self._http = urllib3.PoolManager(
             maxsize=8,
             timeout=urllib3.Timeout(connect=2.0, read=10.0),
@@ -121,8 +126,18 @@ class S3ObjectStore:
         headers = {"Content-MD5": base64.b64encode(md5).decode(), **condition}
         try:
             response = self._send("PUT", key, body, headers)
-        except _UnansweredError:
+        except _UnansweredError as error:
+            # The protocol settles a lost answer by reading, and then sends again: at once when reads are answered. A
+            # store that takes no writes (disk full) would be asked in a tight loop, and for ever.
+            now = time.monotonic()
+            if now - self._lost_last > self._patience_s:
+                self._lost_first = now
+            self._lost_last = now
+            if now - self._lost_first > self._patience_s:
+                raise self._unreachable(error) from error
+            time.sleep(LOST_WAIT_S)
             return Lost()
+        self._lost_last = -math.inf
         if response.status in (404, 409, 412) and b"NoSuchBucket" not in response.data:
             # 404: If-Match on an object that is gone. 409: another conditional put is under way.
             return Refused() if response.status != 409 else Lost()

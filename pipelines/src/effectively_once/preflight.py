@@ -64,7 +64,7 @@ class Preflight:
         chain.same_version(head, wheel_digest, self.layout.head)
 
     def chain(self, held: chain.Held) -> list[EpochRecord]:
-        """Compare a head just taken over with sinks and checkpoint; return its epoch records.
+        """Compare a head just taken over with sinks and checkpoint; return its live epoch records.
 
         Raises:
             PipelineError: Sink, Checkpoint or Chain, each with what to do.
@@ -75,7 +75,7 @@ class Preflight:
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is not None:
             Checkpoint(self.store, self.layout, last.lineage).check()
-        return run(chain.history(self.layout, head), self.store)
+        return run(chain.history(self.layout, head, head.floor), self.store)
 
     def _sink_topics(self) -> None:
         """Every sink has its topic and its progress topic, with a partition for each shard."""

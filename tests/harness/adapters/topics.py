@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,12 +61,15 @@ class Topics:
         """High watermark of every partition: what a reader of uncommitted data sees."""
         return {partition.partition: partition.high_watermark for partition in self.partitions([topic])}
 
-    def appears(self, topic: str, after: Mapping[int, int], timeout_s: float) -> bool:
-        """Wait for the first record beyond some ends, committed or not; False when none came in time."""
+    def appears(self, topic: str, after: Mapping[int, int], timeout_s: float, stop: threading.Event) -> bool:
+        """Wait for the first record beyond some ends, committed or not; False when none came, or `stop` is set."""
         consumer = self._consumer("read_uncommitted", eof=False)
         try:
             consumer.assign([TopicPartition(topic, number, end) for number, end in after.items()])
-            message = consumer.poll(timeout_s)
+            deadline = time.monotonic() + timeout_s
+            message = None
+            while message is None and time.monotonic() < deadline and not stop.is_set():
+                message = consumer.poll(0.5)
             return message is not None and message.error() is None
         finally:
             consumer.close()

@@ -9,7 +9,7 @@ from typing import Any
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
 from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import Epilogue, EvidenceError, Send
+from tests.harness.evidence import Epilogue, EpilogueStep, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "epilogue", 6
@@ -40,12 +40,39 @@ def due_letters(sends: list[Send], reference: Reference) -> Counter[tuple[str, i
     )
 
 
-def completeness(epilogue: Epilogue, sends: Iterable[Send]) -> str | None:
-    """Tell what of the epilogue did not happen, or None."""
+def _undone(step: EpilogueStep, lineages: Mapping[int, str | None], workload: int) -> str | None:
+    """Tell what a restart did not do, or None."""
+    before, after = lineages.get(step.after_epoch), lineages.get(step.after_epoch + 1)
+    if before is None or after is None:
+        return f"no epoch followed the restart after epoch {step.after_epoch}"
+    if (before == after) != (step.checkpoint == "kept"):
+        did = "went on with its lineage" if before == after else "began another lineage"
+        return f"the checkpoint was {step.checkpoint}, but epoch {step.after_epoch + 1} {did}"
+    if step.checkpoint == "deleted" and step.resent < workload:
+        return f"{step.resent} of {workload} records were sent again after the loss of the checkpoint"
+    return None
+
+
+def completeness(
+    epilogue: Epilogue, sends: Iterable[Send], lineages: Mapping[int, str | None], workload: int
+) -> str | None:
+    """Tell what of the epilogue did not happen, or None.
+
+    Args:
+        epilogue: what it says of itself.
+        sends: the acknowledged sends.
+        lineages: by epoch. A driver that finds its checkpoint goes on with its lineage, another begins a new one.
+        workload: records sent before the epilogue, all of which must be sent again once the checkpoint is gone.
+
+    """
     restarts = {step.checkpoint for step in epilogue.steps if step.step == "restart"}
     for checkpoint in ("kept", "deleted"):
         if checkpoint not in restarts:
             return f"no restart with the checkpoint {checkpoint}"
+    for step in epilogue.steps:
+        undone = _undone(step, lineages, workload)
+        if undone is not None:
+            return undone
     said = sum(step.resent for step in epilogue.steps)
     acknowledged = sum(send.kind == "resent" for send in sends)
     if said != acknowledged:
@@ -83,7 +110,8 @@ def judge(case: Case) -> Oracle:
             says=f"{len(found)} outputs changed in the epilogue",
             evidence=clipped(found[:FIRST], len(found)),
         )
-    undone = completeness(epilogue, sends)
+    lineages = {record.epoch: record.lineage for record in case.chain.epochs}
+    undone = completeness(epilogue, sends, lineages, case.manifest.workload.sent)
     if undone is not None:
         raise EvidenceError(f"the epilogue is incomplete: {undone}", case.run.epilogue_path, "run the epilogue again")
     resent = sum(step.resent for step in epilogue.steps)

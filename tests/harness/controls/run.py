@@ -97,7 +97,7 @@ class _Control:
         batches = self._told()
         sender.send(records)
         self.watch.path.with_name(f"{self.name}.go").touch()
-        if not self.topics.appears(out, ends, QUIET_S):
+        if not self.topics.appears(out, ends, QUIET_S, self.stop):
             raise TimeoutError(f"control {self.name}: no record became visible within {QUIET_S:.0f} s")
         victim: tuple[str, int] | None = None
         try:
@@ -106,7 +106,7 @@ class _Control:
             self.console.say(f"  {self.name}: the kill missed ({gone})")
         self.watch.wait_for(
             f"control {self.name} to publish what was sent",
-            lambda: self._rows() >= unique, QUIET_S, self.drivers.alive,
+            lambda: self._rows() >= unique, QUIET_S, self._alive,
         )  # fmt: skip
         if victim is not None:
             self._fault(history, victim, before, batches)
@@ -119,7 +119,7 @@ class _Control:
             fresh_ones[:] = [one for one in self.drivers.executors() if one not in before]
             return bool(fresh_ones)
 
-        self.watch.wait_for("a new executor", replaced, SETTLE_S, self.drivers.alive)
+        self.watch.wait_for("a new executor", replaced, SETTLE_S, self._alive)
         who, at = victim
         running = [b for b in self._mine() if b["declared"] <= at <= b["published"]]
         ended = [b["published"] for b in self._mine()[batches:] if b["published"] >= at]
@@ -128,6 +128,9 @@ class _Control:
             process_after=fresh_ones[0], epoch=running[0]["epoch"] if running else None, phase="records_visible",
             recovered_s=round((ended[0] - at) / 1000, 3) if ended else None, hit=bool(running),
         )  # fmt: skip
+
+    def _alive(self) -> str | None:
+        return "the run is being stopped" if self.stop.is_set() else self.drivers.alive()
 
     def _batches(self, history: History) -> None:
         """The batches as Spark reported them, in the words of the history."""

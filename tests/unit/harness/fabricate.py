@@ -61,6 +61,7 @@ class _Simulation:
         self.history: list[Row] = []
         self.now, self.driver, self.generation = T0, 4711, 1
         self.kinds: dict[str, int] = defaultdict(int)
+        self.lineage = "l1"
 
     def play(self, epochs: int, per_epoch: int) -> None:
         self._tell("driver", state="started", pid=self.driver)
@@ -82,13 +83,15 @@ class _Simulation:
         workload = list(self.sent)
         for checkpoint, again in (("kept", self.random.sample(workload, 20)), ("deleted", workload)):
             self.generation, self.driver = self.generation + 1, self.driver + 1
+            after = len(self.chain) - 1
+            self.lineage = self.lineage if checkpoint == "kept" else "l2"
             self._tell("driver", state="started", pid=self.driver)
             for row in again:
                 self._send(
                     {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc", "reason")}, "resent"
                 )
             self._epoch()
-            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again)})
+            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
         self._write(
@@ -189,7 +192,7 @@ class _Simulation:
         )  # fmt: skip
         self.chain.append(
             {
-                "epoch": number, "generation": self.generation, "lineage": "l1", "batch_id": number,
+                "epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number,
                 "ranges": {"events": ranges}, "topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark,
                 "shards": SHARDS, "wheel_digest": "w", "settings_digest": "s", "counts": tally,
                 "max_event_time_ms": newest, "sinks": marks,

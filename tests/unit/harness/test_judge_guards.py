@@ -114,6 +114,9 @@ def test_no_partition_looked_at_is_unknown(run: Path) -> None:
         lambda epilogue: epilogue["steps"].pop(),
         lambda epilogue: epilogue["steps"].pop(0),
         lambda epilogue: epilogue["steps"][0].__setitem__("resent", 7),
+        lambda epilogue: epilogue["steps"][0].__setitem__("after_epoch", epilogue["steps"][1]["after_epoch"]),
+        lambda epilogue: epilogue["steps"][1].__setitem__("after_epoch", epilogue["steps"][0]["after_epoch"]),
+        lambda epilogue: epilogue["steps"][1].__setitem__("after_epoch", 10_000),
         lambda epilogue: epilogue["boundary"].pop("accepted"),
     ],
 )

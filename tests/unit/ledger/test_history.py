@@ -130,3 +130,14 @@ def test_head_stays_small_however_long_the_pipeline_runs() -> None:
     sizes = [len(put.body) for put in store.requests if isinstance(put, Put) and put.key == LAYOUT.head]
     assert max(sizes) < 100_000
     assert max(sizes[2 * TAIL_LIMIT :]) < 1.1 * max(sizes[: 2 * TAIL_LIMIT])
+
+
+def test_history_from_the_floor_on_reads_no_older_segment() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 3 * TAIL_LIMIT)
+    assert len(held.head.segments) > 2
+    since = held.head.segments[1][0] + 1
+    store.requests.clear()
+    records = run(chain.history(LAYOUT, held.head, since), store)
+    assert [record.epoch for record in records] == list(range(held.head.segments[1][0], 3 * TAIL_LIMIT))
+    assert LAYOUT.segment(*held.head.segments[0]) not in [request.key for request in store.requests]

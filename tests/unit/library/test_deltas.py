@@ -26,7 +26,7 @@ def ids(*names: str) -> pa.Table:
 
 
 def log_of(store: MemoryStore) -> ShardDeltas:
-    return ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=0)
+    return ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical)
 
 
 def test_a_delta_comes_back_as_it_was_written() -> None:
@@ -39,7 +39,7 @@ def test_a_delta_comes_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("names", [("a",), ("a", "b"), ("é" * 7, "", '"', "\\n")])
 def test_a_small_delta_travels_in_the_record_and_costs_no_request(names: tuple[str, ...]) -> None:
     store = MemoryStore()
-    log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical)
+    log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=512)
     rows = log.write(3, ids(*names))
     kept = Delta.model_validate_json(rows.model_dump_json())
     assert log.read(Named(3, kept)).equals(ids(*names))
@@ -48,7 +48,9 @@ def test_a_small_delta_travels_in_the_record_and_costs_no_request(names: tuple[s
 
 def test_a_large_delta_is_an_object_of_its_own() -> None:
     store = MemoryStore()
-    rows = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical).write(3, ids(*map(str, range(100))))
+    rows = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=512).write(
+        3, ids(*map(str, range(100)))
+    )
     assert rows.inline is None
     assert list(store.objects) == [KEY]
 

@@ -34,7 +34,7 @@ class Past:
     @property
     def log(self) -> ShardDeltas:
         """The deltas of this shard."""
-        return ShardDeltas(self.store, LAYOUT, catalog.KIND, self.shard, catalog.canonical, inline_bytes=0)
+        return ShardDeltas(self.store, LAYOUT, catalog.KIND, self.shard, catalog.canonical)
 
     def record(self, epoch: int, ids: dict[str, int]) -> None:
         """Write and name what an epoch accepted; nothing is named when it accepted nothing."""
@@ -107,7 +107,7 @@ def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> N
 
 def test_a_fold_that_fails_half_way_is_not_found_again() -> None:
     """With counts, not ids: an id folded twice is one id, a count folded twice is a wrong one."""
-    log, folder = ShardDeltas(MemoryStore(), LAYOUT, state.KIND, 0, state.canonical, inline_bytes=0), Folder()
+    log, folder = ShardDeltas(MemoryStore(), LAYOUT, state.KIND, 0, state.canonical), Folder()
     delta = pa.table({"user": ["ann"], "window_start_ms": [0], "count": [1]}, schema=state.SCHEMA)
     named = [Named(epoch, log.write(epoch, delta)) for epoch in range(8)]
 

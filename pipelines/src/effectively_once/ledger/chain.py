@@ -239,10 +239,17 @@ def read(layout: Layout) -> Step[Head]:
     return decoded(found.body, layout.head)
 
 
-def history(layout: Layout, head: Head) -> Step[list[EpochRecord]]:
-    """Every epoch record from 0 on, segments first. Raises ChainError when a segment is missing or damaged."""
+def history(layout: Layout, head: Head, since: int = 0) -> Step[list[EpochRecord]]:
+    """Epoch records, oldest first: all from epoch `since` on, and what shares a segment with it.
+
+    Raises:
+        ChainError: a segment is missing or damaged.
+
+    """
     records: list[EpochRecord] = []
     for span in head.segments:
+        if span[1] < since:
+            continue
         found = yield Get(layout.segment(*span))
         if not isinstance(found, Found):
             raise ChainError("a segment of the chain is missing", layout.segment(*span), "Restore it from a backup.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -127,8 +129,8 @@ class ShardSink:
         failures: list[Failure] = []
         try:
             producer.begin_transaction()
-            _produce(producer, self.address, rows, mark, failures)
-            producer.flush(COMMIT_TIMEOUT_S)
+            if not _produce(producer, self.address, rows, mark, failures) or not _flushed(producer):
+                return Committed.UNKNOWN
             self.announce("transaction_open")
             if failures:
                 raise KafkaException(failures[0][0])
@@ -235,18 +237,42 @@ def _opened(address: ShardAddress) -> Producer:
 
 def _produce(
     producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[Failure]
-) -> None:
+) -> bool:
+    """Hand rows and mark to the producer; False when the broker stopped taking them."""
+
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failures.append((error, message))
 
-    topic, shard = address.topic, address.shard
-    for count, (key, value) in enumerate(rows):
-        producer.produce(topic, value, key, partition=shard, on_delivery=delivered)
-        if count % 10_000 == 9_999:
-            producer.poll(0)
     body = json.dumps(asdict(mark), separators=(",", ":")).encode()
-    producer.produce(address.progress, body, MARK_KEY, partition=shard, on_delivery=delivered)
+    records = chain(((address.topic, key, value) for key, value in rows), [(address.progress, MARK_KEY, body)])
+    for topic, key, value in records:
+        queue = partial(producer.produce, topic, value, key, partition=address.shard, on_delivery=delivered)
+        while not _queued(queue):
+            # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
+            waiting = len(producer)
+            if producer.poll(COMMIT_TIMEOUT_S) == 0 and len(producer) >= waiting:
+                return False
+    return True
+
+
+def _queued(queue: Callable[[], None]) -> bool:
+    try:
+        queue()
+    except BufferError:
+        return False
+    return True
+
+
+def _flushed(producer: Producer) -> bool:
+    """Wait until every row is acknowledged, as long as the broker goes on acknowledging; False when it stopped."""
+    left = len(producer)
+    while left:
+        now = producer.flush(COMMIT_TIMEOUT_S)
+        if now >= left:
+            return False
+        left = now
+    return True
 
 
 def _last(consumer: Consumer, timeout_s: float, address: ShardAddress) -> Mark | None:
