@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,21 +62,33 @@ class Drivers:
         found = executors(self.child.pid) if self.child and self.child.running() else []
         return [who for one in found if (who := identity(one.pid)) is not None]
 
-    def kill_executor(self, worker_pid: int | None) -> tuple[str, int]:
-        """SIGKILL the executor JVM that a Python worker belongs to (None: the oldest); who it was, and when (ms).
+    def kill_executor(self, worker_pid: int) -> tuple[str, int]:
+        """SIGKILL the executor JVM that a Python worker belongs to; who it was, and when (ms).
 
         Raises:
             NoProcessError: there is none any more.
         """
-        assert self.child is not None
-        victim = next(iter(executors(self.child.pid)), None) if worker_pid is None else executor_of(worker_pid)
+        victim = executor_of(worker_pid)
         if victim is None:
             raise NoProcessError(f"no executor for worker {worker_pid}")
-        try:
-            who = identity(victim.pid)
-            if who is None:
-                raise NoProcessError(f"executor {victim.pid} has ended")
-            victim.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess as gone:
-            raise NoProcessError(str(gone)) from gone
-        return who, time.time_ns() // 1_000_000
+        return _killed(victim)
+
+    def kill_executors(self) -> list[tuple[str, int]]:
+        """SIGKILL every executor JVM; who they were, and when (ms). One that has just ended is left out."""
+        assert self.child is not None
+        killed = []
+        for victim in executors(self.child.pid):
+            with suppress(NoProcessError):
+                killed.append(_killed(victim))
+        return killed
+
+
+def _killed(victim: psutil.Process) -> tuple[str, int]:
+    try:
+        who = identity(victim.pid)
+        if who is None:
+            raise NoProcessError(f"executor {victim.pid} has ended")
+        victim.send_signal(signal.SIGKILL)
+    except psutil.NoSuchProcess as gone:
+        raise NoProcessError(str(gone)) from gone
+    return who, time.time_ns() // 1_000_000
