@@ -33,7 +33,6 @@ class ExecutorKills(threading.Thread):
         self.stop_asked = threading.Event()
         self.waiting = threading.Event()
         """Set while the next kill waits for its step, and after the last one: who sends little data waits for it."""
-        self.hits = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -95,7 +94,6 @@ class ExecutorKills(threading.Thread):
         }  # fmt: skip
         self._history.record("fault", **fault)
         self._history.record("phase", phase="recovery")
-        self.hits += hit
         pid, _, _ = victim.partition("@")
         outcome = f"next epoch published after {fault['recovered_s']} s" if hit else "missed, trying again"
         self._say(f"{'✓' if hit else '…'} kill -9 executor {pid} in epoch {epoch} at {planned.phase}: {outcome}")
