@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo check judge tools lint test test-all lock
+.PHONY: help doctor demo check judge up env status open logs bundle acceptance down tools images schema lint test test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -23,9 +23,33 @@ check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown
 judge:
 	+@mkdir -p runs; $(CLI) check $(call option,run,RUN); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
 
+##@ Prove it on Kubernetes
+up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos]
+	@$(CLI) up $(call option,profile,PROFILE)
+acceptance: ## kill executor pods, judge the outputs [SUITE=all|smoke SEED=]
+	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,seed,SEED)
+down: ## remove all of it [FORGET=1 gives up a state that cannot be read]
+	@$(CLI) down $(if $(FORGET),--forget)
+
+##@ Operate it
+env: ## eval "$$(make env)": plain kubectl and pulumi in this shell
+	@$(CLI) env
+status: ## each component: ready, or why not
+	@$(CLI) status
+open: ## addresses [FORWARD=1 holds port forwards]
+	@$(CLI) open $(if $(FORWARD),--forward)
+logs: ## of a pipeline, or a component [PIPELINE= COMPONENT=]
+	@$(CLI) logs $(call option,pipeline,PIPELINE) $(call option,component,COMPONENT) $(ARGS)
+bundle: ## events, objects and logs in one archive, without secrets
+	@$(CLI) bundle
+
 ##@ Work on it
-tools: ## find or build the toolchain, nothing else
-	@$(CLI) prepare
+tools: ## find or build every tool, nothing else
+	@$(CLI) tools
+images: ## build the container images, print their sizes [PUSH=registry/path/ ARCH=]
+	@$(CLI) images $(call option,push,PUSH) $(call option,arch,ARCH)
+schema: ## write the charts' schemas from their models
+	@$(CLI) schema
 lint: ## linters, types, layers
 	@$(CLI) lint
 test: ## everything that needs no cluster [ARGS=-k chain]

@@ -22,6 +22,8 @@ from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 RECORDS, KILLS = 200_000, 3
+LEAVES_ENGINE = ("up", "images")
+"""Commands that may start a container engine, which outlives them."""
 
 
 @app.command()
@@ -32,8 +34,141 @@ def doctor() -> None:
 
 @app.command(name="prepare")
 def prepare_command() -> None:
-    """Find or build the toolchain."""
+    """Find or build the toolchain of the demo."""
     prepare()
+
+
+@app.command()
+def tools() -> None:
+    """Find or build every tool: the demo's, and those of a cluster."""
+    from infra.toolchain.crds import resource_definitions  # noqa: PLC0415
+    from infra.toolchain.programs import build_all  # noqa: PLC0415
+
+    console = default_console()
+    prepare(console)
+    cache = Cache(cache_root())
+    build_all(cache, console)
+    with console.step("custom resource definitions"):
+        resource_definitions(cache)
+
+
+@app.command()
+def up(profile: Annotated[str, typer.Option(help="laptop, ci or chaos.")] = "laptop") -> None:
+    """A kind cluster here with the whole platform; goes on where it was interrupted."""
+    from infra.operate.addresses import show_addresses  # noqa: PLC0415
+
+    console = default_console()
+    lifecycle = _lifecycle(console)
+    lifecycle.up(prepare(console), profile)
+    show_addresses(_access(), console_out())
+    console.say('✓ up. `make acceptance` proves it, `make status` shows it, `eval "$(make env)"` gives plain kubectl '
+                "and pulumi, `make down` removes it")  # fmt: skip
+
+
+@app.command()
+def down(*, forget: Annotated[bool, typer.Option(help="Give up a state that can no longer be read.")] = False) -> None:
+    """Delete the cluster and everything in it, and stop the engine that `up` started."""
+    _lifecycle(default_console()).down(forget=forget)
+
+
+@app.command()
+def acceptance(
+    suite: Annotated[str, typer.Option(help="smoke (5 kills) or all.")] = "all",
+    seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
+) -> None:
+    """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness import acceptance as suites  # noqa: PLC0415
+    from tests.harness.judge import show  # noqa: PLC0415
+    from tests.harness.suites import NoSuiteError  # noqa: PLC0415
+
+    drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    try:
+        results = suites.on_this_machine(suite, drawn, default_console())
+    except (NoSuiteError, suites.NotDeployedError) as error:
+        raise RefusedError(str(error)) from error
+    show(results, console_out())
+    raise typer.Exit(results.verdict.exit_code)
+
+
+@app.command()
+def env() -> None:
+    """Lines for `eval`: PATH, kubeconfig, Pulumi's backend and passphrase file."""
+    from infra.cluster.state import shell_exports  # noqa: PLC0415
+
+    lifecycle = _lifecycle(default_console())
+    typer.echo(shell_exports(lifecycle.state.environment(lifecycle.docker_host())), nl=False)
+
+
+@app.command()
+def images(
+    push: Annotated[str, typer.Option(help="Registry and path to push to, for example registry.example/team/.")] = "",
+    arch: Annotated[str, typer.Option(help="amd64 or arm64; this machine's when left out.")] = "",
+) -> None:
+    """Build the container images and print their sizes; with PUSH, push them to your registry."""
+    console = default_console()
+    lifecycle = _lifecycle(console)
+    lifecycle.show_images(prepare(console), push, arch)
+
+
+@app.command()
+def status() -> None:
+    """Each component: ready, or why not; exit code 1 when one is not."""
+    from infra.operate.status import status as show  # noqa: PLC0415
+
+    raise typer.Exit(show(_access(assume=True), console_out()))
+
+
+@app.command(name="open")
+def open_command(*, forward: Annotated[bool, typer.Option(help="Hold port forwards until Ctrl-C.")] = False) -> None:
+    """Addresses of Spark UI, history server, MinIO console, Kafka."""
+    from infra.operate.addresses import show_addresses  # noqa: PLC0415
+
+    raise typer.Exit(show_addresses(_access(), console_out(), forward=forward))
+
+
+@app.command()
+def logs(
+    *,
+    pipeline: Annotated[str | None, typer.Option(help="Driver and executors of this pipeline.")] = None,
+    component: Annotated[str | None, typer.Option(help="kafka, minio, postgres, spark-operator, ...")] = None,
+    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
+) -> None:
+    """Logs of a pipeline or a component, merged."""
+    from infra.operate.logs import follow_logs  # noqa: PLC0415
+
+    raise typer.Exit(
+        follow_logs(_access(assume=True), sys.stdout, pipeline=pipeline, component=component, follow=follow)
+    )
+
+
+@app.command()
+def bundle() -> None:
+    """Events, objects and logs in one archive below runs/, secrets taken out."""
+    from infra.operate.bundle import bundle as write  # noqa: PLC0415
+
+    typer.echo(write(_access(assume=True), CHECKOUT / "runs", default_console().say))
+
+
+@app.command()
+def schema() -> None:
+    """Write values.schema.json and values.yaml of every chart from the models."""
+    from infra.values.__main__ import main as generate  # noqa: PLC0415
+
+    raise typer.Exit(generate([]))
+
+
+def _lifecycle(console: Any) -> Any:
+    from infra.cluster.lifecycle import Lifecycle  # noqa: PLC0415 - brings Kubernetes and Pulumi packages
+
+    return Lifecycle.here(console)
+
+
+def _access(*, assume: bool = False) -> Any:
+    from infra.cluster.access import load_access  # noqa: PLC0415
+
+    lifecycle = _lifecycle(default_console())
+    environment = lifecycle.state.process_environment(lifecycle.docker_host())
+    return load_access(environment, lifecycle.state.root, assume=assume)
 
 
 @app.command()
@@ -122,10 +257,18 @@ def test(
 
 @app.command()
 def lock() -> None:
-    """Write requirements.lock anew from requirements.in."""
+    """Write requirements.lock anew from requirements.in, and that of the images, which follows it."""
+    compile_, images = ("uv", "pip", "compile", "--quiet", "--generate-hashes"), "images/deps/"
     with default_console().step("lock"):
-        done = _tool("uv", "pip", "compile", "--quiet", "--generate-hashes", "--universal", "--python-version", "3.11",
-                     "requirements.in", "--output-file", "requirements.lock", capture=False)  # fmt: skip
+        done = _tool(*compile_, "--universal", "--python-version", "3.11", "requirements.in",
+                     "--output-file", "requirements.lock", capture=False)  # fmt: skip
+        if done.returncode == 0:
+            done = _tool(
+                *compile_, "--no-annotate", "--custom-compile-command", "make lock", "--python-version", "3.11",
+                "--python-platform", "linux",
+                "--constraint", "requirements.lock", f"{images}requirements.in",
+                "--output-file", f"{images}requirements.lock", capture=False,
+            )  # fmt: skip
     raise typer.Exit(done.returncode)
 
 
@@ -153,7 +296,7 @@ def run() -> int:
         app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except (ToolchainError, ServerError, RefusedError) as error:
+    except _expected_errors() as error:
         typer.echo(f"✗ {error}", err=True)
         return 1
     except KeyboardInterrupt:
@@ -162,9 +305,19 @@ def run() -> int:
     return 0
 
 
+def _expected_errors() -> tuple[type[Exception], ...]:
+    # Those of the cluster's commands cannot have happened before its modules were imported.
+    places = {
+        "infra.cluster.engine": "EngineError", "infra.cluster.state": "StateError",
+        "infra.cluster.pulumi": "PulumiError", "infra.cluster.api": "ClusterError",
+    }  # fmt: skip
+    cluster = (getattr(sys.modules[module], name) for module, name in places.items() if module in sys.modules)
+    return (ToolchainError, ServerError, RefusedError, *cluster)
+
+
 def main() -> int:
-    """Run guarded: whichever way this ends, no process is left behind."""
-    return guarded(run)
+    """Run guarded: whichever way this ends, no process is left behind; but for an engine that is to stay."""
+    return run() if sys.argv[1:2] and sys.argv[1] in LEAVES_ENGINE else guarded(run)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,32 @@ KAFKA_CLIENTS: Final = "3.9.2"  # what the connector was built with; newer broke
 COMMONS_POOL2: Final = "2.13.1"
 AWS_SDK: Final = "2.35.4"
 
+# Spark's event logs on a cluster (infra/toolchain/jars/s3a/pom.xml)
+HADOOP_AWS: Final = "3.5.0"  # as the Hadoop client that pyspark ships
+ANALYTICS_ACCELERATOR: Final = "1.3.1"
+
 # The Kafka broker (infra/toolchain/jars/kafka/pom.xml)
 KAFKA_BROKER: Final = "4.3.1"
 SLF4J_SIMPLE: Final = "1.7.36"  # the binding must be of the slf4j-api line that the broker brings
 
-# The object store (infra/toolchain/minio/go.mod). This commit holds the quorum fix of conditional puts.
+# The object store (infra/toolchain/wrappers/minio/go.mod). This commit holds the quorum fix of conditional puts.
 MINIO: Final = "v0.0.0-20260212201848-7aac2a2c5b7c"
+
+# Kubernetes and what runs it here (infra/toolchain/wrappers/*/go.mod)
+KUBERNETES: Final = "1.36.3"
+ETCD: Final = "3.6.14"
+COREDNS: Final = "1.14.7"
+KIND: Final = "0.33.0"
+LOCAL_PATH_PROVISIONER: Final = "0.0.30"
+PAUSE: Final = "3.10.1"  # the name kubeadm gives the sandbox image; the program in it is ours
+SPARK_OPERATOR: Final = "2.5.2"
+HELM: Final = "4.3.1"  # renders the charts in tests; a deployment does not need it
+
+DEBIAN: Final = "bookworm"  # of all images; its systemd is the last that starts on cgroup v1
+
+# Pulumi: command line, its Python package and its Kubernetes provider (requirements.in, wrappers)
+PULUMI: Final = "3.259.0"
+PULUMI_KUBERNETES: Final = "4.25.0"
 
 # Build tools
 JAVA_RELEASE: Final = 17  # byte code level of our own classes

@@ -15,7 +15,7 @@ from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.go import find_go, parse_go_version
 
-MODULE = Path(__file__).parent / "minio"
+MODULE = Path(__file__).parent / "wrappers" / "minio"
 PACKAGE = "github.com/minio/minio"
 FLAGS = ("-trimpath", "-ldflags", "-s -w")
 OVERRIDE = "EFFECTIVELY_ONCE_MINIO"

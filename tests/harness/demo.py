@@ -11,20 +11,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from effectively_once.settings import PipelineSettings
 from infra.console import Console
-from infra.embedded.stack import EmbeddedStack
+from infra.embedded.spark import SparkHome
+from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain
 from infra.versions import of_run
 from tests.harness import judge as judging
 from tests.harness import report
-from tests.harness.act import PIPELINE, SHARDS, TOPIC, Act
+from tests.harness.act import Act
+from tests.harness.adapters.embedded import ProcessDrivers
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.topics import Topics
+from tests.harness.adapters.transactions import open_transactions
 from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS
-from tests.harness.controls.run import CONTROLS
+from tests.harness.controls.names import CONTROLS
+from tests.harness.controls.run import run_controls
 from tests.harness.history import History
+from tests.harness.place import Place
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.schedule import plan
 from tests.harness.subject import Subject
 
+PIPELINE, TOPIC, SHARDS = "user_counts", "events", 2
+JOB = "effectively_once_jobs.user_counts"
 CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors are killed: "
     "no sink misses, doubles, invents or alters a record."
@@ -71,11 +82,30 @@ class Demo:
         with History(directory.history_path) as history, stack:
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+            tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
+            home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive)
+            watch = Watch(directory.path / "work" / "events.jsonl", history)
+            settings = pipeline_settings(stack.endpoints, self.subject)
+            place = Place(stack.endpoints, settings, ProcessDrivers(home, JOB, watch.path), watch)
             Act(
-                directory, history, stack.endpoints, self.subject, toolchain=self.toolchain, seed=self.seed,
-                kills=self.kills, console=self.console, class_archive=self.class_archive, stop=self.stop,
+                directory, history, place, self.subject, console=self.console, stop=self.stop,
+                faults=plan(self.seed, self.kills, SHARDS, **self.subject.fault_gates),
+                open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
+                beside_epilogue=lambda: self._controls(directory, home),
             ).go()  # fmt: skip
             history.record("phase", phase="judge")
+
+    def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
+        events = directory.path / "work" / "controls.jsonl"
+        drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=self.checkout)
+        with (
+            self.console.step("negative controls, which must fail"),
+            History(directory.path / "work" / "controls-history.jsonl") as scratch,
+        ):
+            run_controls(
+                directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
+                settings=directory.path / "settings.json", seed=self.seed, console=self.console, stop=self.stop,
+            )  # fmt: skip
 
     def _manifest(self, name: str) -> dict[str, Any]:
         numbers = self.subject.numbers
@@ -89,9 +119,19 @@ class Demo:
                 "kind": self.subject.kind, "sent": numbers.sent, "duplicates_sent": numbers.duplicates_sent,
                 "late_sent": numbers.late_sent, "malformed_sent": numbers.malformed_sent,
             },
-            "faults_planned": self.kills, "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
+            "faults_planned": self.kills, "concurrent_reader": True,
+            "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
             "versions": of_run(), "git": git_state(self.checkout), "control": None,
         }  # fmt: skip
+
+
+def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSettings:
+    """The settings file's content for a stack and what is to be sent."""
+    return PipelineSettings(
+        pipeline=PIPELINE, topic=TOPIC, kafka_bootstrap=endpoints.kafka_bootstrap, s3_endpoint=endpoints.s3_endpoint,
+        s3_bucket=endpoints.s3_bucket, shards=SHARDS, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
+        epoch_rows_max=subject.epoch_rows_max,
+    )  # fmt: skip
 
 
 def git_state(checkout: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.adapters.chain_reader import ChainReader
-from tests.harness.adapters.embedded import Drivers
+from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
@@ -19,7 +19,6 @@ from tests.harness.workload.sender import Sender
 
 # How many epochs still come is not the question here: few large ones take less time.
 ROWS_MAX = 150_000
-TAKE_OVER_S = 60.0
 SHARE = 10
 """One tenth is re-sent after the first restart, everything after the second."""
 
@@ -35,15 +34,17 @@ class Epilogue:
     history: History
     subject: Subject
     settings_path: Path
+    take_over_s: float = 60.0
+    rows_max: int = ROWS_MAX
 
     def play(self, sender: Sender, boundary: dict[str, Any], published: Callable[[Sender], None]) -> None:
         """Kill the driver, restart twice, re-send everything; at the end the driver has stopped in order."""
         settings = json.loads(self.settings_path.read_text())
         larger = self.settings_path.with_name("settings-epilogue.json")
-        larger.write_text(json.dumps({**settings, "epoch_rows_max": max(ROWS_MAX, settings["epoch_rows_max"])}))
+        larger.write_text(json.dumps({**settings, "epoch_rows_max": max(self.rows_max, settings["epoch_rows_max"])}))
         first = self.subject.numbers.sent // SHARE + 1
         steps = []
-        pid = self.drivers.child.pid if self.drivers.child else None
+        pid = self.drivers.driver
         killed = self.drivers.kill()
         self.history.record("driver", state="killed", pid=pid, process=killed)
         for checkpoint, stop in (("kept", first), ("deleted", None)):
@@ -74,9 +75,12 @@ class Epilogue:
     def _restarted(self, settings: Path) -> None:
         """Start the driver and wait until it has taken the chain over: before that it cannot stop in order."""
         before = self._takeovers()
-        self.drivers.start("driver", str(settings))
+        self.drivers.start("driver", settings)
         self.watch.wait_for(
-            "the restarted driver to take over", lambda: self._takeovers() > before, TAKE_OVER_S, self.drivers.alive
+            "the restarted driver to take over",
+            lambda: self._takeovers() > before,
+            self.take_over_s,
+            self.drivers.alive,
         )
 
     def _takeovers(self) -> int:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 SINKS = ("accepted", "dead_letter", "user_counts", "global_counts")
@@ -59,6 +60,16 @@ class Send(NamedTuple):
 def crc_of(id_: object, user: object, event_time_ms: object, payload: object) -> int:
     """CRC-32 of the UTF-8 text `id|user|event_time_ms|payload`."""
     return zlib.crc32(f"{id_}|{user}|{event_time_ms}|{payload}".encode("utf-8", "surrogatepass"))
+
+
+WHERE_READ = ("sink", "partition", "offset", "object")
+"""Fields of an observed row that say where it was read, not what it is."""
+
+
+def crc_of_row(row: Mapping[str, Any]) -> int:
+    """CRC-32 of what an observed row is, wherever it was read: its JSON with sorted names."""
+    content = {name: value for name, value in row.items() if name not in WHERE_READ}
+    return zlib.crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
 
 
 def send_of(row: Mapping[str, Any]) -> Send:
@@ -132,8 +143,19 @@ class PlannedControl(_Frozen):
     must: Literal["pass", "fail", "unknown"]
 
 
+class PlannedFaults(_Frozen):
+    """How many faults of a kind are planned at a target."""
+
+    kind: str
+    target: str
+    count: PositiveInt
+
+
 class Manifest(_Frozen):
-    """`manifest.json`."""
+    """`manifest.json`. `faults` says of which kinds the planned faults are, where there is more than one.
+
+    `concurrent_reader`: whether oracle 3 is judged; a run recorded before there was one has no evidence for it.
+    """
 
     format: Literal[1]
     run: str
@@ -143,6 +165,8 @@ class Manifest(_Frozen):
     settings: Settings
     workload: PlannedWorkload
     faults_planned: NonNegativeInt
+    faults: tuple[PlannedFaults, ...] = ()
+    concurrent_reader: bool = False
     controls: tuple[PlannedControl, ...] = ()
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)

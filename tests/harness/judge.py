@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from tests.harness import junit
-from tests.harness.checkers import aggregates, chain, epilogue, faults, multiset, quiet, vacuity
+from tests.harness.checkers import aggregates, chain, epilogue, faults, monotone, multiset, quiet, vacuity
 from tests.harness.checkers.case import Case
-from tests.harness.evidence import EvidenceError, PlannedControl
+from tests.harness.evidence import EvidenceError, Manifest, PlannedControl
 from tests.harness.results import Control, Epochs, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
@@ -72,6 +72,7 @@ def _judge_run(case: Case, write: bool) -> Results:
     oracles = [
         _protected(multiset.NAME, multiset.NUMBER, sinks, case),
         _protected(aggregates.NAME, aggregates.NUMBER, aggregates.judge, case),
+        *_monotone(case),
         _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
         _protected(chain.NAME, chain.NUMBER, chain.judge, case),
         _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
@@ -82,6 +83,13 @@ def _judge_run(case: Case, write: bool) -> Results:
     verdict = worst(oracle.verdict for oracle in oracles)
     controls_found = [control for control, _ in judged]
     return _results(case, verdict, oracles=oracles, outputs=outputs, checked=checked, controls=controls_found)
+
+
+def _monotone(case: Case) -> list[Oracle]:
+    """Oracle 3, for a run that had a reader during the faults."""
+    manifest = _or(lambda: case.manifest, None)
+    due = manifest is not None and manifest.concurrent_reader
+    return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
 
 
 def _judge_control(case: Case) -> Results:
@@ -121,12 +129,19 @@ def _control(case: Case, planned: PlannedControl, write: bool) -> tuple[Control,
     if not run.path.is_dir():
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), f"{run.path} is missing"
     manifest = _or(run.manifest, None)
-    if manifest is not None and manifest.control != planned.name:
-        other = f"{run.manifest_path} is of control {manifest.control}"
+    if manifest is not None and not _belongs(manifest, planned):
+        other = f"{run.manifest_path} is of run {manifest.run}, control {manifest.control}"
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), other
     results = judge(run.path, write)
     why = next((f"{one.name}: {one.says}" for one in results.oracles if one.verdict is results.verdict), None)
     return Control(name=planned.name, must=planned.must, verdict=results.verdict), why
+
+
+def _belongs(manifest: Manifest, planned: PlannedControl) -> bool:
+    """Whether a nested run is the one planned. One that must pass, the baseline, is judged as a whole run."""
+    if planned.must == "pass":
+        return manifest.control is None and manifest.run.endswith(f"/{planned.name}")
+    return manifest.control == planned.name
 
 
 def _protected(name: str, number: int, check: Callable[[Case], Oracle], case: Case) -> Oracle:

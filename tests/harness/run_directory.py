@@ -143,8 +143,12 @@ class RunDirectory:
         """Return the file of a sink's records."""
         return self.observed / f"{sink}.jsonl"
 
+    def concurrent_path(self, sink: str) -> Path:
+        """Return the file of what the concurrent reader saw of a sink."""
+        return self.observed / f"{sink}.concurrent.jsonl"
+
     def control(self, name: str) -> RunDirectory:
-        """Return the run directory of a negative control."""
+        """Return the run directory of a negative control, or of the baseline, that belongs to this run."""
         return RunDirectory(self.path / "controls" / name)
 
     def manifest(self) -> Manifest:
@@ -188,6 +192,10 @@ class RunDirectory:
         """Yield the records observed in a sink, one at a time; raises as `read_lines` does."""
         return read_lines(self.observed_path(sink))
 
+    def concurrent_rows(self, sink: str) -> Iterator[dict[str, Any]]:
+        """Yield what the concurrent reader saw of a sink, in its order; raises as `read_lines` does."""
+        return read_lines(self.concurrent_path(sink))
+
     def history(self) -> History:
         """Open a writer that appends to the history."""
         return History(self.history_path)
@@ -199,6 +207,10 @@ class RunDirectory:
     def observed_writer(self, sink: str) -> LinesWriter:
         """Open a writer for the records of a sink."""
         return LinesWriter(self.observed_path(sink))
+
+    def concurrent_writer(self, sink: str) -> LinesWriter:
+        """Open a writer for what the concurrent reader sees of a sink."""
+        return LinesWriter(self.concurrent_path(sink))
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write a JSON document of this run in one step; `value` is a pydantic model or a JSON value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +18,45 @@ STEPS = (
 )
 
 
+# A strike from afar takes some 0.1 s: these steps have half of the epoch's work still before them.
+EARLY_STEPS = STEPS[:3]
+EXECUTOR, EVERY_EXECUTOR = "executor", "every executor"
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A sort of fault.
+
+    Attributes:
+        kind: how an executor is ended: `sigkill`, `pod_delete_now` (no grace), `pod_delete_graceful`.
+        everyone: whether all executors are struck at once.
+    """
+
+    kind: str
+    everyone: bool = False
+
+    @property
+    def target(self) -> str:
+        """As history and results name it."""
+        return EVERY_EXECUTOR if self.everyone else EXECUTOR
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedKill:
-    """SIGKILL of the executor that announces a step of an epoch.
+    """A strike at the executor that announces a step of an epoch, or at all of them then.
 
     Attributes:
         after_epoch: the first epoch that may be hit.
         step: the announced step that is waited for, and its sink (None: the step has none).
         shard: the shard whose executor is killed.
+        strike: what is done to it.
     """
 
     after_epoch: int
     step: str
     sink: str | None
     shard: int
+    strike: Strike = Strike("sigkill")
 
     @property
     def phase(self) -> str:
@@ -60,3 +85,16 @@ def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int 
         planned.append(PlannedKill(epoch, step, sink, rng.randrange(shards)))
         epoch += spacing + rng.randrange(2)
     return planned
+
+
+def plan_of(seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1) -> list[PlannedKill]:
+    """Every strike once, in an order drawn from the seed, each at an early step; every step in its turn."""
+    rng = random.Random(f"strikes of {seed}")
+    order = list(strikes)
+    rng.shuffle(order)
+    steps = list(EARLY_STEPS)
+    rng.shuffle(steps)
+    return [
+        PlannedKill(first_epoch, *steps[number % len(steps)], rng.randrange(shards), strike)
+        for number, strike in enumerate(order)
+    ]

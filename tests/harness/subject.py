@@ -27,6 +27,7 @@ class Subject:
         epoch_rows_max: rows an epoch reads at most.
         fault_gates: first epoch and spacing of the kills.
         named: what the manifest says beside the numbers.
+        portion: records after which the sender waits until a fault waits for its step; 0: never.
     """
 
     kind: str
@@ -39,24 +40,26 @@ class Subject:
     epoch_rows_max: int = 24_000
     fault_gates: dict[str, int] = field(default_factory=dict)
     named: dict[str, Any] = field(default_factory=dict)
+    portion: int = 0
 
     def records(self) -> Iterable[Planned]:
         """The records, from the first; may be asked for again and gives the same bytes."""
         return self.source
 
 
-def seeded(seed: int, records: int) -> Subject:
-    """A seeded stream of `records` records."""
-    # Twelve minutes of event time: what the pacing lets be on its way, 80 s of it, then makes epochs of some
-    # 20,000 rows.
-    shape = Shape(records=records, span_ms=12 * 60_000)
+def seeded(seed: int, records: int, minutes: int = 12, portion: int = 0) -> Subject:
+    """A seeded stream of `records` records over some minutes of event time.
+
+    The pacing lets 80 s of event time be on its way: 200,000 records over 12 minutes make epochs of some 20,000 rows.
+    """
+    shape = Shape(records=records, span_ms=minutes * 60_000)
     stream = Seeded(seed, shape)
     n = shape.numbers
     says = (
         f"{n.sent:,} records ({n.duplicates_sent:,} duplicates, {n.late_sent:,} late, {n.malformed_sent:,} malformed), "
         f"{shape.users:,} users, {shape.span_ms // 60_000} minutes"
     )
-    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms)
+    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms, portion=portion)
 
 
 def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Found, Get, run
@@ -47,6 +50,27 @@ class ChainReader:
     def manifests(self, sink: str) -> ManifestSink:
         """Reader of an object-store sink."""
         return ManifestSink(self.store, self.layout, sink)
+
+    def published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
+        """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did."""
+        manifest = self.manifests(sink).manifest(epoch)
+        if manifest is None:
+            return None
+        rows: list[dict[str, Any]] = []
+        for file in manifest["files"]:
+            match self.store.answer(Get(file["name"])):
+                case Found(body):
+                    rows += pq.read_table(pa.BufferReader(body)).to_pylist()
+                case _:
+                    raise LookupError(f"{file['name']} is named by the manifest of epoch {epoch}, and not there")
+        return self.layout.manifest(sink, epoch), rows
+
+    def delete_objects(self) -> int:
+        """Delete every object of the pipeline; how many those were."""
+        names = list(self.store.names(f"{self.layout.pipeline}/"))
+        for name in names:
+            self.store.answer(Delete(name))
+        return len(names)
 
     def delete_checkpoints(self) -> int:
         """Delete every checkpoint of the pipeline, as a lost volume would; how many objects that were."""

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from infra.embedded.process import Child, identity
 from infra.embedded.spark import SparkHome, executor_of, executors
+from tests.harness.adapters.drivers import SIGKILL, NoProcessError, Struck
 
-
-class NoProcessError(Exception):
-    """The process to be killed is gone already: the fault missed."""
+STOP_S = 30.0
 
 
 @dataclass
-class Drivers:
-    """The drivers of one run, one alive at a time. `checkout` is for jobs that are not in the wheel."""
+class ProcessDrivers:
+    """Drivers as processes.
+
+    Attributes:
+        home: what every driver shares.
+        module: what is run.
+        events: where announcements go.
+        checkout: for jobs that are not in the wheel.
+    """
 
     home: SparkHome
     module: str
@@ -29,14 +37,18 @@ class Drivers:
     started: int = 0
     child: Child | None = field(default=None, repr=False)
 
-    def start(self, name: str, *arguments: str) -> Child:
+    @property
+    def driver(self) -> int | None:
+        """Pid of the driver."""
+        return self.child.pid if self.child else None
+
+    def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver; a former one must have ended."""
         self.started += 1
         env = {"EFFECTIVELY_ONCE_EVENTS": str(self.events)}
         if self.checkout is not None:
             env["PYTHONPATH"] = f"{self.home.toolchain.wheel.installed}:{self.checkout}"
-        self.child = self.home.start(f"{name}-{self.started}", self.module, list(arguments), env)
-        return self.child
+        self.child = self.home.start(f"{name}-{self.started}", self.module, [str(settings), *arguments], env)
 
     def alive(self) -> str | None:
         """None while the driver runs, else its last words."""
@@ -44,10 +56,10 @@ class Drivers:
             return "no driver was started"
         return None if self.child.running() else self.child.post_mortem()
 
-    def stop(self, grace_s: float = 30.0) -> int | None:
+    def stop(self) -> int | None:
         """Stop in order (SIGTERM); the exit code."""
         assert self.child is not None
-        self.child.stop(grace_s)
+        self.child.stop(STOP_S)
         return self.child.status()
 
     def kill(self) -> str:
@@ -57,24 +69,35 @@ class Drivers:
         self.child.kill()
         return who or "gone already"
 
+    def end(self) -> None:
+        """SIGKILL whatever is left. Safe to repeat."""
+        if self.child is not None:
+            self.child.kill()
+
     def executors(self) -> list[str]:
         """Executors alive, as pid@start time, oldest first."""
         found = executors(self.child.pid) if self.child and self.child.running() else []
         return [who for one in found if (who := identity(one.pid)) is not None]
 
-    def kill_executor(self, worker_pid: int) -> tuple[str, int]:
-        """SIGKILL the executor JVM that a Python worker belongs to; who it was, and when (ms).
+    def gone(self, who: str) -> bool:
+        """Whether an executor has ended."""
+        return who not in self.executors()
 
-        Raises:
-            NoProcessError: there is none any more.
-        """
-        victim = executor_of(worker_pid)
+    def arm(self, kind: str) -> None:
+        """Nothing to prepare: a signal is sent at once."""
+        _signalled(kind)
+
+    def kill_executor(self, event: Mapping[str, Any], kind: str = SIGKILL) -> Struck:
+        """SIGKILL the executor JVM that a Python worker belongs to; raises NoProcessError."""
+        _signalled(kind)
+        victim = executor_of(event["pid"])
         if victim is None:
-            raise NoProcessError(f"no executor for worker {worker_pid}")
+            raise NoProcessError(f"no executor for worker {event['pid']}")
         return _killed(victim)
 
-    def kill_executors(self) -> list[tuple[str, int]]:
+    def kill_executors(self, kind: str = SIGKILL) -> list[Struck]:
         """SIGKILL every executor JVM; who they were, and when (ms). One that has just ended is left out."""
+        _signalled(kind)
         assert self.child is not None
         killed = []
         for victim in executors(self.child.pid):
@@ -82,8 +105,17 @@ class Drivers:
                 killed.append(_killed(victim))
         return killed
 
+    def open_gate(self, name: str) -> None:
+        """Make the file that a control waits for, beside the announcements."""
+        self.events.with_name(f"{name}.go").touch()
 
-def _killed(victim: psutil.Process) -> tuple[str, int]:
+
+def _signalled(kind: str) -> None:
+    if kind != SIGKILL:
+        raise ValueError(f"fault {kind!r} needs pods; processes of this machine know {SIGKILL}")
+
+
+def _killed(victim: psutil.Process) -> Struck:
     try:
         who = identity(victim.pid)
         if who is None:

@@ -35,18 +35,27 @@ class Partition:
 class Topics:
     """The broker of a run, as the harness needs it."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, replication: int = 1) -> None:
+        self.bootstrap, self._replication = bootstrap, replication
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def create(self, partitions: Mapping[str, int], compacted: Mapping[str, int] | None = None) -> None:
         """Make topics and wait until every partition has a leader."""
-        wanted = [NewTopic(name, count, 1) for name, count in partitions.items()]
+        wanted = [NewTopic(name, count, self._replication) for name, count in partitions.items()]
         wanted += [
-            NewTopic(name, count, 1, config={"cleanup.policy": "compact"}) for name, count in (compacted or {}).items()
+            NewTopic(name, count, self._replication, config={"cleanup.policy": "compact"})
+            for name, count in (compacted or {}).items()
         ]
         for made in self._admin.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
             made.result(TIMEOUT_S)
+
+    def delete(self, prefixes: tuple[str, ...]) -> list[str]:
+        """Delete every topic whose name begins so; which those were."""
+        names = [name for name in self._admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefixes)]
+        if names:
+            for gone in self._admin.delete_topics(names, operation_timeout=TIMEOUT_S).values():
+                gone.result(TIMEOUT_S)
+        return names
 
     def partitions(self, names: list[str]) -> list[Partition]:
         """Both ends of every partition of some topics."""
@@ -63,7 +72,7 @@ class Topics:
 
     def appears(self, topic: str, after: Mapping[int, int], timeout_s: float, stop: threading.Event) -> bool:
         """Wait for the first record beyond some ends, committed or not; False when none came, or `stop` is set."""
-        consumer = self._consumer("read_uncommitted", eof=False)
+        consumer = self.consumer("read_uncommitted", eof=False)
         try:
             consumer.assign([TopicPartition(topic, number, end) for number, end in after.items()])
             deadline = time.monotonic() + timeout_s
@@ -74,7 +83,8 @@ class Topics:
         finally:
             consumer.close()
 
-    def _consumer(self, isolation: str, *, eof: bool) -> Consumer:
+    def consumer(self, isolation: str, *, eof: bool) -> Consumer:
+        """A consumer that commits nothing; the caller assigns and closes it."""
         return Consumer({
             "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
             "isolation.level": isolation, "enable.partition.eof": eof, "log_level": 0,
@@ -88,7 +98,7 @@ class Topics:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
-        consumer = self._consumer("read_committed", eof=True)
+        consumer = self.consumer("read_committed", eof=True)
         open_ones = {number for number, end in ends.items() if end > 0}
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])

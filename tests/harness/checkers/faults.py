@@ -11,6 +11,9 @@ from pydantic import ValidationError
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Fault
 
+ENDING = ("sigkill", "pod_delete_now", "pod_delete_graceful")
+"""Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -41,6 +44,11 @@ def running(events: Iterable[dict[str, Any]], epoch: int) -> list[tuple[int, int
     return spans
 
 
+def names(processes: str | None) -> set[str]:
+    """Return the processes of a fault; several struck at once are joined by ` + `."""
+    return {one for one in (processes or "").split(" + ") if one}
+
+
 def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool) -> str | None:
     """Tell why a claimed hit is none, or None when the history confirms it.
 
@@ -53,7 +61,7 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     name = f"{fault.kind} of {fault.target} {fault.process_before or ''} at {fault.injected_at}"
     if not fault.process_before or not fault.process_after:
         return f"{name}: the process before and after it is not known"
-    if fault.process_after == fault.process_before:
+    if names(fault.process_before) & names(fault.process_after):
         return f"{name}: the process survived it"
     epochs_told = any(event["event"] == "epoch" for event in events)
     if not chained and not (epochs_told and fault.epoch is not None):
@@ -92,8 +100,9 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True) -> list[Che
             found.append(Checked(fault))
             continue
         why = refutation(fault, events, chained=chained)
-        if why is None and fault.kind == "sigkill" and fault.process_before in killed:
+        struck = names(fault.process_before)
+        if why is None and fault.kind in ENDING and struck & killed:
             why = f"{fault.kind} of {fault.target} {fault.process_before}: this process was killed before"
-        killed.add(str(fault.process_before))
+        killed |= struck
         found.append(Checked(fault.model_copy(update={"hit": why is None}), why))
     return found

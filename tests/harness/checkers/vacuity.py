@@ -110,19 +110,26 @@ def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
     hits = [one for one in checked if one.fault.hit]
     complaints = [one.refuted for one in checked if one.refuted is not None]
     planned = case.manifest.faults_planned
+    by_kind = Counter((one.fault.kind, one.fault.target) for one in hits)
+    for sort in case.manifest.faults:
+        if by_kind[sort.kind, sort.target] < sort.count:
+            complaints.append(
+                f"{by_kind[sort.kind, sort.target]} {sort.kind} of {sort.target} hit a running epoch, "
+                f"{sort.count} were planned"
+            )
     if len(hits) < planned:
         complaints.append(f"{len(hits)} faults hit a running epoch, {planned} were planned")
     return guard("faults", f"{len(hits)} faults hit a running epoch, {planned} were planned", complaints)
 
 
 def controls(found: Sequence[tuple[Control, str | None]]) -> Oracle:
-    """Demand that every negative control got the verdict it must get; the text is why one could not be judged."""
+    """Demand that every control got the verdict it must get; the text is why one could not be judged."""
     complaints = [
         f"control {control.name} must {control.must}, but its verdict is {control.verdict}{f': {why}' if why else ''}"
         for control, why in found
         if control.must != control.verdict
     ]
-    return guard("controls", f"{len(found)} negative controls got the verdict they must get", complaints)
+    return guard("controls", f"{len(found)} controls got the verdict they must get", complaints)
 
 
 GUARDS: tuple[tuple[str, Any], ...] = (

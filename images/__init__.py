@@ -1,0 +1,1 @@
+"""The container images: one folder each, and the builder."""

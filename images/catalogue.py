@@ -1,0 +1,151 @@
+"""Which images there are and what each is made of; what is built, and how, is in the builder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from images import packages, rootfs
+from infra.toolchain import go_tools
+from infra.toolchain.cache import Cache, digest
+from infra.toolchain.jars import resolve_jars
+from infra.toolchain.prepare import CHECKOUT, Toolchain
+from infra.versions import COREDNS, ETCD, KUBERNETES, LOCAL_PATH_PROVISIONER, PAUSE, SPARK
+
+FOLDER = CHECKOUT / "images"
+PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres", "tools")
+"""Images that a deployment names; the others are steps on the way, or parts of a node."""
+LOCAL = "effectively-once.local"
+"""Repository of the control plane's images: no registry has this name, so a missing one is never asked for outside."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `inputs` are files and folders by their path in the build context, `facts` what they depend on."""
+
+    name: str
+    parent: str | None = None
+    inputs: Mapping[str, Path | bytes] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    tag: str | None = None
+    """A fixed name, where somebody else gives the names; else it is made from the contents."""
+
+    @property
+    def files(self) -> dict[str, Path | bytes]:
+        """The build context."""
+        own = FOLDER / (self.folder or self.name)
+        return {
+            **{str(path.relative_to(own)): path for path in sorted(own.rglob("*")) if path.is_file()},
+            **self.inputs,
+        }
+
+    def key(self, parent_key: str) -> str:
+        """Digest of everything the image is made of."""
+        own = FOLDER / (self.folder or self.name)
+        parts: dict[str, str | bytes] = {
+            "parent": parent_key,
+            "name": self.name,
+            **{f"fact:{n}": v for n, v in self.facts.items()},
+        }
+        parts |= {f"file:{p.relative_to(own)}": p.read_bytes() for p in sorted(own.rglob("*")) if p.is_file()}
+        parts |= {f"bytes:{n}": v for n, v in self.inputs.items() if isinstance(v, bytes)}
+        parts |= {f"argument:{n}": v for n, v in self.arguments.items()}
+        return digest(parts)
+
+
+def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
+    """Every image that a deployment needs, parents first. Tools that are not in the cache are built."""
+
+    def built(tool: go_tools.GoTool, name: str) -> dict[str, Path | bytes]:
+        return {name: go_tools.build(cache, tool, arch) / name}
+
+    wheel = {"wheel": toolchain.wheel.installed}
+    wheel_fact = {"wheel": toolchain.wheel.sha256}
+    python = packages.installed(cache, arch)
+    s3a = resolve_jars(cache, "s3a")
+    classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
+    return [
+        Image("base", facts={"rootfs": rootfs.key(arch)}),
+        Image("minio", "base", built(go_tools.MINIO, "minio"), {"key": go_tools.key(go_tools.MINIO, arch)}),
+        Image("postgres", "base"),
+        Image("java", "base"),
+        Image("kafka", "java", {"libs": toolchain.kafka_classpath}, {"jars": toolchain.kafka_classpath.name}),
+        Image("deps", "java", {"packages": python / "packages"}, {"packages": python.name}),
+        Image("tools", "deps", wheel, wheel_fact),
+        Image(
+            "spark-base", "deps",
+            {
+                "spark": pyspark(), "jars": toolchain.spark_jars, "s3a": s3a,
+                f"classes/{toolchain.jvm_jar.name}": toolchain.jvm_jar,
+            },
+            {"spark": SPARK, "jars": toolchain.spark_jars.name, "s3a": s3a.name, "classes": classes},
+        ),
+        Image(
+            "spark-operator", "spark-base", built(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
+            {"key": go_tools.key(go_tools.SPARK_OPERATOR_TOOL, arch)},
+        ),
+        Image("spark", "spark-base", wheel, wheel_fact),
+    ]  # fmt: skip
+
+
+def control_plane(cache: Cache, arch: str) -> list[Image]:
+    """Images that kubeadm and kind's storage ask for by name, on the machine's own node image."""
+
+    def program(tool: go_tools.GoTool, name: str, version: str) -> Image:
+        path = go_tools.build(cache, tool, arch) / name
+        return Image(
+            name, None, {name: path, "Dockerfile": _rendered("control-plane/Dockerfile.j2", program=name)},
+            {"key": go_tools.key(tool, arch)}, "control-plane", tag=f"{LOCAL}/{name}:{version}",
+        )  # fmt: skip
+
+    kubernetes = f"v{KUBERNETES}"
+    proxy = go_tools.build(cache, go_tools.KUBERNETES_TOOL, arch) / "kube-proxy"
+    return [
+        *(program(go_tools.KUBERNETES_TOOL, name, kubernetes)
+          for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
+        program(go_tools.ETCD_TOOL, "etcd", ETCD),
+        program(go_tools.COREDNS_TOOL, "coredns", f"v{COREDNS}"),
+        program(go_tools.PAUSE_TOOL, "pause", PAUSE),
+        program(go_tools.LOCAL_PATH_TOOL, "local-path-provisioner", f"v{LOCAL_PATH_PROVISIONER}"),
+        Image("kube-proxy", "base", {"kube-proxy": proxy}, {"key": go_tools.key(go_tools.KUBERNETES_TOOL, arch)},
+              tag=f"{LOCAL}/kube-proxy:{kubernetes}"),
+    ]  # fmt: skip
+
+
+def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
+    """The node image: kubelet and its tools, and an archive with the images above and the base of all others."""
+    binaries = go_tools.build(cache, go_tools.KUBERNETES_TOOL, arch)
+    inputs: dict[str, Path | bytes] = {f"bin/{name}": binaries / name for name in ("kubelet", "kubeadm", "kubectl")}
+    inputs |= {
+        "kind/version": f"v{KUBERNETES}".encode(),
+        "kind/images/preloaded.tar": preloaded,
+        "etc/containerd/config.toml": _rendered("node/etc/containerd/config.toml", pause=PAUSE),
+        "kind/manifests/default-storage.yaml": _rendered(
+            "node/kind/manifests/default-storage.yaml.j2", helper=base,
+            provisioner=f"{LOCAL}/local-path-provisioner:v{LOCAL_PATH_PROVISIONER}",
+        ),
+    }  # fmt: skip
+    return Image(
+        "node",
+        "base",
+        inputs,
+        {"key": go_tools.key(go_tools.KUBERNETES_TOOL, arch), "preloaded": preloaded.parent.name},
+    )
+
+
+def _rendered(name: str, **values: str) -> bytes:
+    template = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - no HTML
+    return template.from_string((FOLDER / name).read_text()).render(values).encode()
+
+
+def pyspark() -> Path:
+    """Where Spark's files lie: the Python package that this program runs beside."""
+    import pyspark as package  # noqa: PLC0415 - takes half a second
+
+    return Path(package.__file__).parent

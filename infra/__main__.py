@@ -1,0 +1,31 @@
+"""The Pulumi program: settings, cluster, platform. Run by `pulumi up` and `pulumi preview`; wiring only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pulumi
+
+# Pulumi's own language host runs this file with only its folder on the path.
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(path) not in sys.path]
+
+from infra import assembly, settings  # noqa: E402
+from infra.components import target  # noqa: E402
+
+
+def main() -> None:
+    """Read, build, export; wrong settings end the update with one line each, before anything is created."""
+    try:
+        wanted = settings.read()
+        context = target.choose(wanted, os.environ)
+        assembly.check(wanted, os.environ)
+        provider = target.provider(context)
+        pulumi.export("platform", assembly.build(wanted, provider, os.environ))
+    except settings.SettingsError as wrong:
+        raise pulumi.RunError("wrong settings, nothing was created:\n" + "\n".join(wrong.lines)) from None
+
+
+main()

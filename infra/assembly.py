@@ -1,0 +1,97 @@
+"""The platform as a whole: what is made, in which order, and what is told about it.
+
+Order: namespaces -> object store -> Kafka -> result store -> Spark operator -> pipelines -> history server. What does
+not need each other is made at the same time: object store, Kafka, result store and operator wait for the namespaces
+and passwords only, a pipeline waits for what it uses, the history server for the bucket that the pipelines make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import pulumi
+from pydantic import ValidationError
+
+from infra.components import history_server, kafka, object_store, result_store, spark_operator, streaming_pipeline
+from infra.components.credentials import OBJECT_STORE, Credentials
+from infra.components.namespaces import Namespaces
+from infra.settings import Settings, SettingsError, explain
+
+
+def check(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Make the values of every chart and find the CRDs, so that nothing is created when one of them is impossible.
+
+    Raises SettingsError with one line per wrong value.
+    """
+    spark_operator.crd_files(settings, environment)
+    parts: dict[str, Callable[[], object]] = {
+        "kafka": lambda: kafka.values(settings),
+        "object_store": lambda: object_store.values(settings),
+        "result_store": lambda: result_store.values(settings),
+        "spark_operator": lambda: spark_operator.values(settings),
+        "history_server": lambda: history_server.values(settings),
+    }
+    wrong: list[str] = []
+    for where, make in parts.items():
+        wrong += _errors(where, make)
+    if not wrong:  # pipelines ask where broker and store are
+        for name, pipeline in settings.pipelines.items():
+            wrong += _errors(f"pipelines.{name}", partial(streaming_pipeline.values, settings, pipeline))
+    if wrong:
+        raise SettingsError(wrong)
+
+
+def _errors(where: str, make: Callable[[], object]) -> list[str]:
+    try:
+        make()
+    except ValidationError as error:
+        return explain(error, where)
+    return []
+
+
+def platform(settings: Settings) -> dict[str, Any]:
+    """Return the stack output `platform`: where everything is, by name; plain JSON types and no secret."""
+    store = asdict(object_store.outputs(settings))
+    results, history = result_store.outputs(settings), history_server.outputs(settings)
+    return {
+        "profile": settings.profile,
+        "namespaces": {
+            "platform": settings.namespace,
+            "operator": None if settings.spark_operator.installed else settings.operator_namespace,
+            "pipelines": settings.pipelines_namespace,
+        },
+        "kafka": asdict(kafka.outputs(settings)),
+        "object_store": {**store, "secret": OBJECT_STORE, "secret_namespace": settings.pipelines_namespace},
+        "result_store": asdict(results) if results else None,
+        "history_server": asdict(history) if history else None,
+        "pipelines": {
+            name: streaming_pipeline.values(settings, pipeline).to_helm()
+            for name, pipeline in settings.pipelines.items()
+        },
+        "images": settings.images.model_dump(by_alias=True, exclude_none=True),
+    }
+
+
+def build(settings: Settings, provider: pulumi.ProviderResource, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Register everything that `check` found possible with the engine, and return the output `platform`."""
+    crds = spark_operator.crd_files(settings, environment)
+    opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
+    namespaces = Namespaces(settings, opts)
+    credentials = Credentials(settings, [namespaces], opts)
+    ready: list[pulumi.Resource] = [namespaces, credentials]
+    needed: list[pulumi.Resource] = [
+        *ready,
+        object_store.ObjectStore(settings, ready, opts),
+        kafka.Kafka(settings, ready, opts),
+        spark_operator.SparkOperator(settings, crds, [namespaces], opts),
+    ]
+    results = result_store.ResultStore(settings, ready, opts)
+    pipelines: list[pulumi.Resource] = [
+        streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts)
+        for one in settings.pipelines.values()
+    ]
+    history_server.HistoryServer(settings, [*needed, *pipelines], opts)
+    return platform(settings)

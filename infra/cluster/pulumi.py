@@ -1,0 +1,88 @@
+"""The stack, through Pulumi's command line: what a user would type, with the environment of `make env`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.cluster.state import STACK, StateDirectory
+from infra.console import Console
+from infra.toolchain.command import tail
+
+UP_S = 300.0
+
+
+class PulumiError(Exception):
+    """A Pulumi command failed; the message has the end of its output."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The stack of the cluster that `make up` makes."""
+
+    state: StateDirectory
+    checkout: Path
+    docker_host: str | None = None
+    name: str = STACK
+
+    @property
+    def config_file(self) -> Path:
+        """Where Pulumi keeps the stack's settings and the salt of its encryption; not in git."""
+        return self.checkout / f"Pulumi.{self.name}.yaml"
+
+    def _kept(self) -> Path:
+        return self.state.root / self.config_file.name
+
+    def run(self, *words: str, log: Path | None = None) -> str:
+        """Run a command and return what it printed.
+
+        Raises PulumiError with the end of its output.
+        """
+        log = log or self.state.root / "pulumi.log"
+        with log.open("w") as out:
+            ended = subprocess.run(
+                [self.state.programs / "pulumi", *words, "--non-interactive", "--cwd", self.checkout],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
+                env=self.state.process_environment(self.docker_host),
+            )  # fmt: skip
+        if ended.returncode:
+            raise PulumiError(f"pulumi {words[0]} ended with {ended.returncode}:\n{tail(log, 40)}\n  log: {log}")
+        return log.read_text()
+
+    def exists(self) -> bool:
+        """Whether the backend has the stack."""
+        return any(self.state.backend.glob(f".pulumi/stacks/*/{self.name}.json"))
+
+    def select(self, profile: str) -> None:
+        """Make the stack if it is not there, give this checkout its settings file, and set the profile."""
+        if not self.exists():
+            self.config_file.unlink(missing_ok=True)
+            self.run("stack", "init", self.name, "--secrets-provider", "passphrase")
+        elif not self.config_file.exists() and self._kept().exists():
+            # Another checkout made it: its salt is needed to read the state.
+            shutil.copyfile(self._kept(), self.config_file)
+        self.run("config", "set", "--stack", self.name, "effectively-once:profile", profile)
+        shutil.copyfile(self.config_file, self._kept())
+
+    def up(self, console: Console) -> None:
+        """Deploy. A second call finds nothing to change; after an interrupted one it goes on."""
+        # What a killed `pulumi up` left: a lock, and operations whose end it did not see.
+        if any(self.state.backend.glob(f".pulumi/locks/**/{self.name}/*.json")):
+            self.run("cancel", "--yes", self.name)
+        with console.step("pulumi up", expected_s=120):
+            words = ("--yes", "--skip-preview", "--suppress-outputs", "--stack", self.name)
+            self.run("up", *words, log=self.state.root / "pulumi-up.log")
+
+    def destroy(self, console: Console) -> None:
+        """Remove everything that the stack made."""
+        with console.step("pulumi destroy", expected_s=60):
+            self.run("destroy", "--yes", "--skip-preview", "--stack", self.name)
+
+    def forget(self) -> None:
+        """Drop the state without touching what it describes: the cluster is gone already."""
+        if self.exists():
+            self.run("stack", "rm", "--force", "--yes", self.name)
+        self.config_file.unlink(missing_ok=True)
+        self._kept().unlink(missing_ok=True)

@@ -1,0 +1,177 @@
+"""Where this project keeps what must outlive a checkout: kubeconfig, Pulumi's state and its passphrase.
+
+Unlike the artefact cache it cannot be built again: who deletes it can no longer update what was deployed with it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.toolchain.cache import cache_root
+
+STACK = "laptop"
+USERS = ("KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_HOME", "PULUMI_STACK",
+         "EFFECTIVELY_ONCE_IMAGES")  # fmt: skip
+"""Variables with which a user names a cluster and a stack of their own."""
+
+
+@dataclass(frozen=True)
+class StateDirectory:
+    """Paths below the state directory; nothing is made by asking for one."""
+
+    root: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of the cluster that `make up` made."""
+        return self.root / "kubeconfig"
+
+    @property
+    def backend(self) -> Path:
+        """Pulumi's file backend."""
+        return self.root / "pulumi"
+
+    @property
+    def passphrase(self) -> Path:
+        """What Pulumi's secrets are encrypted with; made once, readable by its owner only."""
+        return self.root / "passphrase"
+
+    @property
+    def record(self) -> Path:
+        """What is known of the cluster that `make up` made; there is none where it made none."""
+        return self.root / "cluster.json"
+
+    @property
+    def images(self) -> Path:
+        """Image references by name, as the last build of the images wrote them."""
+        return self.root / "images.json"
+
+    @property
+    def programs(self) -> Path:
+        """A directory for PATH: links to the tools that were built."""
+        return self.root / "bin"
+
+    @property
+    def engine(self) -> Path:
+        """What belongs to the container engine that the project started: its settings and log."""
+        return self.root / "engine"
+
+    @property
+    def resource_definitions(self) -> Path:
+        """A link to the generated custom resource definitions."""
+        return self.root / "crds"
+
+    def make(self) -> None:
+        """Create the directories, private to their owner."""
+        for path in (self.root, self.backend, self.programs, self.engine):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def ensure_passphrase(self) -> None:
+        """Write a random passphrase unless there is one.
+
+        Raises StateError when Pulumi has state already: a new passphrase could not read it.
+        """
+        if self.passphrase.is_file():
+            return
+        if any(self.backend.glob(".pulumi/stacks/*/*.json")):
+            raise StateError(
+                f"{self.passphrase} is lost, and the state in {self.backend} was encrypted with it; "
+                "put it back from your backup, or give up that state: `make down FORGET=1`"
+            )
+        handle = os.open(self.passphrase, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as out:
+            out.write(secrets.token_urlsafe(32) + "\n")
+
+    def environment(self, docker_host: str | None = None) -> dict[str, str]:
+        """What a shell needs so that plain `kubectl` and `pulumi` work on this cluster.
+
+        PATH is only what comes first.
+        """
+        env = {
+            "PATH": str(self.programs),
+            "KUBECONFIG": str(self.kubeconfig),
+            "PULUMI_HOME": str(self.root / "pulumi-home"),
+            "PULUMI_BACKEND_URL": f"file://{self.backend}",
+            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_STACK": STACK,
+            "EFFECTIVELY_ONCE_IMAGES": str(self.images),
+            "EFFECTIVELY_ONCE_CRDS": str(self.resource_definitions),
+        }
+        return {**env, **({"DOCKER_HOST": docker_host} if docker_host else {})}
+
+    def process_environment(self, docker_host: str | None = None) -> dict[str, str]:
+        """The same for a child process of ours: PATH complete, everything else of this process kept.
+
+        Where `make up` made no cluster, what the user's shell says of kubeconfig and stack is what counts.
+        """
+        own = self.environment(docker_host)
+        if not self.record.exists():
+            own |= {name: os.environ[name] for name in USERS if os.environ.get(name)}
+        return {**os.environ, **own, "PATH": f"{own['PATH']}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+    def foreign_path(self, env: Mapping[str, str] | None = None) -> str:
+        """PATH without our own links, which `make env` may have put on it: a program found there would be itself."""
+        path = (os.environ if env is None else env).get("PATH", os.defpath)
+        return os.pathsep.join(entry for entry in path.split(os.pathsep) if entry != str(self.programs))
+
+
+class StateError(Exception):
+    """What is kept between runs does not fit together; the message says what to do."""
+
+
+def state_directory(env: Mapping[str, str] | None = None) -> StateDirectory:
+    """EFFECTIVELY_ONCE_STATE, else below XDG_STATE_HOME, else below ~/.local/state."""
+    env = os.environ if env is None else env
+    own = env.get("EFFECTIVELY_ONCE_STATE")
+    if own:
+        return StateDirectory(Path(own).expanduser().absolute())
+    xdg = env.get("XDG_STATE_HOME")
+    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".local" / "state"
+    return StateDirectory(base / "effectively-once")
+
+
+def shell_exports(env: Mapping[str, str]) -> str:
+    """Lines for `eval`: each variable exported, PATH put first."""
+    lines = []
+    for name, value in env.items():
+        quoted = shlex.quote(value)
+        lines.append(f'export {name}={quoted}:"$PATH"' if name == "PATH" else f"export {name}={quoted}")
+    return "\n".join(lines) + "\n"
+
+
+def link_programs(state: StateDirectory, programs: Mapping[str, Path]) -> None:
+    """Make PATH's directory hold exactly these programs, as links."""
+    state.programs.mkdir(parents=True, exist_ok=True)
+    for left in state.programs.iterdir():
+        if left.name not in programs:
+            left.unlink()
+    for name, target in programs.items():
+        link = state.programs / name
+        if link.is_symlink() and link.readlink() == target:
+            continue
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def write_launcher(state: StateDirectory, name: str, module: str, checkout: Path) -> Path:
+    """Write a program of ours that runs `module` of this checkout with this Python; its path."""
+    path = state.root / f"{name}.sh"
+    path.write_text(
+        f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(checkout))}${{PYTHONPATH:+:$PYTHONPATH}} "
+        f'exec {shlex.quote(sys.executable)} -m {module} "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def engine_data(root: Path | None = None) -> Path:
+    """Where an engine of our own keeps images and layers: in the artefact cache, they can be built again."""
+    return (root or cache_root()) / "engine"

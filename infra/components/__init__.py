@@ -1,0 +1,1 @@
+"""One component per part of the platform: pure `values(settings)` for its chart, then a pulumi.ComponentResource."""

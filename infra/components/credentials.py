@@ -1,0 +1,107 @@
+"""Passwords: made once, kept by the state, known to nobody by value (docs/adr/0010)."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+from pulumi_kubernetes.core.v1 import Secret
+
+from infra.components.release import labels
+from infra.settings import Settings
+
+# Names of Secrets, not secrets.
+OBJECT_STORE_ROOT: Final = "minio-root"
+OBJECT_STORE: Final = "object-store-credentials"
+RESULT_STORE: Final = "postgres-credentials"
+USER: Final = "effectively-once"
+PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
+
+
+@dataclass(frozen=True)
+class CredentialsOutputs:
+    """Names of Secrets and where they are; never a value."""
+
+    object_store: str
+    object_store_root: str | None
+    result_store: str | None
+
+
+class Credentials(pulumi.ComponentResource):
+    """Secrets of object store and result store, the same values wherever they are needed.
+
+    Every update draws a new password and throws it away: `ignore_changes` keeps the one that the state has. Copies
+    derive from the first Secret, so that an update that was killed between two of them cannot part them.
+    """
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:Credentials", "credentials", None, opts)
+        self._settings = settings
+        self._after = after
+        external = settings.object_store.external
+        if external is not None:
+            access = self._existing("object-store-external", external.credentials_secret)
+            keys = {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY"}
+        else:
+            access = self._made(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
+            keys = {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}
+        self._copy(OBJECT_STORE, settings.pipelines_namespace, access, keys)
+        if settings.history_server.enabled:
+            self._copy(OBJECT_STORE, settings.namespace, access, keys)
+        made_store = settings.result_store.enabled and settings.result_store.external is None
+        if made_store:
+            self._made(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
+        self.outputs = CredentialsOutputs(
+            OBJECT_STORE, None if external else OBJECT_STORE_ROOT, RESULT_STORE if made_store else None
+        )
+        self.register_outputs({})
+
+    def _existing(self, name: str, reference: str) -> Secret:
+        return Secret.get(name, reference, opts=pulumi.ResourceOptions(parent=self, depends_on=self._after))
+
+    def _made(self, name: str, component: str, known: Mapping[str, str], password: str) -> Secret:
+        """Return the Secret with `known` values and one that is drawn; the one that is there when it is adopted."""
+        settings = self._settings
+        if settings.adopt_credentials:
+            return self._existing(f"{name}-adopted", f"{settings.namespace}/{name}")
+        keep = not settings.storage.delete_volumes
+        values = dict(known) | {password: secrets.token_urlsafe(PASSWORD_BYTES)}
+        # A Secret of that name that the state does not know was left by an update that was killed before anybody
+        # could use it, and may be overwritten; or belongs to volumes that were kept, and must not be.
+        annotations = {} if keep else {"pulumi.com/patchForce": "true"}
+        return Secret(
+            name,
+            metadata={
+                "name": name,
+                "namespace": settings.namespace,
+                "labels": labels(component),
+                "annotations": annotations,
+            },
+            type="Opaque",
+            data=pulumi.Output.secret({key: base64.b64encode(text.encode()).decode() for key, text in values.items()}),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=self._after, ignore_changes=["data"], retain_on_delete=keep
+            ),
+        )
+
+    def _copy(self, name: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
+        """Put values of `source` into another namespace; `keys` maps new key to old."""
+        data: pulumi.Output[dict[str, str]] = source.data.apply(
+            lambda found: {new: found[old] for new, old in keys.items()}
+        )
+        Secret(
+            f"{name}-{namespace}",
+            metadata={
+                "name": name,
+                "namespace": namespace,
+                "labels": labels("minio"),
+                "annotations": {"pulumi.com/patchForce": "true"},
+            },
+            type="Opaque",
+            data=data,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=self._after),
+        )

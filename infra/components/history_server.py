@@ -1,0 +1,54 @@
+"""Spark's history server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components import object_store
+from infra.components.credentials import OBJECT_STORE
+from infra.components.release import common, given, release, resources
+from infra.settings import Settings
+from infra.values.history_server import External, HistoryServerValues
+
+
+@dataclass(frozen=True)
+class HistoryServerOutputs:
+    """URL outside the cluster."""
+
+    external_url: str | None
+
+
+def values(settings: Settings) -> HistoryServerValues | None:
+    """Return the chart's values; None when it is off, or when no pipeline makes the bucket that it reads."""
+    server, access = settings.history_server, settings.external_access
+    if not server.enabled or not settings.pipelines:
+        return None
+    return HistoryServerValues(
+        **common(settings, settings.images.spark),
+        s3_endpoint=object_store.outputs(settings).endpoint,
+        bucket=settings.object_store.bucket,
+        credentials_secret=OBJECT_STORE,
+        external=External(enabled=access.enabled, node_port=access.history_server_node_port),
+        **given(resources=resources(server.resources)),
+    )
+
+
+def outputs(settings: Settings) -> HistoryServerOutputs | None:
+    """Return where it is, None without one."""
+    access = settings.external_access
+    if values(settings) is None:
+        return None
+    return HistoryServerOutputs(f"http://{access.host}:{access.history_server_port}" if access.enabled else None)
+
+
+class HistoryServer(pulumi.ComponentResource):
+    """A history server that answers, in the platform's namespace."""
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:HistoryServer", "history-server", None, opts)
+        self.outputs = outputs(settings)
+        if (chart := values(settings)) is not None:
+            release("history-server", "history-server", settings.namespace, chart, parent=self, after=after)
+        self.register_outputs({})

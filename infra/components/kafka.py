@@ -1,0 +1,61 @@
+"""The Kafka broker, or the address of one that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components.release import common, given, release, resources, storage
+from infra.settings import Settings
+from infra.values.kafka import External, KafkaValues
+
+
+@dataclass(frozen=True)
+class KafkaOutputs:
+    """host:port[,host:port] inside and outside the cluster."""
+
+    bootstrap: str
+    external_bootstrap: str | None
+
+
+def values(settings: Settings) -> KafkaValues | None:
+    """Return the chart's values, None where an external broker is used."""
+    kafka, access = settings.kafka, settings.external_access
+    if kafka.external is not None:
+        return None
+    external = External(
+        enabled=access.enabled, host=access.host, port=access.kafka_port, node_port=access.kafka_node_port
+    )
+    return KafkaValues(
+        **common(settings, settings.images.kafka),
+        nodes=kafka.nodes,
+        controllers=kafka.controllers,
+        external=external,
+        storage=storage(settings, kafka.storage_size),
+        **given(
+            session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
+        ),
+    )
+
+
+def outputs(settings: Settings) -> KafkaOutputs:
+    """Return where the broker is; known before it is made."""
+    chart = values(settings)
+    if chart is None:
+        bootstrap = str(settings.kafka.external)
+        # A broker that is there is taken to be reachable under its name from everywhere.
+        return KafkaOutputs(bootstrap, bootstrap)
+    host, port = chart.bootstrap.split(":")
+    return KafkaOutputs(f"{host}.{settings.namespace}.svc:{port}", chart.external_bootstrap)
+
+
+class Kafka(pulumi.ComponentResource):
+    """Brokers and controllers that are ready; nothing where an external broker is used."""
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:Kafka", "kafka", None, opts)
+        self.outputs = outputs(settings)
+        if (chart := values(settings)) is not None:
+            release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
+        self.register_outputs({})

@@ -1,0 +1,65 @@
+"""The object store, or the address of one that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components.credentials import OBJECT_STORE_ROOT
+from infra.components.release import common, given, release, resources, storage
+from infra.settings import Settings
+from infra.values.minio import External, MinioValues
+
+PORT = 9000
+
+
+@dataclass(frozen=True)
+class ObjectStoreOutputs:
+    """URLs inside and outside the cluster."""
+
+    endpoint: str
+    external_endpoint: str | None
+    external_console: str | None
+
+
+def values(settings: Settings) -> MinioValues | None:
+    """Return the chart's values, None where an external store is used."""
+    store, access = settings.object_store, settings.external_access
+    if store.external is not None:
+        return None
+    external = External(
+        enabled=access.enabled,
+        api_node_port=access.object_store_node_port,
+        console_node_port=access.console_node_port,
+    )
+    return MinioValues(
+        **common(settings, settings.images.minio),
+        credentials_secret=OBJECT_STORE_ROOT,
+        external=external,
+        storage=storage(settings, store.storage_size),
+        **given(resources=resources(store.resources)),
+    )
+
+
+def outputs(settings: Settings) -> ObjectStoreOutputs:
+    """Return where the store is; known before it is made."""
+    store, access = settings.object_store, settings.external_access
+    if store.external is not None:
+        return ObjectStoreOutputs(store.external.endpoint, store.external.endpoint, None)
+    return ObjectStoreOutputs(
+        f"http://minio.{settings.namespace}.svc:{PORT}",
+        f"http://{access.host}:{access.object_store_port}" if access.enabled else None,
+        f"http://{access.host}:{access.console_port}" if access.enabled else None,
+    )
+
+
+class ObjectStore(pulumi.ComponentResource):
+    """A store that answers; nothing where an external one is used. Buckets are made by the pipelines' charts."""
+
+    def __init__(self, settings: Settings, after: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:ObjectStore", "object-store", None, opts)
+        self.outputs = outputs(settings)
+        if (chart := values(settings)) is not None:
+            release("minio", "minio", settings.namespace, chart, parent=self, after=after)
+        self.register_outputs({})

@@ -1,0 +1,69 @@
+"""The Spark operator with its CRDs; nothing where one is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pulumi
+from pulumi_kubernetes.yaml.v2 import ConfigGroup
+
+from infra.components.release import common, given, release, resources
+from infra.settings import Settings, SettingsError
+from infra.values.spark_operator import SparkOperatorValues
+
+CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
+
+
+def values(settings: Settings) -> SparkOperatorValues | None:
+    """Return the chart's values, None where an operator is installed."""
+    operator = settings.spark_operator
+    if operator.installed:
+        return None
+    return SparkOperatorValues(
+        **common(settings, settings.images.spark_operator),
+        namespaces=(settings.pipelines_namespace,),
+        replicas=operator.replicas,
+        leader_election=operator.replicas > 1,
+        **given(resources=resources(operator.resources)),
+    )
+
+
+def crd_files(settings: Settings, environment: Mapping[str, str]) -> list[str]:
+    """Return the files of the CRDs that are to be applied, in order.
+
+    Raises SettingsError when they are wanted and EFFECTIVELY_ONCE_CRDS names no folder that holds any.
+    """
+    if settings.spark_operator.installed:
+        return []
+    named = environment.get(CRDS_VARIABLE, "")
+    found = sorted(str(path) for path in Path(named).glob("*.yaml")) if named else []
+    if not found:
+        raise SettingsError(
+            [
+                f"spark_operator.installed: False needs the operator's CRDs, and {CRDS_VARIABLE} names no folder with "
+                f"any, got {named!r}; `eval $(make env)` sets it"
+            ]
+        )
+    return found
+
+
+class SparkOperator(pulumi.ComponentResource):
+    """CRDs, applied server-side, then an operator that is ready."""
+
+    def __init__(
+        self, settings: Settings, crds: list[str], after: list[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> None:
+        super().__init__("effectively-once:platform:SparkOperator", "spark-operator", None, opts)
+        if (chart := values(settings)) is not None:
+            definitions = ConfigGroup("spark-operator-crds", files=crds, opts=pulumi.ResourceOptions(parent=self))
+            release(
+                "spark-operator",
+                "spark-operator",
+                settings.operator_namespace,
+                chart,
+                parent=self,
+                after=[*after, definitions],
+            )
+        self.register_outputs({})

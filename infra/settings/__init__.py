@@ -1,0 +1,9 @@
+"""Typed settings of a deployment: profiles as data, overridden field by field by the stack's configuration.
+
+Nothing in here imports anything else of ours.
+"""
+
+from infra.settings.load import SettingsError, explain, images_from, load, read
+from infra.settings.model import Pipeline, Settings
+
+__all__ = ["Pipeline", "Settings", "SettingsError", "explain", "images_from", "load", "read"]

@@ -1,0 +1,191 @@
+"""From configuration to settings. `load` is pure; `read` is the only reader of pulumi.Config."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pulumi
+from pulumi.runtime.config import CONFIG
+from pydantic import BaseModel, ValidationError
+
+from infra.settings.model import PROJECT, Pipeline, Settings
+from infra.settings.profiles import DEFAULT, PROFILES
+
+IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
+PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
+
+
+class SettingsError(ValueError):
+    """Wrong settings. `lines` has one line per field: its name, what is wrong, the value and what is allowed."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        """`lines` are complete sentences, each beginning with the field's name."""
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+def explain(wrong: ValidationError, where: str = "") -> list[str]:
+    """Return one line per error: field, what is allowed, the value; `where` is put before the field's name."""
+    lines = []
+    for error in wrong.errors(include_url=False):
+        field = ".".join([*([where] if where else []), *(str(part) for part in error["loc"])])
+        match error["type"]:
+            case "missing":
+                line = "has to be set"
+            case "extra_forbidden":
+                line = f"no such setting; allowed are {', '.join(_siblings(error['loc'])) or 'none'}"
+            case "value_error":
+                line = error["msg"].removeprefix("Value error, ")
+            case _:
+                line = f"{error['msg']}, got {error['input']!r}"
+        lines.append(f"{field}: {line}")
+    return lines
+
+
+def _siblings(location: tuple[int | str, ...]) -> list[str]:
+    """Return the names that are allowed where a setting with an unknown name was found."""
+    model: type[BaseModel] = Settings
+    for part in location[:-1]:
+        if model is Settings and part == "pipelines":
+            model = Pipeline
+        elif str(part) in model.model_fields:
+            kinds = get_args(model.model_fields[str(part)].annotation) or (model.model_fields[str(part)].annotation,)
+            model = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), model)
+    return [*model.model_fields]
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, `over` winning field by field at every depth."""
+    result = dict(under)
+    for key, value in over.items():
+        below = result.get(key)
+        result[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def load(config: Mapping[str, object], images: Mapping[str, str]) -> Settings:
+    """Return the settings of a stack.
+
+    `config` has plain values by key, without the project's name; `images` are references by image, which the key
+    `images` overrides one by one. Raises SettingsError with all that is wrong.
+    """
+    profile = config.get("profile", DEFAULT)
+    if not isinstance(profile, str) or profile not in PROFILES:
+        raise SettingsError([f"profile: one of {', '.join(PROFILES)} is allowed, got {profile!r}"])
+    data = merged(PROFILES[profile], {k: v for k, v in config.items() if k not in ("images", "pipelines")})
+    if "pipeline_defaults" in config:
+        raise SettingsError(["pipeline_defaults: part of the profiles; set fields below pipelines.<name> instead"])
+    defaults = data.pop("pipeline_defaults", {})
+    given_images = config.get("images", {})
+    if not images and not given_images:
+        raise SettingsError(
+            [f"images: none are known; `eval $(make env)` sets {IMAGES_VARIABLE}, or name them in the stack's config"]
+        )
+    data["images"] = merged(images, given_images) if isinstance(given_images, Mapping) else given_images
+    data["profile"] = profile
+    data["pipelines"] = dict(_pipelines(data, config.get("pipelines", data.get("pipelines", {})), defaults))
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as wrong:
+        raise SettingsError(explain(wrong)) from wrong
+    clashes = [*_clashes(settings)]
+    if clashes:
+        raise SettingsError(clashes)
+    return settings
+
+
+def _pipelines(
+    data: Mapping[str, Any], given: object, defaults: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield pipelines with what follows from name, prefix and platform filled in; a list has `name` in each item."""
+    named: list[tuple[object, object]]
+    if isinstance(given, Mapping):
+        named = [*given.items()]
+    elif isinstance(given, list) and all(isinstance(item, Mapping) and "name" in item for item in given):
+        named = [(item["name"], {k: v for k, v in item.items() if k != "name"}) for item in given]
+    else:
+        raise SettingsError([f"pipelines: settings by name, or a list of settings with `name`, got {given!r}"])
+    names = [str(name) for name, _ in named]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingsError([f"pipelines.{name}: the name is there twice; names are identities" for name in twice])
+    prefix = str(data.get("pipeline_prefix", ""))
+    store = data.get("object_store")
+    bucket = store.get("bucket", PROJECT) if isinstance(store, Mapping) else PROJECT
+    for name, value in named:
+        if not isinstance(value, Mapping | None):
+            raise SettingsError([f"pipelines.{name}: settings of the pipeline, got {value!r}"])
+        derived = {
+            "identity": f"{prefix}{name}",
+            "module": f"effectively_once_jobs.{name}",
+            "topic": f"{prefix}events",
+            "bucket": bucket,
+        }
+        yield str(name), merged(merged(derived, defaults), value or {})
+
+
+def _clashes(settings: Settings) -> Iterator[str]:
+    """Yield what no two pipelines may share, and topics that lie among the outputs of a pipeline."""
+    pipelines = [*settings.pipelines.items()]
+    for index, (name, one) in enumerate(pipelines):
+        for writer, other in pipelines:
+            if one.topic.startswith(f"{other.identity}."):
+                yield (
+                    f"pipelines.{name}.topic: {one.topic!r} lies among the output topics of {writer} "
+                    f"({other.identity}.*); name a topic that begins otherwise"
+                )
+        for before, other in pipelines[:index]:
+            if one.identity.replace("_", "-") == other.identity.replace("_", "-"):
+                yield (
+                    f"pipelines.{name}.identity: {one.identity!r} is the identity of {before} too: topics, bucket "
+                    f"folder ({one.bucket}/{one.identity}), transactional ids and groups would be shared; name another"
+                )
+            elif one.topic == other.topic and one.create_topic and other.create_topic:
+                if one.partitions == other.partitions:
+                    continue
+                yield (
+                    f"pipelines.{name}.partitions: {before} makes topic {one.topic!r} with {other.partitions}, "
+                    f"got {one.partitions}; give both the same number"
+                )
+
+
+def images_from(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the image references of the file that EFFECTIVELY_ONCE_IMAGES names, none without it.
+
+    Raises SettingsError when the file cannot be read.
+    """
+    name = environment.get(IMAGES_VARIABLE)
+    if not name:
+        return {}
+    try:
+        found = json.loads(Path(name).read_text())
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            [f"images: {name} (from {IMAGES_VARIABLE}) cannot be read: {error}; `make images` writes it"]
+        ) from error
+    if not isinstance(found, dict):
+        raise SettingsError([f"images: {name} (from {IMAGES_VARIABLE}) holds no references by name"])
+    return found
+
+
+def plain(key: str, text: str) -> object:
+    """Return a configured value: text for keys that are text, else what the text says as JSON, else the text."""
+    if key in PLAIN_TEXT:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def read(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of the stack that is being deployed. Raises SettingsError, also for a mistyped key."""
+    stack = pulumi.Config(PROJECT)
+    # pulumi.Config answers for a key that is asked for; a mistyped one shows only in the whole map.
+    given = [key.split(":", 1)[1] for key in CONFIG.get() if key.startswith(f"{PROJECT}:")]
+    asked = dict.fromkeys([*given, *Settings.model_fields])
+    config = {key: plain(key, text) for key in asked if (text := stack.get(key)) is not None}
+    return load(config, images_from(environment))

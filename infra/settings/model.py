@@ -1,0 +1,257 @@
+"""The settings of a deployment, typed. Units are in the names; None takes the chart's own value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PROJECT = "effectively-once"
+
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+Bucket = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
+Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+NodePort = Annotated[int, Field(ge=30000, le=32767)]
+
+
+class Section(BaseModel):
+    """A group of settings: unknown names are refused, unchangeable once read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Resources(Section):
+    """What a container asks for, in Kubernetes' own quantities."""
+
+    cpu_request: Quantity
+    memory_request: Quantity
+    memory_limit: Quantity
+
+
+class Storage(Section):
+    """Volumes of all StatefulSets.
+
+    Attributes:
+        storage_class: None takes the cluster's default class.
+        delete_volumes: `pulumi destroy` removes data, passwords and the platform's namespace too.
+    """
+
+    storage_class: str | None = None
+    delete_volumes: bool = False
+
+
+class Kafka(Section):
+    """The broker; with `external` (host:port[,host:port]) none is made, and the other fields mean nothing."""
+
+    external: Bootstrap | None = None
+    nodes: Literal[1, 3] = 1
+    controllers: Literal[0, 3] = 0
+    session_timeout_ms: Annotated[int, Field(ge=2000, le=60_000)] | None = None
+    heap_mib: Annotated[int, Field(ge=192)] | None = None
+    storage_size: Quantity = "8Gi"
+    resources: Resources | None = None
+
+
+class ExternalObjectStore(Section):
+    """An S3 endpoint that is there already.
+
+    Attributes:
+        endpoint: http://host:port or https://host:port.
+        credentials_secret: `namespace/name` of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    """
+
+    endpoint: Endpoint
+    credentials_secret: SecretReference
+
+
+class ObjectStore(Section):
+    """The object store; `bucket` is that of every pipeline that names no other, and of the event logs."""
+
+    external: ExternalObjectStore | None = None
+    bucket: Bucket = PROJECT
+    storage_size: Quantity = "8Gi"
+    resources: Resources | None = None
+
+
+class ExternalResultStore(Section):
+    """A PostgreSQL that is there already; the Secret (`namespace/name`) has the keys username and password."""
+
+    host: Annotated[str, Field(pattern=r"^[^\s:/]+$")]
+    port: Port = 5432
+    credentials_secret: SecretReference
+
+
+class ResultStore(Section):
+    """PostgreSQL, for pipelines that publish into tables."""
+
+    enabled: bool = True
+    external: ExternalResultStore | None = None
+    database: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = "results"
+    storage_size: Quantity = "4Gi"
+    resources: Resources | None = None
+
+
+class SparkOperator(Section):
+    """The operator; `installed` means one that watches our pipelines' namespace is there, with its CRDs."""
+
+    installed: bool = False
+    replicas: Annotated[int, Field(ge=1, le=3)] = 1
+    resources: Resources | None = None
+
+
+class HistoryServer(Section):
+    """Spark's UI of drivers that have ended; without it pipelines keep no event log."""
+
+    enabled: bool = True
+    resources: Resources | None = None
+
+
+class ExternalAccess(Section):
+    """NodePorts for clients outside the cluster, and the ports of `host` that lead to them.
+
+    The defaults are the ports that our kind cluster publishes; Kafka's are those of node 0, others follow.
+    """
+
+    enabled: bool = False
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    kafka_port: Port = 39092
+    kafka_node_port: NodePort = 30092
+    object_store_port: Port = 39000
+    object_store_node_port: NodePort = 30900
+    console_port: Port = 39001
+    console_node_port: NodePort = 30901
+    history_server_port: Port = 38080
+    history_server_node_port: NodePort = 30180
+
+
+class Toleration(Section):
+    """A taint that all our pods accept; the fields are those of Kubernetes."""
+
+    key: str | None = None
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = None
+
+
+class Scheduling(Section):
+    """Where all our pods may run."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class Driver(Section):
+    """A driver's pod; None takes the chart's value. Memory is heap plus overhead (Python and the JVM's own)."""
+
+    cpu_request: Quantity | None = None
+    memory_mib: Annotated[int, Field(ge=256)] | None = None
+    memory_overhead_mib: Annotated[int, Field(ge=128)] | None = None
+
+
+class Executors(Driver):
+    """The executors' pods; `cores` are task slots of one of them."""
+
+    count: Annotated[int, Field(ge=1, le=200)] = 2
+    cores: Annotated[int, Field(ge=1, le=32)] = 1
+
+
+class Pipeline(Section):
+    """One pipeline. Its progress, transactional ids, consumer groups and output topics carry `identity`.
+
+    Attributes:
+        identity: `pipeline_prefix` and the pipeline's name; drivers of one identity fence each other.
+        module: Python module that is run.
+        topic: read; `<pipeline_prefix>events` unless set.
+        create_topic: make the topic, with `partitions` and `replication` copies.
+        replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
+        bucket: of chain, deltas, checkpoints and file sinks.
+        shards: fixed for the life of the pipeline.
+        suspend: no driver and no executors; everything else stays.
+        announce: write progress to the containers' logs.
+        spark_conf: wins over the chart's.
+        extra_files: Python files that come first on the path.
+    """
+
+    identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
+    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
+    topic: Topic
+    create_topic: bool = True
+    partitions: Annotated[int, Field(ge=1, le=1000)] = 4
+    replication: Annotated[int, Field(ge=0, le=3)] = 0
+    bucket: Bucket
+    shards: Annotated[int, Field(ge=1, le=256)] = 2
+    window_ms: Annotated[int, Field(ge=1)] = 60_000
+    lateness_ms: Annotated[int, Field(ge=0)] = 120_000
+    epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+    start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    driver: Driver = Driver()
+    executors: Executors = Executors()
+    suspend: bool = False
+    announce: bool = False
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    extra_files: dict[str, str] = Field(default_factory=dict)
+
+
+class Images(Section):
+    """Whole references of our images; `wheel_digest` is the sha256 of the wheel inside, None where it is unknown."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"), populate_by_name=True)
+
+    spark: Annotated[str, Field(pattern=r"^\S+$")]
+    spark_operator: Annotated[str, Field(pattern=r"^\S+$")]
+    kafka: Annotated[str, Field(pattern=r"^\S+$")]
+    minio: Annotated[str, Field(pattern=r"^\S+$")]
+    postgres: Annotated[str, Field(pattern=r"^\S+$")]
+    tools: Annotated[str, Field(pattern=r"^\S+$")]
+    wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class Settings(Section):
+    """Everything a deployment is made of.
+
+    Attributes:
+        namespace: the platform's namespace, and the beginning of the operator's and the pipelines'.
+        image_pull_secrets: names of Secrets that you put into each namespace (make the namespaces before: they are
+            taken over).
+        architecture: of the images; pods go to such nodes only.
+        context: kubeconfig context; None takes the current one.
+        confirm_context: the name of a context that is not ours, to say that it is meant.
+        adopt_credentials: use the passwords that an earlier destroy left with the volumes.
+        pipeline_prefix: begins every identity and default topic, so that platforms can share broker and store.
+    """
+
+    profile: Literal["laptop", "ci", "chaos", "production"]
+    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$")] = PROJECT
+    images: Images
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: tuple[Label, ...] = ()
+    architecture: Literal["amd64", "arm64"] | None = None
+    context: str | None = None
+    confirm_context: str | None = None
+    adopt_credentials: bool = False
+    storage: Storage = Storage()
+    kafka: Kafka = Kafka()
+    object_store: ObjectStore = ObjectStore()
+    result_store: ResultStore = ResultStore()
+    spark_operator: SparkOperator = SparkOperator()
+    history_server: HistoryServer = HistoryServer()
+    external_access: ExternalAccess = ExternalAccess()
+    scheduling: Scheduling = Scheduling()
+    pipeline_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*)?$")] = ""
+    pipelines: dict[str, Pipeline] = Field(default_factory=dict)
+
+    @property
+    def operator_namespace(self) -> str:
+        """Where the Spark operator runs."""
+        return f"{self.namespace}-operator"
+
+    @property
+    def pipelines_namespace(self) -> str:
+        """Where drivers and executors run."""
+        return f"{self.namespace}-pipelines"

@@ -1,0 +1,3 @@
+module effectively-once/toolchain/pause
+
+go 1.26.0

@@ -1,0 +1,1 @@
+"""What each chart takes: one frozen model per chart, from which its `values.schema.json` is generated."""

@@ -1,0 +1,29 @@
+"""Values of the chart `minio`: the object store."""
+
+from __future__ import annotations
+
+from infra.values.common import KubernetesName, NodePort, Part, Resources, Storage, Values
+
+
+class External(Part):
+    """NodePorts for clients outside the cluster."""
+
+    enabled: bool = False
+    api_node_port: NodePort = 30900
+    console_node_port: NodePort = 30901
+
+
+class MinioValues(Values):
+    """The object store.
+
+    Attributes:
+        credentials_secret: Secret of the release's namespace with the keys `rootUser` and `rootPassword`.
+        external: access from outside the cluster.
+        resources: of the server.
+        storage: of the data.
+    """
+
+    credentials_secret: KubernetesName = "minio-root"  # noqa: S105 - a name
+    external: External = External()
+    resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
+    storage: Storage = Storage(size="8Gi")

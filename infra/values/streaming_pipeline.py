@@ -1,0 +1,105 @@
+"""Values of the chart `streaming-pipeline`: one pipeline as a SparkApplication, with what it reads and writes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from effectively_once.settings import PipelineSettings
+from infra import versions
+from infra.values.common import ImageReference, KubernetesName, Part, Quantity, Resources, Values
+
+BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+
+
+class Driver(Part):
+    """The driver's pod; its memory is heap plus overhead (Python and the JVM's own)."""
+
+    cpu_request: Quantity = "200m"
+    memory_mib: Annotated[int, Field(ge=256)] = 768
+    memory_overhead_mib: Annotated[int, Field(ge=128)] = 384
+
+
+class Executors(Part):
+    """The executors' pods; `cores` are task slots, `cpu_request` is what a pod asks of its node."""
+
+    count: Annotated[int, Field(ge=1, le=200)] = 2
+    cores: Annotated[int, Field(ge=1, le=32)] = 1
+    cpu_request: Quantity = "100m"
+    memory_mib: Annotated[int, Field(ge=256)] = 640
+    memory_overhead_mib: Annotated[int, Field(ge=128)] = 512
+
+
+class EventLog(Part):
+    """Spark's event log, for the history server; `bucket` None takes the pipeline's own."""
+
+    enabled: bool = False
+    bucket: BucketName | None = None
+
+
+class Source(Part):
+    """The input topic; sink topics, which are always made, take the replication too."""
+
+    create: bool = True
+    partitions: Annotated[int, Field(ge=1, le=1000)] = 4
+    replication: Annotated[int, Field(ge=1, le=3)] = 1
+
+
+class StreamingPipelineValues(Values):
+    """One pipeline.
+
+    Attributes:
+        name: of the SparkApplication and of everything beside it.
+        module: Python module that is run with the settings file as its argument.
+        settings: exactly what the pipeline reads.
+        tools_image: runs the job that makes bucket and topics.
+        spark_version: of the image; the operator asks for it.
+        driver: resources of the driver.
+        executors: resources of the executors.
+        create_resources: of the job that makes bucket and topics.
+        credentials_secret: Secret of the release's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+        spark_conf: added to, and winning over, the chart's own.
+        event_log: Spark's event log.
+        source: the input topic.
+        suspend: True ends driver and executors, and keeps everything else.
+        extra_files: Python files that come first on the path of driver and executors.
+        wheel_digest: sha256 of the wheel in the image; every declaration pins it.
+        announce: write progress announcements to the containers' logs.
+        ui: serve Spark's UI while the driver runs.
+        driver_grace_s: a driver told to stop finishes its epoch in this time.
+        executor_grace_s: executors hold nothing that a repeat could not make again.
+        retry_interval_s: the n-th start of a driver comes at least n times this after the start before.
+        create_deadline_s: how long bucket and topics may take, retries included.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
+    module: ModuleName
+    settings: PipelineSettings
+    tools_image: ImageReference
+    spark_version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")] = versions.SPARK
+    driver: Driver = Driver()
+    executors: Executors = Executors()
+    create_resources: Resources = Resources(cpu_request="50m", memory_request="96Mi", memory_limit="256Mi")
+    credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    event_log: EventLog = EventLog()
+    source: Source = Source()
+    suspend: bool = False
+    extra_files: dict[FileName, str] = Field(default_factory=dict)
+    wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    announce: bool = False
+    ui: bool = True
+    driver_grace_s: Annotated[int, Field(ge=1, le=600)] = 30
+    executor_grace_s: Annotated[int, Field(ge=0, le=600)] = 5
+    retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1
+    create_deadline_s: Annotated[int, Field(ge=30, le=3600)] = 300
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
+        if secret:
+            raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")
+        return self

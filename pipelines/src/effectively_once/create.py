@@ -1,0 +1,317 @@
+"""Makes what a pipeline needs before it starts: its bucket and its topics. Safe to run again, and with others at once.
+
+    python -m effectively_once.create settings.json --source-partitions 4 --replication 1
+
+It ends when the broker names a leader for every partition. Nothing that exists is changed: a topic of another shape is
+a named error. Exit codes are those of `effectively_once.errors`. It needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import certifi
+import tenacity
+import urllib3
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from minio import Minio
+from minio.error import InvalidResponseError, S3Error, ServerError
+
+from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
+from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.settings import PipelineSettings, load
+from effectively_once.sinks.kafka import ShardAddress
+
+SINKS = ("accepted", "dead_letter", "user_counts")
+"""`effectively_once.epoch.KAFKA_SINKS`, which cannot be imported where there is no Spark; a test compares them."""
+EVENT_LOG = "spark-events/"
+"""The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
+REQUEST_TIMEOUT_S = 5.0
+PAUSE_S = 0.5
+_DENIED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
+_MADE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
+_FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+# Beside what the client itself calls retriable: brokers that are up but fewer than copies are asked for.
+_LATER = (
+    KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER,
+    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it has to be."""
+
+    name: str
+    partitions: int
+    compacted: bool = False
+    source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A topic as the broker describes it; `led` are the partitions that have a leader."""
+
+    partitions: int
+    led: frozenset[int]
+    cleanup_policy: str = "delete"
+
+
+class NotYetError(Exception):
+    """Something that is waited for is not there; the message is the evidence."""
+
+
+class Broker(Protocol):
+    """What is asked of Kafka. Both raise NotYetError while it does not answer, and PipelineError when it refuses."""
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Found]:
+        """Describe those of the topics that exist."""
+        ...
+
+    def make(self, topics: Sequence[Topic], replication: int) -> None:
+        """Make topics; one that exists meanwhile is left as it is."""
+        ...
+
+
+def topics_of(settings: PipelineSettings, source_partitions: int | None) -> list[Topic]:
+    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
+    found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
+    for sink in SINKS:
+        shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
+        found += [Topic(shard.topic, settings.shards), Topic(shard.progress, settings.shards, compacted=True)]
+    return found
+
+
+def refuse_other_shape(topic: Topic, found: Found) -> None:
+    """Refuse a topic that exists with another number of partitions, or whose marks would be deleted in time.
+
+    Raises:
+        SourceError: it is the source.
+        SinkError: it belongs to a sink.
+
+    """
+    error = SourceError if topic.source else SinkError
+    if found.partitions != topic.partitions:
+        raise error(
+            f"the topic exists with {found.partitions} partitions, asked for are {topic.partitions}",
+            f"topic {topic.name}",
+            "Ask for as many as it has, or give the pipeline another name." if not topic.source
+            else "Ask for as many as it has, or read another topic.",
+        )  # fmt: skip
+    if topic.compacted and "compact" not in found.cleanup_policy.split(","):
+        raise error(
+            f"the topic of progress marks exists with cleanup.policy={found.cleanup_policy}, so marks would expire",
+            f"topic {topic.name}",
+            "Set its cleanup.policy to compact.",
+        )
+
+
+def step(broker: Broker, wanted: Sequence[Topic], replication: int) -> None:
+    """Make what is missing and look at everything once.
+
+    Raises:
+        NotYetError: naming topics that are missing and partitions without a leader.
+        PipelineError: something is there and is not as it has to be.
+
+    """
+    found = broker.topics([topic.name for topic in wanted])
+    missing = [topic for topic in wanted if topic.name not in found]
+    if missing:
+        broker.make(missing, replication)
+        raise NotYetError("not yet known to the broker: " + ", ".join(topic.name for topic in missing))
+    leaderless = []
+    for topic in wanted:
+        refuse_other_shape(topic, found[topic.name])
+        without = set(range(topic.partitions)) - found[topic.name].led
+        leaderless += [f"{topic.name}/{number}" for number in sorted(without)]
+    if leaderless:
+        raise NotYetError("without a leader: " + ", ".join(leaderless))
+
+
+def until(what: str, where: str, deadline_s: float, attempt: Callable[[], None], pause_s: float = PAUSE_S) -> None:
+    """Repeat `attempt` until it no longer raises NotYetError.
+
+    Raises:
+        UnreachableError: the deadline passed; it carries the evidence of the last attempt.
+
+    """
+    try:
+        tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(NotYetError), wait=tenacity.wait_fixed(pause_s),
+            stop=tenacity.stop_after_delay(deadline_s), reraise=True,
+        )(attempt)  # fmt: skip
+    except NotYetError as last:
+        raise UnreachableError(
+            f"{what}: not done within {deadline_s:g} s; {last}", where,
+            "Check that it runs and is reachable from here; then run this again, it goes on where it stopped.",
+        ) from last  # fmt: skip
+
+
+class KafkaCluster:
+    """The broker, by its administrator's interface."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 1000})
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Found]:
+        """See Broker."""
+        try:
+            known = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            there = [name for name in names if name in known and known[name].error is None]
+            policies = self._policies(there)
+        except KafkaException as error:
+            self._fail(error.args[0], "topics")
+        return {
+            name: Found(
+                len(known[name].partitions),
+                frozenset(number for number, at in known[name].partitions.items() if at.leader >= 0),
+                policies[name],
+            )
+            for name in there
+        }
+
+    def make(self, topics: Sequence[Topic], replication: int) -> None:
+        """See Broker."""
+        wanted = [
+            NewTopic(
+                topic.name, topic.partitions, replication,
+                config={"cleanup.policy": "compact" if topic.compacted else "delete"},
+            )
+            for topic in topics
+        ]  # fmt: skip
+        for name, future in self._admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    self._fail(error.args[0], f"topic {name}")
+
+    def _policies(self, names: Sequence[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        answers = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
+        return {resource.name: str(future.result()["cleanup.policy"].value) for resource, future in answers.items()}
+
+    def _fail(self, error: KafkaError, where: str) -> NoReturn:
+        if error.code() in _FORBIDDEN:
+            raise AccessError(f"Kafka refuses: {error.str()}", where, "Check the permissions of this client.")
+        # A topic may be gone again between two questions.
+        if error.retriable() or error.code() in (*_LATER, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            raise NotYetError(f"{where}: {error.str()}")
+        raise SinkError(f"Kafka refuses: {error.str()}", where, "Correct it, then run this again.")
+
+
+def make_bucket(client: Any, bucket: str, event_log: bool) -> None:
+    """Make a bucket unless it exists, with the folder of event logs when asked; `client` is a `minio.Minio`.
+
+    Raises:
+        NotYetError: the store does not answer.
+        AccessError: it refuses.
+
+    """
+    try:
+        if not client.bucket_exists(bucket):
+            _make_unless_made(client, bucket)
+        if event_log:
+            client.put_object(bucket, EVENT_LOG, io.BytesIO(b""), 0)
+    except S3Error as error:
+        _refused(error, bucket)
+    except (urllib3.exceptions.HTTPError, ServerError, InvalidResponseError) as error:
+        raise NotYetError(str(error)[:300]) from error
+
+
+def _make_unless_made(client: Any, bucket: str) -> None:
+    try:
+        client.make_bucket(bucket)
+    except S3Error as error:
+        # Somebody was quicker; whether it is ours to use shows at the first write.
+        if error.code not in _MADE:
+            raise
+
+
+def _refused(error: S3Error, bucket: str) -> NoReturn:
+    if error.code in _DENIED:
+        raise AccessError(
+            f"the object store refuses: {error.code}", f"bucket {bucket}", f"Check {ACCESS_KEY} and {SECRET_KEY}."
+        ) from error
+    raise NotYetError(f"{error.code}: {error.message}") from error
+
+
+def _store(settings: PipelineSettings) -> Minio:
+    keys = {name: os.environ.get(name, "") for name in (ACCESS_KEY, SECRET_KEY)}
+    for name, value in keys.items():
+        if not value:
+            raise SettingsError(
+                "credentials of the object store are missing", f"environment variable {name}", "Set it."
+            )
+    http = urllib3.PoolManager(
+        timeout=urllib3.Timeout(connect=2.0, read=REQUEST_TIMEOUT_S), retries=False, ca_certs=certifi.where()
+    )
+    return Minio(
+        settings.bucket.host, access_key=keys[ACCESS_KEY], secret_key=keys[SECRET_KEY], secure=settings.bucket.secure,
+        region="us-east-1", http_client=http,
+    )  # fmt: skip
+
+
+def create(
+    settings: PipelineSettings, *, replication: int, deadline_s: float, source_partitions: int | None = None,
+    event_log_bucket: str | None = None, say: Callable[[str], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Make bucket and topics, and return when every partition has a leader.
+
+    Raises:
+        PipelineError: Settings, Access, Source, Sink, or Unreachable with the evidence of what was waited for.
+
+    """
+    client, wanted = _store(settings), topics_of(settings, source_partitions)
+    for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
+        log = bucket == event_log_bucket
+        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
+        say(f"bucket {bucket} is there")
+    broker = KafkaCluster(settings.kafka_bootstrap)
+    until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
+    say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
+
+
+def _number(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+    return value
+
+
+def main(argv: Sequence[str]) -> int:
+    """Read the command line, do it, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m effectively_once.create", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("settings", type=Path, help="settings file of the pipeline")
+    parser.add_argument("--source-partitions", type=_number, help="make the source too, with so many partitions")
+    parser.add_argument("--replication", type=_number, default=1, help="copies of every topic")
+    parser.add_argument("--event-log-bucket", help="bucket that gets a folder for Spark's event logs")
+    parser.add_argument("--deadline-s", type=float, default=300.0, help="seconds for bucket and for topics")
+    given = parser.parse_args(argv)
+    try:
+        create(
+            load(given.settings), replication=given.replication, deadline_s=given.deadline_s,
+            source_partitions=given.source_partitions, event_log_bucket=given.event_log_bucket,
+            say=lambda line: sys.stdout.write(line + "\n"),
+        )  # fmt: skip
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

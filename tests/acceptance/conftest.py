@@ -1,0 +1,57 @@
+"""One acceptance run for all claims: that of EFFECTIVELY_ONCE_RUN, or one that is made when a suite is asked for.
+
+`EFFECTIVELY_ONCE_ACCEPTANCE=smoke pytest tests/acceptance` runs the suite on the cluster of this machine; with
+`EFFECTIVELY_ONCE_RUN=runs/<run id>` a recorded run is judged. Without either these tests are not selected.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.harness import judge
+from tests.harness.results import Results
+from tests.harness.run_directory import RunDirectory
+
+RUN, SUITE, SEED = "EFFECTIVELY_ONCE_RUN", "EFFECTIVELY_ONCE_ACCEPTANCE", "EFFECTIVELY_ONCE_SEED"
+HERE = Path(__file__).parent
+LONGEST_S = 1800
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "acceptance: judges a run on a cluster")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the claims out unless a run is there or asked for; the first of them waits for the whole run."""
+    mine = [item for item in items if HERE in item.path.parents]
+    if not os.environ.get(RUN) and not os.environ.get(SUITE):
+        items[:] = [item for item in items if item not in mine]
+        config.hook.pytest_deselected(items=mine)
+        return
+    for item in mine:
+        item.add_marker(pytest.mark.acceptance)
+        item.add_marker(pytest.mark.timeout(LONGEST_S))
+
+
+@pytest.fixture(scope="session")
+def recorded() -> RunDirectory:
+    """Return the run directory that is judged."""
+    if not os.environ.get(RUN):
+        from infra.toolchain.prepare import default_console  # noqa: PLC0415 - judging a recorded run needs no tools
+        from tests.harness.acceptance import on_this_machine  # noqa: PLC0415
+
+        seed = int(os.environ.get(SEED) or random.SystemRandom().randrange(1_000_000))
+        on_this_machine(os.environ[SUITE], seed, default_console())
+        return RunDirectory(Path("runs/latest").resolve())
+    return RunDirectory(Path(os.environ[RUN]))
+
+
+@pytest.fixture(scope="session")
+def results(recorded: RunDirectory) -> Results:
+    """Return the verdict, recomputed from the recorded files."""
+    assert recorded.path.is_dir(), f"there is no run directory {recorded.path}"
+    return judge.judge(recorded.path, write=False)

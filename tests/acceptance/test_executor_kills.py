@@ -1,0 +1,28 @@
+"""What was done to the executors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.harness.checkers.faults import names
+from tests.harness.results import Results
+from tests.harness.run_directory import RunDirectory
+
+
+def test_every_planned_strike_hit_a_running_epoch(results: Results, recorded: RunDirectory) -> None:
+    """Executors are killed by exec, deleted without grace, gracefully, and all at once, each while an epoch runs."""
+    planned = {(sort.kind, sort.target): sort.count for sort in recorded.manifest().faults}
+    hits = Counter((fault.kind, fault.target) for fault in results.faults if fault.hit)
+    assert planned
+    assert {sort: hits[sort] for sort in planned} == planned
+
+
+def test_a_strike_ends_a_pod_and_another_takes_its_place(results: Results) -> None:
+    """Killing pods is real: the pod of another UID works after every strike than before it."""
+    for fault in results.faults:
+        before, after = names(fault.process_before), names(fault.process_after)
+        assert before
+        assert len(after) == len(before)
+        uids = [one.partition("@")[2] for one in (*before, *after)]
+        assert all(len(uid) == 36 for uid in uids)
+        assert len(set(uids)) == len(uids), fault

@@ -1,0 +1,73 @@
+"""Values as the deployment gives them: one of each chart, and the variants that change what is rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from effectively_once.settings import PipelineSettings
+from infra.values.common import Storage, Toleration, Values
+from infra.values.history_server import External as HistoryExternal
+from infra.values.history_server import HistoryServerValues
+from infra.values.kafka import External, KafkaValues
+from infra.values.minio import External as MinioExternal
+from infra.values.minio import MinioValues
+from infra.values.postgres import PostgresValues
+from infra.values.spark_operator import SparkOperatorValues
+from infra.values.streaming_pipeline import EventLog, StreamingPipelineValues
+
+IMAGE = "registry.example/effectively-once-x:0123"
+WHEEL = "ab" * 32
+COMMON: dict[str, Any] = {
+    "image": IMAGE,
+    "image_pull_secrets": ("pull",),
+    "node_selector": {"disk": "fast"},
+    "tolerations": (Toleration(key="stream", operator="Exists", effect="NoSchedule"),),
+}
+
+
+def pipeline(**changes: Any) -> StreamingPipelineValues:
+    """Values of the pipeline of user counts."""
+    settings = PipelineSettings(
+        pipeline="user_counts",
+        topic="events",
+        kafka_bootstrap="kafka.platform:9092",
+        s3_endpoint="http://minio.platform:9000",
+        s3_bucket="pipelines",
+        epoch_rows_max=2_000_000,
+    )
+    given: dict[str, Any] = {
+        **COMMON, "name": "user-counts", "module": "effectively_once_jobs.user_counts", "settings": settings,
+        "tools_image": "registry.example/effectively-once-tools:0123", "wheel_digest": WHEEL, **changes,
+    }  # fmt: skip
+    return StreamingPipelineValues(**given)
+
+
+EACH: dict[str, tuple[str, Values]] = {
+    "kafka": ("kafka", KafkaValues(**COMMON, external=External(enabled=True))),
+    "kafka-3": (
+        "kafka",
+        KafkaValues(**COMMON, nodes=3, storage=Storage(size="20Gi", storage_class="ssd", retain=True)),
+    ),
+    "kafka-3+3": ("kafka", KafkaValues(**COMMON, nodes=3, controllers=3)),
+    "minio": ("minio", MinioValues(**COMMON, external=MinioExternal(enabled=True))),
+    "postgres": ("postgres", PostgresValues(**COMMON)),
+    "spark-operator": ("spark-operator", SparkOperatorValues(**COMMON, namespaces=("pipelines", "more"))),
+    "spark-operator-2": (
+        "spark-operator",
+        SparkOperatorValues(**COMMON, namespaces=("pipelines",), replicas=2, leader_election=True),
+    ),
+    "history-server": (
+        "history-server",
+        HistoryServerValues(
+            **COMMON, s3_endpoint="https://s3.example", bucket="logs", external=HistoryExternal(enabled=True)
+        ),
+    ),
+    "pipeline": ("streaming-pipeline", pipeline()),
+    "pipeline-all": (
+        "streaming-pipeline",
+        pipeline(
+            event_log=EventLog(enabled=True), announce=True, extra_files={"job.py": "x = 1\n"},
+            spark_conf={"spark.sql.shuffle.partitions": "4"},
+        ),
+    ),
+}  # fmt: skip

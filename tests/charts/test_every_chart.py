@@ -1,0 +1,152 @@
+"""What holds for every chart."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from infra.values.common import Values
+from infra.values.generate import CHARTS, MODELS, generated
+from tests.charts import samples
+from tests.charts.render import NAMESPACE, Object, Rendered, helm, render
+
+EACH = pytest.mark.parametrize(("chart", "values"), samples.EACH.values(), ids=samples.EACH.keys())
+OWN_NAMESPACES = {"pipelines", "more", NAMESPACE}
+LAPTOP = ("kafka", "minio", "postgres", "spark-operator", "history-server", "pipeline")
+
+
+def rendered(chart: str, values: Values) -> Rendered:
+    return render(chart, values.to_helm())
+
+
+def test_every_chart_has_a_model_and_a_sample() -> None:
+    """No chart is left out of these tests."""
+    folders = {path.parent.name for path in CHARTS.glob("*/Chart.yaml")}
+    assert folders == set(MODELS) == {chart for chart, _ in samples.EACH.values()}
+
+
+def test_schema_and_defaults_are_those_of_the_models() -> None:
+    """`python -m infra.values` has nothing to write."""
+    assert {str(path) for path, text in generated(CHARTS).items() if path.read_text() != text} == set()
+
+
+@EACH
+def test_lint(chart: str, values: Values) -> None:
+    """`helm lint --strict` has nothing to say."""
+    answer = helm("lint", "--strict", "--quiet", str(CHARTS / chart), values=values.to_helm())
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@EACH
+def test_unknown_value_is_refused(chart: str, values: Values) -> None:
+    """The schema names a value that no model has."""
+    answer = helm("template", "x", str(CHARTS / chart), values={**values.to_helm(), "imgae": "typo"})
+    assert answer.returncode != 0
+    assert "imgae" in answer.stderr
+
+
+@EACH
+def test_labels(chart: str, values: Values) -> None:
+    """Every object tells what it belongs to; pods too."""
+    for one in rendered(chart, values):
+        templates = [one["metadata"]["labels"]]
+        if "template" in one.get("spec", {}):
+            templates.append(one["spec"]["template"]["metadata"]["labels"])
+        for labels in templates:
+            assert labels["app.kubernetes.io/part-of"] == "effectively-once"
+            assert labels["app.kubernetes.io/name"] == chart
+
+
+@EACH
+def test_selectors_find_their_pods(chart: str, values: Values) -> None:
+    """Services, sets and budgets select labels that pods of this release carry."""
+    objects = rendered(chart, values)
+    pods = [
+        one["spec"]["template"]["metadata"]["labels"] for one in objects if one["kind"] in ("StatefulSet", "Deployment")
+    ]
+    # The StatefulSet's controller adds this one.
+    pods += [{**labels, "statefulset.kubernetes.io/pod-name": f"kafka-{n}"} for labels in pods for n in range(3)]
+    for one in objects:
+        selector = one.get("spec", {}).get("selector")
+        if selector:
+            wanted = selector.get("matchLabels", selector)
+            assert any(wanted.items() <= labels.items() for labels in pods), one["metadata"]["name"]
+
+
+@EACH
+def test_objects_lie_in_namespaces_of_ours(chart: str, values: Values) -> None:
+    """Nothing is cluster-wide, and nothing lands in a namespace that was not named."""
+    for one in rendered(chart, values):
+        assert one["metadata"].get("namespace", NAMESPACE) in OWN_NAMESPACES
+        assert not one["kind"].startswith("Cluster")
+        assert one["kind"] not in ("Secret", "Namespace", "CustomResourceDefinition")
+
+
+@EACH
+def test_pods_are_confined(chart: str, values: Values) -> None:
+    """Non-root, no privileges, read-only image, no CPU limit; placed and pulled as the values say."""
+    pods = list(rendered(chart, values).pods())
+    assert pods
+    for name, pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert pod["nodeSelector"] == {"disk": "fast"}, name
+        assert pod["tolerations"] == [{"key": "stream", "operator": "Exists", "effect": "NoSchedule"}], name
+        assert pod["imagePullSecrets"] == [{"name": "pull"}], name
+        assert pod["enableServiceLinks"] is False, name
+        for container in pod["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert "cpu" not in container.get("resources", {}).get("limits", {})
+            _volumes_match(name, pod, container, rendered(chart, values))
+
+
+@EACH
+def test_only_those_with_rights_have_a_token(chart: str, values: Values) -> None:
+    """The operator and drivers speak to Kubernetes; nobody else gets a token."""
+    with_token = {name for name, pod in rendered(chart, values).pods() if pod["automountServiceAccountToken"]}
+    expected = {
+        "spark-operator": {"Deployment/spark-operator"},
+        "streaming-pipeline": {"SparkApplication/user-counts/driver"},
+    }
+    assert with_token == expected.get(chart, set())
+
+
+def test_small_profiles_ask_for_at_most_one_core() -> None:
+    """All CPU requests together, with one pipeline: the control plane takes 0.85 of a small machine's two cores."""
+    total = Decimal(0)
+    for one in LAPTOP:
+        for found in rendered(*samples.EACH[one]):
+            total += _cpu(found)
+    assert Decimal("0.5") < total <= 1
+
+
+def _cpu(one: Object) -> Decimal:
+    spec: Object = one.get("spec", {})
+    if one["kind"] == "SparkApplication":
+        executors = int(spec["executor"]["instances"]) * _cores(spec["executor"]["coreRequest"])
+        return executors + _cores(spec["driver"]["coreRequest"])
+    if "template" not in spec:
+        return Decimal(0)
+    containers = spec["template"]["spec"]["containers"]
+    asked = sum((_cores(container["resources"]["requests"]["cpu"]) for container in containers), Decimal(0))
+    return asked * int(spec.get("replicas", 1))
+
+
+def _cores(quantity: str) -> Decimal:
+    return Decimal(quantity[:-1]) / 1000 if quantity.endswith("m") else Decimal(quantity)
+
+
+def _volumes_match(name: str, pod: Object, container: Object, objects: Rendered) -> None:
+    """Every mount has its volume, and every ConfigMap that is mounted exists."""
+    claims = [
+        claim["metadata"]["name"] for one in objects.of("StatefulSet") for claim in one["spec"]["volumeClaimTemplates"]
+    ]
+    volumes = {volume["name"] for volume in pod.get("volumes", [])}
+    assert {mount["name"] for mount in container["volumeMounts"]} <= volumes | set(claims), name
+    for volume in pod.get("volumes", []):
+        if "configMap" in volume:
+            objects.one("ConfigMap", volume["configMap"]["name"])

@@ -1,0 +1,147 @@
+"""The broker's chart."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from infra.values.common import Storage
+from infra.values.kafka import External, KafkaValues
+from tests.charts.render import NAMESPACE, Rendered, environment, render
+from tests.charts.samples import IMAGE
+
+
+def kafka(**changes: Any) -> Rendered:
+    return render("kafka", KafkaValues(image=IMAGE, **changes).to_helm())
+
+
+def properties(objects: Rendered, name: str = "kafka") -> dict[str, str]:
+    text = objects.one("ConfigMap", name)["data"]["server.properties"]
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    pairs = [line.split("=", 1) for line in lines]
+    assert len({key for key, _ in pairs}) == len(pairs), "a property twice"
+    return dict(pairs)
+
+
+def test_one_node_is_broker_and_controller() -> None:
+    """One node forms its quorum alone, and nothing has more than one copy."""
+    objects = kafka()
+    found = properties(objects)
+    assert found["process.roles"] == "broker,controller"
+    assert found["node.id"] == "${NODE_ID}"
+    assert found["controller.quorum.bootstrap.servers"] == f"kafka-0.kafka-nodes.{NAMESPACE}.svc.cluster.local:9093"
+    assert found["listeners"] == "INTERNAL://:9092,CONTROLLER://:9093"
+    assert {found[key] for key in found if key.endswith((".factor", ".isr", ".replicas"))} == {"1"}
+    (pod,) = dict(objects.pods()).values()
+    assert "KAFKA_INITIAL_CONTROLLERS" not in environment(pod)
+    assert objects.of("PodDisruptionBudget") == []
+    assert objects.one("Service", "kafka-nodes")["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_three_nodes_have_three_copies_and_know_each_other() -> None:
+    """Three copies, two in sync; each member of the quorum has an id, an address and a directory of its own."""
+    objects = kafka(nodes=3)
+    found = properties(objects)
+    for prefix in ("default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        assert found[f"{prefix}.replication.factor"] == "3"
+    for key in ("min.insync.replicas", "transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr"):
+        assert found[key] == "2"
+    spec = objects.one("StatefulSet", "kafka")["spec"]
+    assert (spec["replicas"], spec["podManagementPolicy"], spec["serviceName"]) == (3, "Parallel", "kafka-nodes")
+    members = environment(spec["template"]["spec"])["KAFKA_INITIAL_CONTROLLERS"].split(",")
+    parts = [member.split("@", 1) for member in members]
+    assert [identity for identity, _ in parts] == ["0", "1", "2"]
+    for number, (_, rest) in enumerate(parts):
+        host, port, directory = rest.split(":")
+        assert (host, port) == (f"kafka-{number}.kafka-nodes.{NAMESPACE}.svc.cluster.local", "9093")
+        assert len(base64.urlsafe_b64decode(directory + "==")) == 16
+    assert len({rest.split(":")[2] for _, rest in parts}) == 3
+    assert objects.one("PodDisruptionBudget", "kafka-broker")["spec"]["maxUnavailable"] == 1
+
+
+def test_directories_follow_from_the_cluster() -> None:
+    """The same cluster is formatted in the same way again; another cluster has other directories."""
+
+    def members(cluster: str) -> str:
+        pods = dict(kafka(nodes=3, cluster_id=cluster).pods())
+        return str(environment(pods["StatefulSet/kafka"])["KAFKA_INITIAL_CONTROLLERS"])
+
+    assert members("A" * 22) == members("A" * 22) != members("B" * 22)
+
+
+def test_controllers_apart() -> None:
+    """Brokers are brokers alone; the quorum is the other set's, with node ids that brokers do not have."""
+    objects = kafka(nodes=3, controllers=3)
+    broker, controller = properties(objects), properties(objects, "kafka-controller")
+    assert (broker["process.roles"], controller["process.roles"]) == ("broker", "controller")
+    assert broker["controller.quorum.bootstrap.servers"] == controller["controller.quorum.bootstrap.servers"]
+    assert "kafka-controller-2.kafka-controller-nodes." in broker["controller.quorum.bootstrap.servers"]
+    assert "CONTROLLER://" not in broker["listeners"]
+    pods = {name: environment(pod) for name, pod in objects.pods()}
+    assert "KAFKA_INITIAL_CONTROLLERS" not in pods["StatefulSet/kafka"]
+    quorum = pods["StatefulSet/kafka-controller"]
+    assert quorum["KAFKA_INITIAL_CONTROLLERS"].startswith("100@kafka-controller-0.kafka-controller-nodes.")
+    assert (quorum["KAFKA_NODE_ID_OFFSET"], pods["StatefulSet/kafka"]["KAFKA_NODE_ID_OFFSET"]) == ("100", "0")
+    service = objects.one("Service", "kafka")["spec"]["selector"]
+    assert service["app.kubernetes.io/component"] == "broker"
+    assert {one["metadata"]["name"] for one in objects.of("PodDisruptionBudget")} == {
+        "kafka-broker",
+        "kafka-controller",
+    }
+
+
+def test_external_access() -> None:
+    """Each node has a NodePort of its own, and advertises the port that outside belongs to it."""
+    objects = kafka(nodes=3, external=External(enabled=True, host="broker.example", port=19000, node_port=31000))
+    found = properties(objects)
+    assert "EXTERNAL://:9095" in found["listeners"]
+    assert found["advertised.listeners"].endswith("EXTERNAL://broker.example:${EXTERNAL_PORT}")
+    (pod,) = dict(objects.pods()).values()
+    assert environment(pod)["KAFKA_EXTERNAL_PORT_BASE"] == "19000"
+    for number in range(3):
+        spec = objects.one("Service", f"kafka-external-{number}")["spec"]
+        assert spec["ports"][0]["nodePort"] == 31000 + number
+        assert spec["selector"]["statefulset.kubernetes.io/pod-name"] == f"kafka-{number}"
+    assert KafkaValues(image=IMAGE, nodes=3, external=External(enabled=True)).external_bootstrap == (
+        "127.0.0.1:39092,127.0.0.1:39093,127.0.0.1:39094"
+    )
+
+
+def test_no_external_access_unless_asked() -> None:
+    """Nothing of it is rendered."""
+    objects = kafka()
+    assert "EXTERNAL" not in properties(objects)["listeners"]
+    assert all(one["spec"].get("type") != "NodePort" for one in objects.of("Service"))
+
+
+def test_a_changed_property_rolls_the_pods() -> None:
+    """The pod template carries a sum of the configuration."""
+
+    def annotations(**changes: Any) -> Any:
+        return kafka(**changes).one("StatefulSet", "kafka")["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations() == annotations() != annotations(session_timeout_ms=9000)
+
+
+def test_volumes() -> None:
+    """The storage class is the cluster's default unless named; volumes are kept when that is asked for."""
+    plain, kept = kafka(), kafka(storage=Storage(size="20Gi", storage_class="ssd", retain=True))
+    (first,), (second,) = (one.one("StatefulSet", "kafka")["spec"]["volumeClaimTemplates"] for one in (plain, kept))
+    assert "storageClassName" not in first["spec"]
+    assert second["spec"]["storageClassName"] == "ssd"
+    policies = [one.of("StatefulSet")[0]["spec"]["persistentVolumeClaimRetentionPolicy"] for one in (plain, kept)]
+    assert [policy["whenDeleted"] for policy in policies] == ["Delete", "Retain"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("nodes", 2), ("controllers", 1), ("cluster_id", "-" + "A" * 21), ("session_timeout_ms", 10)],
+)
+def test_wrong_values_are_refused_with_the_field(field: str, value: Any) -> None:
+    """The model names the field before anything is rendered."""
+    with pytest.raises(ValidationError) as refused:
+        KafkaValues(**{"image": IMAGE, field: value})
+    assert [error["loc"] for error in refused.value.errors()] == [(field,)]

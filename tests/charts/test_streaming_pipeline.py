@@ -1,0 +1,192 @@
+"""The chart of a pipeline."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from effectively_once.settings import load
+from infra.values.streaming_pipeline import EventLog, Source
+from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
+from tests.charts.samples import WHEEL, pipeline
+
+
+def objects(**changes: Any) -> Rendered:
+    return render("streaming-pipeline", pipeline(**changes).to_helm(), "user-counts")
+
+
+def application(rendered: Rendered) -> Object:
+    return rendered.one("SparkApplication", "user-counts")
+
+
+def job(rendered: Rendered) -> Object:
+    (found,) = rendered.of("Job")
+    return found
+
+
+def pod(rendered: Rendered, role: str) -> Object:
+    return dict(rendered.pods())[f"SparkApplication/user-counts/{role}"]
+
+
+def test_settings_arrive_as_the_library_reads_them() -> None:
+    """What the ConfigMap holds is loaded by the library's own strict loader, and equals what was given."""
+    text = objects().one("ConfigMap", "user-counts-settings")["data"]["settings.json"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "settings.json"
+        path.write_text(text)
+        assert load(path) == pipeline().settings
+
+
+def test_driver_is_told_module_and_settings() -> None:
+    """The file that both name is mounted in driver and job."""
+    rendered = objects()
+    spec = application(rendered)["spec"]
+    assert (spec["type"], spec["mode"]) == ("Python", "cluster")
+    assert spec["mainApplicationFile"] == "local:///opt/effectively-once/job.py"
+    assert spec["arguments"] == ["effectively_once_jobs.user_counts", "/etc/effectively-once/settings.json"]
+    for one in (pod(rendered, "driver"), job(rendered)["spec"]["template"]["spec"]):
+        mounts = {mount["mountPath"] for mount in one["containers"][0]["volumeMounts"]}
+        assert "/etc/effectively-once" in mounts
+
+
+def test_stream_is_started_again_whatever_its_end() -> None:
+    """Also a driver that ended in order; the back-off grows by a second at a time."""
+    policy = application(objects())["spec"]["restartPolicy"]
+    assert policy == {"type": "Always", "onFailureRetryInterval": 1, "onSubmissionFailureRetryInterval": 1}
+
+
+def test_nothing_needs_the_webhook() -> None:
+    """The operator turns these fields into arguments of spark-submit; all else is in pod templates."""
+    spec = application(objects(extra_files={"a.py": ""}))["spec"]
+    common = {"cores", "coreRequest", "memory", "memoryOverhead", "serviceAccount", "javaOptions", "template"}
+    assert set(spec["driver"]) == common
+    assert set(spec["executor"]) == common | {"instances"}
+    assert {"volumes", "nodeSelector", "monitoring"}.isdisjoint(spec)
+    names = [spec[role]["template"]["spec"]["containers"][0]["name"] for role in ("driver", "executor")]
+    assert names == ["spark-kubernetes-driver", "spark-kubernetes-executor"]
+
+
+def test_credentials_are_referenced_and_never_in_conf() -> None:
+    """Driver, executors and job take them from the Secret."""
+    rendered = objects(credentials_secret="keys", event_log=EventLog(enabled=True))
+    for _, one in rendered.pods():
+        for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            assert environment(one)[key] == {"secretKeyRef": {"name": "keys", "key": key}}
+    assert not [
+        key for key in application(rendered)["spec"]["sparkConf"] if key.endswith((".access.key", ".secret.key"))
+    ]
+    with pytest.raises(ValidationError, match=r"fs\.s3a\.secret\.key"):
+        pipeline(spark_conf={"spark.hadoop.fs.s3a.secret.key": "x"})
+
+
+@pytest.mark.parametrize("announce", [True, False])
+def test_environment_of_driver_and_executors(announce: bool) -> None:
+    """Both know the wheel; both announce to the container's log when that is asked for."""
+    rendered = objects(announce=announce)
+    for role in ("driver", "executor"):
+        found = environment(pod(rendered, role))
+        assert found["EFFECTIVELY_ONCE_WHEEL_DIGEST"] == WHEEL
+        assert found.get("EFFECTIVELY_ONCE_EVENTS") == ("/proc/1/fd/1" if announce else None)
+        assert "PYTHONPATH" not in found
+
+
+def test_extra_files_come_first_on_the_path() -> None:
+    """In driver and executors, before the image's own."""
+    rendered = objects(extra_files={"control.py": "x = 1\n"})
+    assert rendered.one("ConfigMap", "user-counts-extra")["data"] == {"control.py": "x = 1\n"}
+    for role in ("driver", "executor"):
+        one = pod(rendered, role)
+        assert environment(one)["PYTHONPATH"].split(":")[0] == "/opt/effectively-once/extra"
+        assert {"name": "extra", "configMap": {"name": "user-counts-extra"}} in one["volumes"]
+
+
+def test_given_conf_wins_and_reaches_the_session() -> None:
+    """The library's quick-start settings come after submitted ones: the variable has the last word."""
+    rendered = objects(
+        spark_conf={"spark.network.timeout": "60s", "spark.kubernetes.executor.apiPollingInterval": "1s"}
+    )
+    conf = application(rendered)["spec"]["sparkConf"]
+    assert conf["spark.kubernetes.executor.apiPollingInterval"] == "1s"
+    assert conf["spark.kubernetes.executor.missingPodDetectDelta"] == "10s"
+    session = json.loads(environment(pod(rendered, "driver"))["EFFECTIVELY_ONCE_SPARK_CONF"])
+    assert session["spark.network.timeout"] == "60s"
+    assert session["spark.ui.enabled"] == "true"
+
+
+def test_conf_holds_text_alone() -> None:
+    """The custom resource takes no numbers and no booleans there."""
+    conf = application(objects(event_log=EventLog(enabled=True)))["spec"]["sparkConf"]
+    assert {type(value) for value in conf.values()} == {str}
+
+
+@pytest.mark.parametrize(("bucket", "expected"), [(None, "pipelines"), ("logs", "logs")])
+def test_event_log(bucket: str | None, expected: str) -> None:
+    """It is written where the history server looks, and the job makes the place."""
+    rendered = objects(event_log=EventLog(enabled=True, bucket=bucket))
+    conf = application(rendered)["spec"]["sparkConf"]
+    assert conf["spark.eventLog.dir"] == f"s3a://{expected}/spark-events"
+    assert conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
+    assert f"--event-log-bucket={expected}" in job(rendered)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "spark.eventLog.enabled" not in application(objects())["spec"]["sparkConf"]
+
+
+def test_job_makes_what_is_asked_for() -> None:
+    """The source when it is to be made, sinks always, with the copies that are asked for."""
+    args = job(objects(source=Source(partitions=6, replication=3)))["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--source-partitions=6", "--replication=3"} <= set(args)
+    args = job(objects(source=Source(create=False)))["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert not [one for one in args if one.startswith("--source-partitions")]
+
+
+def test_job_runs_again_only_for_something_else() -> None:
+    """Its name follows from what it makes: the driver's memory, say, is none of its business."""
+
+    def name(**changes: Any) -> str:
+        return str(job(objects(**changes))["metadata"]["name"])
+
+    assert name() == name(announce=True) == name(image="registry.example/effectively-once-spark:4567")
+    other = pipeline().settings.model_copy(update={"shards": 4})
+    assert len({name(), name(settings=other), name(source=Source(partitions=8))}) == 3
+    assert "ttlSecondsAfterFinished" not in job(objects())["spec"]
+
+
+def test_changed_settings_change_the_application() -> None:
+    """So the operator starts it anew; the same settings do not."""
+    spec = application(objects())["spec"]
+    other = pipeline().settings.model_copy(update={"epoch_rows_max": 10_000})
+    assert spec == application(objects())["spec"] != application(objects(settings=other))["spec"]
+
+
+def test_pulumi_waits_for_job_and_driver() -> None:
+    """A suspended pipeline never runs, so nobody waits for it."""
+    running, suspended = objects(), objects(suspend=True)
+    annotations = application(running)["metadata"]["annotations"]
+    assert annotations["pulumi.com/waitFor"] == "jsonpath={.status.applicationState.state}=RUNNING"
+    name = job(running)["metadata"]["name"]
+    assert annotations["config.kubernetes.io/depends-on"] == f"batch/namespaces/{NAMESPACE}/Job/{name}"
+    assert "pulumi.com/waitFor" not in application(suspended)["metadata"]["annotations"]
+    assert application(suspended)["spec"]["suspend"] is True
+
+
+def test_driver_may_make_executors_and_no_more() -> None:
+    """Pods and ConfigMaps of its own namespace."""
+    rendered = objects()
+    rules = rendered.one("Role", "user-counts")["rules"]
+    assert {resource for rule in rules for resource in rule["resources"]} == {"pods", "configmaps"}
+    assert not any("*" in rule["verbs"] for rule in rules)
+    binding = rendered.one("RoleBinding", "user-counts")
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "user-counts", "namespace": NAMESPACE}]
+    assert application(rendered)["spec"]["driver"]["serviceAccount"] == "user-counts"
+
+
+def test_two_pipelines_share_no_object() -> None:
+    """Two releases in one namespace have no name in common."""
+    one, other = objects(), render("streaming-pipeline", pipeline(name="fraud").to_helm(), "fraud")
+    assert set(one.names()).isdisjoint(other.names())
+    labels = other.one("SparkApplication", "fraud")["metadata"]["labels"]
+    assert labels["effectively-once/pipeline"] == "fraud"

@@ -1,0 +1,170 @@
+"""What a run does to a cluster: objects applied and deleted, pods deleted and entered."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic import DynamicClient
+from kubernetes.stream import stream
+
+from infra.cluster.api import Api
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.rendering import RUN_LABEL, Object
+
+MANAGER = "effectively-once-acceptance"
+SPARK = ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+# In the order of deletion: first what makes others anew.
+KINDS = (
+    SPARK, ("batch/v1", "Job"), ("v1", "Pod"), ("v1", "Service"), ("v1", "ConfigMap"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"), ("rbac.authorization.k8s.io/v1", "Role"),
+    ("v1", "ServiceAccount"),
+)  # fmt: skip
+POLL_S = 0.5
+EXEC_S = 15.0
+
+
+class ClusterTimeoutError(Exception):
+    """The cluster did not come to a state in time; the message says which, and what was seen last."""
+
+
+class Cluster:
+    """One namespace of a cluster. Threads may share it."""
+
+    def __init__(self, kubeconfig: Path, context: str | None, namespace: str) -> None:
+        self.namespace = namespace
+        configuration: Any = client.Configuration()
+        load: Any = config.load_kube_config
+        load(str(kubeconfig), context=context, persist_config=False, client_configuration=configuration)
+        self._configuration = configuration
+        self._core: Any = client.CoreV1Api(client.ApiClient(configuration))
+        dynamic: Any = DynamicClient
+        self._dynamic: Any = dynamic(client.ApiClient(configuration))
+        self.reader = Api(kubeconfig, context)
+
+    def apply(self, objects: Sequence[Object]) -> None:
+        """Apply objects on the server's side."""
+        for one in objects:
+            self._resource(one["apiVersion"], one["kind"]).server_side_apply(
+                body=one, name=one["metadata"]["name"], namespace=self.namespace, field_manager=MANAGER,
+                force_conflicts=True,
+            )  # fmt: skip
+
+    def delete_labelled(self, selector: str) -> None:
+        """Ask for the deletion of everything with a label, whatever of it is there."""
+        for api_version, kind in KINDS:
+            self._resource(api_version, kind).delete(
+                namespace=self.namespace, label_selector=selector, body={"propagationPolicy": "Background"}
+            )
+
+    def labelled(self, selector: str) -> list[str]:
+        """What there is with a label, as kind/name."""
+        found = []
+        for api_version, kind in KINDS:
+            items = self._resource(api_version, kind).get(namespace=self.namespace, label_selector=selector).items
+            found += [f"{kind}/{one.metadata.name}" for one in items]
+        return found
+
+    def delete_application(self, name: str) -> None:
+        """Delete a SparkApplication, if it is there."""
+        try:
+            self._spark().delete(name=name, namespace=self.namespace, body={"propagationPolicy": "Background"})
+        except ApiException as error:
+            if error.status != 404:
+                raise
+
+    def application(self, name: str) -> Object | None:
+        """A SparkApplication, None when it is not there."""
+        try:
+            found: Object = self._spark().get(name=name, namespace=self.namespace).to_dict()
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return None
+        return found
+
+    def applications(self, selector: str) -> list[Object]:
+        """The SparkApplications with a label."""
+        found: list[Object] = self._spark().get(namespace=self.namespace, label_selector=selector).to_dict()["items"]
+        return found
+
+    def patch_application(self, name: str, change: Object) -> None:
+        """Merge a change into a SparkApplication."""
+        self._spark().patch(
+            name=name, namespace=self.namespace, body=change, content_type="application/merge-patch+json"
+        )
+
+    def pods(self, selector: str) -> list[Object]:
+        """The pods with a label, as the API tells them."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        items: list[Object] = self.reader.get(path, labelSelector=selector)["items"]
+        return items
+
+    def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
+        """Delete that very pod; `grace_s` None leaves it the time it asked for. Raises NoProcessError."""
+        body: Any = client.V1DeleteOptions(
+            preconditions=client.V1Preconditions(uid=uid), grace_period_seconds=grace_s, propagation_policy="Background"
+        )
+        try:
+            self._core.delete_namespaced_pod(name, self.namespace, body=body)
+        except ApiException as error:
+            if error.status not in (404, 409):
+                raise
+            raise NoProcessError(f"pod {name} of uid {uid} is gone") from error
+
+    def enter(self, pod: str, container: str, script: str) -> Any:
+        """Run a shell script in a container; the session (kubernetes.stream.ws_client.WSClient). Raises NoProcessError.
+
+        Every session has a client of its own: `stream` changes the one it is given.
+        """
+        core: Any = client.CoreV1Api(client.ApiClient(self._configuration))
+        try:
+            return stream(
+                core.connect_get_namespaced_pod_exec, pod, self.namespace, container=container,
+                command=["sh", "-c", script], stdin=True, stdout=True, stderr=True, tty=False, _preload_content=False,
+                _request_timeout=EXEC_S,
+            )  # fmt: skip
+        except ApiException as error:
+            raise NoProcessError(f"pod {pod} cannot be entered: {error.status} {error.reason}") from error
+
+    def wait_for(self, what: str, holds: Callable[[], bool], timeout_s: float, seen: Callable[[], object]) -> None:
+        """Ask until `holds()`; raises ClusterTimeoutError with what `seen` says then."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            if time.monotonic() > deadline:
+                raise ClusterTimeoutError(f"{what} did not come within {timeout_s:.0f} s; last seen: {_brief(seen())}")
+            time.sleep(POLL_S)
+
+    def _spark(self) -> Any:
+        return self._resource(*SPARK)
+
+    def _resource(self, api_version: str, kind: str) -> Any:
+        return self._dynamic.resources.get(api_version=api_version, kind=kind)
+
+
+def label_of(run: str) -> str:
+    """Selector of everything that belongs to a run."""
+    return f"{RUN_LABEL}={run}"
+
+
+def state_of(application: Object | None) -> str:
+    """State of a SparkApplication as the operator tells it; empty before it has one, `gone` when it is not there."""
+    if application is None:
+        return "gone"
+    status = application.get("status") or {}
+    return str((status.get("applicationState") or {}).get("state") or "")
+
+
+def failure_of(application: Object | None) -> str:
+    """What the operator says about a failure; empty when there is none."""
+    status = (application or {}).get("status") or {}
+    return str((status.get("applicationState") or {}).get("errorMessage") or "")
+
+
+def _brief(value: object) -> str:
+    return json.dumps(value, default=str)[:1000]

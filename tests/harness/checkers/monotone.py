@@ -1,0 +1,147 @@
+"""Oracle 3: a reader running during the faults sees a growing set: nothing it saw is retracted, changed or preceded.
+
+Kafka sinks: every record it saw is there at the end, at its partition and offset, unchanged; it saw offsets in
+ascending order, and no record turned up later at an offset it had passed. Object store: every manifest it saw names
+the same rows at the end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.evidence import EvidenceError, crc_of_row
+from tests.harness.results import Oracle, Verdict
+
+NAME, NUMBER = "monotone", 3
+_TODO = "run again; the reader's error is in the run's logs"
+Rows = Iterable[Mapping[str, Any]]
+
+
+@dataclass
+class Comparison:
+    """What the reader saw of a sink against what is there at the end.
+
+    Attributes:
+        broken: what was retracted, changed or came behind the reader.
+        unread: records at the end that the reader had not come to.
+        seen: records the reader saw.
+        first_ms, last_ms: from when to when it read; None without its own word.
+    """
+
+    sink: str
+    broken: list[str] = field(default_factory=list)
+    unread: int = 0
+    seen: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+
+def compare(sink: str, observations: Rows, late: Rows) -> Comparison:
+    """Compare one sink.
+
+    Raises:
+        KeyError, TypeError, ValueError: an observation is damaged.
+    """
+    found = Comparison(sink)
+    kept = list(_observed(found, observations))
+    if any("object" in one for one in kept):
+        _manifests(found, kept, late)
+    else:
+        _records(found, kept, late)
+    return found
+
+
+def _observed(found: Comparison, observations: Rows) -> Iterator[Mapping[str, Any]]:
+    """Pass on what was seen, and note from when to when the reader ran."""
+    before = 0
+    for one in observations:
+        if one["t"] < before:
+            raise ValueError(f"the reader's clock went back at {one['t']}")
+        before = one["t"]
+        if one.get("reader") == "started":
+            found.first_ms = one["t"]
+        elif one.get("reader") == "stopped":
+            found.last_ms = one["t"]
+        else:
+            yield one
+
+
+def _records(found: Comparison, observations: Rows, late: Rows) -> None:
+    there = {(row["partition"], row["offset"]): crc_of_row(row) for row in late}
+    passed: dict[int, int] = defaultdict(lambda: -1)
+    seen: set[tuple[int, int]] = set()
+    for one in observations:
+        partition = one["partition"]
+        for offset, crc in zip(one["offsets"], one["crcs"], strict=True):
+            place = (partition, offset)
+            found.seen += 1
+            if offset <= passed[partition]:
+                found.broken.append(f"{_at(found, place)} was seen after offset {passed[partition]}, at {one['t']}")
+            passed[partition] = max(passed[partition], offset)
+            seen.add(place)
+            if place not in there:
+                found.broken.append(f"{_at(found, place)} was seen at {one['t']} and is gone at the end")
+            elif there[place] != crc:
+                found.broken.append(f"{_at(found, place)} was seen at {one['t']} and has another content at the end")
+    for place in sorted(there.keys() - seen):
+        if place[1] < passed[place[0]]:
+            found.broken.append(f"{_at(found, place)} turned up behind a reader that had passed it")
+        else:
+            found.unread += 1
+
+
+def _manifests(found: Comparison, observations: Rows, late: Rows) -> None:
+    there: dict[int, list[int]] = defaultdict(list)
+    for row in late:
+        there[row["epoch"]].append(crc_of_row(row))
+    epochs: set[int] = set()
+    for one in observations:
+        epoch = one["epoch"]
+        found.seen += len(one["crcs"])
+        if epoch in epochs:
+            found.broken.append(f"{found.sink}: the manifest of epoch {epoch} was seen twice")
+        epochs.add(epoch)
+        if sorted(one["crcs"]) != sorted(there.get(epoch, [])):
+            found.broken.append(
+                f"{found.sink}: {one['object']} of epoch {epoch} named {len(one['crcs'])} rows at {one['t']} and "
+                f"{len(there.get(epoch, []))} rows, or others, at the end"
+            )
+    found.unread += sum(len(rows) for epoch, rows in there.items() if epoch not in epochs)
+
+
+def _at(found: Comparison, place: tuple[int, int]) -> str:
+    return f"{found.sink}/{place[0]}@{place[1]}"
+
+
+def judge(case: Case) -> Oracle:
+    """Oracle 3; raises EvidenceError, also when the reader did not run during every fault, or not to the end."""
+    compared: list[Comparison] = []
+    for sink in case.sinks:
+        path = case.run.concurrent_path(sink)
+        try:
+            compared.append(compare(sink, case.run.concurrent_rows(sink), case.run.rows(sink)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise EvidenceError(f"an observation is damaged ({type(error).__name__}: {error})", path, _TODO) from error
+    broken = [line for one in compared for line in one.broken]
+    if broken:
+        says = f"{len(broken)} records were retracted, changed or slipped in behind a reader"
+        evidence = clipped(broken[:FIRST], len(broken))
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+    hits = [event["injected_at"] for event in case.events if event["event"] == "fault" and event.get("hit") is True]
+    for one in compared:
+        path = case.run.concurrent_path(one.sink)
+        if one.first_ms is None or one.last_ms is None:
+            raise EvidenceError("the reader does not say when it began or ended", path, _TODO)
+        if hits and not one.first_ms <= min(hits) <= max(hits) <= one.last_ms:
+            raise EvidenceError("the reader did not run during every fault", path, _TODO)
+        if one.unread:
+            raise EvidenceError(f"the reader had not come to {one.unread} records at the end", path, _TODO)
+    seen = sum(one.seen for one in compared)
+    if not seen:
+        raise EvidenceError("the reader saw nothing", case.run.observed, _TODO)
+    says = f"a reader that ran all the time saw {seen} records; every one is there at the end, unchanged, in its place"
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -1,0 +1,73 @@
+"""What an acceptance run does, by suite; data only."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.harness.schedule import Strike
+
+SIGKILL, NOW, GRACEFULLY = Strike("sigkill"), Strike("pod_delete_now"), Strike("pod_delete_graceful")
+ALL_SIGKILL, ALL_NOW = Strike("sigkill", everyone=True), Strike("pod_delete_now", everyone=True)
+
+# An epoch takes in 80 s of event time at most (the pacing). A portion holds a little more, so that a strike that waits
+# when it begins finds an epoch; the epoch that is struck is repeated, so
+# that one portion a strike is enough; a strike that misses takes another, of which there are two more.
+PORTION_MINUTES, PORTIONS_PER_STRIKE, ROWS_PER_MINUTE = 2, 1, 4_500
+
+
+class NoSuiteError(Exception):
+    """There is no such suite; the message says which there are."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is done.
+
+    Attributes:
+        name: on the command line.
+        strikes: at the main run's executors; their order is drawn from the seed.
+        baseline: whether a run without fault comes first.
+        longest_s: what the suite may take on two cores.
+        seldom: of these one is added, drawn from the seed.
+    """
+
+    name: str
+    strikes: tuple[Strike, ...]
+    baseline: bool
+    longest_s: int
+    seldom: tuple[Strike, ...] = ()
+
+    def drawn(self, seed: int) -> tuple[Strike, ...]:
+        """The strikes for a seed."""
+        one = (random.Random(f"suite of {seed}").choice(self.seldom),) if self.seldom else ()
+        return (*self.strikes, *one)
+
+    def minutes(self, strikes: int) -> int:
+        """Event time of the main run."""
+        return PORTION_MINUTES * (PORTIONS_PER_STRIKE * strikes + 2)
+
+
+SUITES = {
+    "smoke": Suite("smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL)),
+    "all": Suite(
+        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900
+    ),
+}  # fmt: skip
+
+
+def suite_named(name: str) -> Suite:
+    """The suite of a name. Raises NoSuiteError."""
+    if name == "jobs":
+        raise NoSuiteError("SUITE=jobs: there are no acceptance runs of further jobs yet; there are: smoke, all")
+    if name not in SUITES:
+        raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}")
+    return SUITES[name]
+
+
+def counted(strikes: Sequence[Strike]) -> list[dict[str, str | int]]:
+    """How many of each sort, as the manifest says it."""
+    sorts = Counter((one.kind, one.target) for one in strikes)
+    return [{"kind": kind, "target": target, "count": count} for (kind, target), count in sorted(sorts.items())]

@@ -1,0 +1,1 @@
+"""Tests of the Pulumi program: a mocked engine, no cluster."""

@@ -1,0 +1,139 @@
+"""Settings and a mocked engine for the tests of the Pulumi program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pulumi
+from pulumi.runtime import mocks, rpc
+from pulumi.runtime.proto import callback_pb2
+from pulumi_kubernetes import Provider
+
+from infra import assembly
+from infra.settings import Settings, load
+
+IMAGES = {
+    name: f"effectively-once-{name}:0123456789ab"
+    for name in ("spark", "spark-operator", "kafka", "minio", "postgres", "tools")
+}
+
+
+def settings(**config: object) -> Settings:
+    """Return the settings that a stack with this configuration has."""
+    return load(config, IMAGES)
+
+
+def crds(folder: Path) -> dict[str, str]:
+    """Put a CRD into `folder` and return the environment that names it."""
+    (folder / "sparkapplications.yaml").write_text("apiVersion: apiextensions.k8s.io/v1\n")
+    return {"EFFECTIVELY_ONCE_CRDS": str(folder)}
+
+
+class Answers(mocks.Mocks):
+    """Answers as if everything could be created, and every Secret that is only read were there."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        """Return id and outputs."""
+        if args.resource_id:
+            keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "rootUser", "rootPassword", "username", "password")
+            return args.resource_id, {"data": {key: f"found-{key}" for key in keys}}
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
+        """Refuse: the program calls no functions of a provider."""
+        raise AssertionError(f"unexpected call of {args.token}")
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What the engine was asked to make; `secret` are the inputs that it keeps encrypted."""
+
+    urn: str
+    kind: str
+    name: str
+    inputs: dict[str, Any]
+    secret: frozenset[str]
+    dependencies: tuple[str, ...]
+    ignore_changes: tuple[str, ...]
+    retained: bool
+
+
+class Engine(mocks.MockMonitor):
+    """An engine that keeps what it was asked for, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(Answers())
+        self.registered: list[Registration] = []
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        """Keep the request, answer as the mocks do."""
+        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        inputs = rpc.deserialize_properties(request.object)
+        secret = {key for key, value in inputs.items() if rpc.is_rpc_secret(value)}
+        self.registered.append(
+            Registration(
+                answer.urn,
+                request.type,
+                request.name,
+                {key: rpc.unwrap_rpc_secret(value) for key, value in inputs.items()},
+                frozenset(secret),
+                tuple(request.dependencies),
+                tuple(request.ignoreChanges),
+                bool(request.retainOnDelete),
+            )
+        )
+        return answer
+
+    def of(self, kind: str) -> dict[str, Registration]:
+        """Return what was registered with a type that ends with `:kind`, by name and in order."""
+        return {one.name: one for one in self.registered if one.kind.endswith(f":{kind}")}
+
+    def below(self, one: Registration) -> set[str]:
+        """Return the names of everything that `one` waits for, directly or not."""
+        by_urn = {each.urn: each for each in self.registered}
+        found: set[str] = set()
+        waiting = [*one.dependencies]
+        while waiting:
+            dependency = by_urn.get(waiting.pop())
+            if dependency is not None and dependency.name not in found:
+                found.add(dependency.name)
+                waiting += dependency.dependencies
+        return found
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What a run of the program left."""
+
+    engine: Engine
+    platform: dict[str, Any]
+
+
+def deploy(wanted: Settings, environment: Mapping[str, str]) -> Deployed:
+    """Run the assembly against a mocked engine and wait for every resource."""
+    engine = Engine()
+    mocks.set_mocks(engine.mocks, project="effectively-once", stack="test", preview=False, monitor=engine)
+    result: dict[str, Any] = {}
+
+    def program() -> None:
+        assembly.check(wanted, environment)
+        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment))
+
+    with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
+        pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    return Deployed(engine, result)
+
+
+class _Callbacks:
+    """Takes transforms as Pulumi's callback server does, which the mocks do not have; they are never called."""
+
+    def register_transform(self, transform: Any) -> callback_pb2.Callback:
+        return callback_pb2.Callback(token=transform.__name__, target="test")
+
+
+async def _callbacks() -> _Callbacks:
+    return _Callbacks()

@@ -1,0 +1,205 @@
+"""What the program registers with the engine, against a mocked one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from infra.settings import SettingsError
+from tests.infra.platform import Deployed, crds, deploy, settings
+
+RELEASES = {"minio", "kafka", "postgres", "spark-operator", "user-counts", "history-server"}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return crds(tmp_path)
+
+
+@pytest.fixture
+def ci(environment: dict[str, str]) -> Deployed:
+    return deploy(settings(profile="ci"), environment)
+
+
+def test_every_part_is_released_into_its_namespace(ci: Deployed) -> None:
+    where = {name: one.inputs["namespace"] for name, one in ci.engine.of("Chart").items()}
+    platform = "effectively-once"
+    assert where == {
+        "minio": platform,
+        "kafka": platform,
+        "postgres": platform,
+        "history-server": platform,
+        "spark-operator": f"{platform}-operator",
+        "user-counts": f"{platform}-pipelines",
+    }
+    assert set(ci.engine.of("Namespace")) == set(where.values())
+
+
+def test_releases_are_named_as_their_services_are(ci: Deployed) -> None:
+    assert {one.inputs["name"] for one in ci.engine.of("Chart").values()} == RELEASES
+    for one in ci.engine.of("Chart").values():
+        assert (Path(one.inputs["chart"]) / "Chart.yaml").is_file(), one.inputs["chart"]
+
+
+def test_a_pipeline_waits_for_all_that_it_uses(ci: Deployed) -> None:
+    waits = ci.engine.below(ci.engine.of("Chart")["user-counts"])
+    assert {"minio", "kafka", "spark-operator", "spark-operator-crds"} <= waits
+    assert {"object-store-credentials-effectively-once-pipelines", "effectively-once-pipelines"} <= waits
+
+
+def test_the_history_server_waits_for_the_bucket_that_pipelines_make(ci: Deployed) -> None:
+    assert "user-counts" in ci.engine.below(ci.engine.of("Chart")["history-server"])
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_everything_waits_for_its_namespace(ci: Deployed, release: str) -> None:
+    chart = ci.engine.of("Chart")[release]
+    assert chart.inputs["namespace"] in ci.engine.below(chart)
+
+
+def test_the_operator_waits_for_its_crds(ci: Deployed, environment: dict[str, str]) -> None:
+    assert "spark-operator-crds" in ci.engine.below(ci.engine.of("Chart")["spark-operator"])
+    files = ci.engine.of("ConfigGroup")["spark-operator-crds"].inputs["files"]
+    assert files == [f"{environment['EFFECTIVELY_ONCE_CRDS']}/sparkapplications.yaml"]
+
+
+def test_passwords_survive_later_updates_and_copies_agree(ci: Deployed) -> None:
+    secrets = ci.engine.of("Secret")
+    root = secrets["minio-root"]
+    assert root.ignore_changes == ("data",)
+    assert secrets["postgres-credentials"].ignore_changes == ("data",)
+    for copy in ("object-store-credentials-effectively-once", "object-store-credentials-effectively-once-pipelines"):
+        assert secrets[copy].inputs["data"] == {
+            "AWS_ACCESS_KEY_ID": root.inputs["data"]["rootUser"],
+            "AWS_SECRET_ACCESS_KEY": root.inputs["data"]["rootPassword"],
+        }
+        assert "minio-root" in ci.engine.below(secrets[copy])
+
+
+def test_passwords_are_long_and_drawn_anew_for_each_deployment(ci: Deployed, environment: dict[str, str]) -> None:
+    other = deploy(settings(profile="ci"), environment)
+    drawn = set()
+    for deployed in (ci, other):
+        secrets = deployed.engine.of("Secret")
+        drawn.add(secrets["minio-root"].inputs["data"]["rootPassword"])
+        drawn.add(secrets["postgres-credentials"].inputs["data"]["password"])
+    assert len(drawn) == 4
+    assert all(len(base64.b64decode(one)) >= 32 for one in drawn)
+
+
+def test_the_state_keeps_passwords_encrypted(ci: Deployed) -> None:
+    secrets = ci.engine.of("Secret")
+    assert len(secrets) == 4
+    assert all("data" in one.secret for one in secrets.values())
+
+
+def test_no_secret_value_leaves_the_secrets(ci: Deployed) -> None:
+    values = {
+        text
+        for one in ci.engine.of("Secret").values()
+        for key, encoded in one.inputs["data"].items()
+        if key.lower().endswith(("password", "secret_access_key"))
+        for text in (encoded, base64.b64decode(encoded).decode())
+    }
+    assert values
+    told = json.dumps(ci.platform)
+    given = json.dumps([one.inputs for one in ci.engine.registered if not one.kind.endswith(":Secret")])
+    assert not [value for value in values if value in told or value in given]
+
+
+def test_the_output_says_where_everything_is(ci: Deployed) -> None:
+    assert ci.platform["kafka"] == {
+        "bootstrap": "kafka.effectively-once.svc:9092",
+        "external_bootstrap": "127.0.0.1:39092",
+    }
+    assert ci.platform["object_store"] == {
+        "endpoint": "http://minio.effectively-once.svc:9000",
+        "external_endpoint": "http://127.0.0.1:39000",
+        "external_console": "http://127.0.0.1:39001",
+        "secret": "object-store-credentials",
+        "secret_namespace": "effectively-once-pipelines",
+    }
+    assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:38080"}
+    assert ci.platform["pipelines"]["user_counts"]["settings"]["topic"] == "events"
+    assert ci.platform["pipelines"]["user_counts"] == ci.engine.of("Chart")["user-counts"].inputs["values"]
+
+
+def test_a_second_run_asks_for_the_same(ci: Deployed, environment: dict[str, str]) -> None:
+    """Apart from the passwords, whose changes are ignored, nothing differs from one update to the next."""
+
+    def asked(deployed: Deployed) -> dict[str, object]:
+        return {one.urn: one.inputs for one in deployed.engine.registered if not one.kind.endswith(":Secret")}
+
+    assert asked(deploy(settings(profile="ci"), environment)) == asked(ci)
+
+
+def test_volumes_and_passwords_stay_unless_their_removal_is_asked_for(environment: dict[str, str]) -> None:
+    for delete in (True, False):
+        engine = deploy(settings(profile="ci", storage={"delete_volumes": delete}), environment).engine
+        kept = {one.name for one in engine.registered if one.retained}
+        assert kept == (set() if delete else {"effectively-once", "minio-root", "postgres-credentials"})
+
+
+def test_passwords_that_were_kept_are_taken_over(environment: dict[str, str]) -> None:
+    engine = deploy(settings(profile="production", adopt_credentials=True), environment).engine
+    secrets = engine.of("Secret")
+    assert "minio-root" not in secrets
+    copy = secrets["object-store-credentials-effectively-once-pipelines"]
+    assert copy.inputs["data"]["AWS_SECRET_ACCESS_KEY"] == "found-rootPassword"
+
+
+def test_what_the_user_brings_is_not_made() -> None:
+    """External broker, store and database, and an installed operator: only pipelines and history server are made."""
+    wanted = settings(
+        kafka={"external": "broker.example:9092"},
+        object_store={"external": {"endpoint": "https://s3.example", "credentials_secret": "vault/s3"}},
+        result_store={"external": {"host": "db.example", "credentials_secret": "vault/db"}},
+        spark_operator={"installed": True},
+    )
+    deployed = deploy(wanted, {})
+    assert set(deployed.engine.of("Chart")) == {"user-counts", "history-server"}
+    assert not deployed.engine.of("ConfigGroup")
+    assert "effectively-once-operator" not in deployed.engine.of("Namespace")
+    pipeline = deployed.platform["pipelines"]["user_counts"]["settings"]
+    assert (pipeline["kafka_bootstrap"], pipeline["s3_endpoint"]) == ("broker.example:9092", "https://s3.example")
+    assert deployed.platform["result_store"]["endpoint"] == "postgresql://db.example:5432/results"
+    copy = deployed.engine.of("Secret")["object-store-credentials-effectively-once-pipelines"]
+    assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == "found-AWS_ACCESS_KEY_ID"
+
+
+def test_several_pipelines_share_a_platform_and_nothing_else(environment: dict[str, str]) -> None:
+    wanted = settings(pipeline_prefix="team_", pipelines={"user_counts": {}, "audit": {"module": "own.audit"}})
+    deployed = deploy(wanted, environment)
+    assert {"team-user-counts", "team-audit"} <= set(deployed.engine.of("Chart"))
+    found = deployed.platform["pipelines"]
+    assert {one["settings"]["pipeline"] for one in found.values()} == {"team_user_counts", "team_audit"}
+    assert {one["settings"]["topic"] for one in found.values()} == {"team_events"}
+
+
+def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, environment: dict[str, str]) -> None:
+    changed = deploy(settings(profile="ci", pipelines={"user_counts": {"executors": {"count": 3}}}), environment)
+    before = {name: one.inputs for name, one in ci.engine.of("Chart").items()}
+    after = {name: one.inputs for name, one in changed.engine.of("Chart").items()}
+    assert {name for name in before if before[name] != after[name]} == {"user-counts"}
+
+
+def test_scheduling_reaches_every_release(environment: dict[str, str]) -> None:
+    wanted = settings(
+        architecture="arm64",
+        scheduling={"node_selector": {"pool": "streams"}, "tolerations": [{"key": "streams", "operator": "Exists"}]},
+        image_pull_secrets=["registry"],
+    )
+    for name, one in deploy(wanted, environment).engine.of("Chart").items():
+        values = one.inputs["values"]
+        assert values["nodeSelector"] == {"pool": "streams", "kubernetes.io/arch": "arm64"}, name
+        assert values["tolerations"] == [{"key": "streams", "operator": "Exists"}], name
+        assert values["imagePullSecrets"] == ["registry"], name
+
+
+def test_without_crds_nothing_is_registered(tmp_path: Path) -> None:
+    for environment in ({}, {"EFFECTIVELY_ONCE_CRDS": str(tmp_path)}):
+        with pytest.raises(SettingsError, match="EFFECTIVELY_ONCE_CRDS"):
+            deploy(settings(), environment)

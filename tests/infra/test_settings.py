@@ -1,0 +1,163 @@
+"""Configuration becomes settings, or is refused with the field's name before anything is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pulumi.runtime import set_all_config
+from pydantic import ValidationError
+
+from infra import assembly
+from infra.settings import SettingsError, images_from, load, read
+from infra.settings.profiles import PROFILES
+from tests.infra.platform import IMAGES, crds, settings
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_every_profile_makes_possible_values(profile: str, tmp_path: Path) -> None:
+    wanted = settings(profile=profile)
+    assembly.check(wanted, crds(tmp_path))
+    assert [*wanted.pipelines] == ["user_counts"]
+
+
+def test_laptop_is_what_an_unconfigured_stack_gets() -> None:
+    wanted = settings()
+    pipeline = wanted.pipelines["user_counts"]
+    assert (wanted.profile, wanted.storage.delete_volumes) == ("laptop", True)
+    assert (pipeline.topic, pipeline.partitions, pipeline.shards) == ("events", 4, 2)
+
+
+def test_configuration_wins_field_by_field() -> None:
+    wanted = settings(profile="production", kafka={"heap_mib": 4096}, pipelines={"user_counts": {"shards": 3}})
+    assert (wanted.kafka.heap_mib, wanted.kafka.nodes, wanted.kafka.storage_size) == (4096, 3, "100Gi")
+    assert (wanted.pipelines["user_counts"].shards, wanted.pipelines["user_counts"].partitions) == (3, 12)
+
+
+def test_configured_pipelines_are_all_there_are() -> None:
+    assert [*settings(pipelines={"audit": None}).pipelines] == ["audit"]
+    assert [*settings(pipelines=[{"name": "audit"}, {"name": "billing"}]).pipelines] == ["audit", "billing"]
+
+
+def test_a_prefix_parts_everything_that_a_pipeline_owns() -> None:
+    ours, theirs = (settings(pipeline_prefix=prefix).pipelines["user_counts"] for prefix in ("ours_", "theirs_"))
+    assert (ours.identity, ours.topic) == ("ours_user_counts", "ours_events")
+    assert (theirs.identity, theirs.topic) == ("theirs_user_counts", "theirs_events")
+    assert ours.module == theirs.module == "effectively_once_jobs.user_counts"
+
+
+WRONG: list[tuple[dict[str, object], list[str]]] = [
+    ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, production is allowed, got 'prod'"]),
+    ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),
+    ({"namespce": "a"}, ["namespce: no such setting; allowed are ", "namespace"]),
+    ({"kafka": {"node": 3}}, ["kafka.node: no such setting; allowed are external, nodes"]),
+    (
+        {"object_store": {"external": {"endpoint": "http://s3:9", "credentials_secret": "a/b", "url": "x"}}},
+        ["object_store.external.url: no such setting; allowed are endpoint"],
+    ),
+    ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
+    ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, module"]),
+    ({"pipelines": {"a": {"shards": 0}}}, ["pipelines.a.shards: ", "greater than or equal to 1", "got 0"]),
+    ({"pipelines": {"A-b": {"module": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),
+    ({"pipelines": 3}, ["pipelines: ", "got 3"]),
+    ({"pipelines": {"a": 3}}, ["pipelines.a: ", "got 3"]),
+    ({"pipelines": [{"name": "a"}, {"name": "a"}]}, ["pipelines.a: the name is there twice"]),
+    ({"pipelines": {"a": {}, "b": {"identity": "a"}}}, ["pipelines.b.identity: 'a' is the identity of a too"]),
+    ({"pipelines": {"a": {}, "b": {"topic": "a.accepted"}}}, ["pipelines.b.topic: ", "output topics of a (a.*)"]),
+    ({"pipelines": {"a": {"topic": "a.in"}}}, ["pipelines.a.topic: ", "output topics of a"]),
+    (
+        {"pipelines": {"a": {}, "b": {"partitions": 8}}},
+        ["pipelines.b.partitions: a makes topic 'events' with 4, got 8"],
+    ),
+    ({"pipeline_defaults": {}}, ["pipeline_defaults: "]),
+    ({"images": {"kafka": ""}}, ["images.kafka: ", "got ''"]),
+    ({"images": "kafka"}, ["images: "]),
+    ({"image_pull_secrets": "registry"}, ["image_pull_secrets: ", "got 'registry'"]),
+]
+
+
+@pytest.mark.parametrize(("config", "parts"), WRONG, ids=lambda one: json.dumps(one)[:40])
+def test_wrong_configuration_is_refused_by_name(config: dict[str, object], parts: list[str]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(**config)
+    assert len(refused.value.lines) == 1, refused.value.lines
+    for part in parts:
+        assert part in refused.value.lines[0]
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(namespace="No", kafka={"nodes": 2}, storage={"delete_volumes": "perhaps"})
+    assert [line.split(":")[0] for line in refused.value.lines] == [
+        "namespace",
+        "storage.delete_volumes",
+        "kafka.nodes",
+    ]
+
+
+def test_what_only_a_chart_knows_to_be_wrong_is_refused_too(tmp_path: Path) -> None:
+    wanted = settings(pipelines={"a": {"spark_conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}})
+    with pytest.raises(SettingsError, match=r"^pipelines\.a: .*credentialsSecret") as refused:
+        assembly.check(wanted, crds(tmp_path))
+    assert len(refused.value.lines) == 1
+
+
+def test_images_come_from_the_file_and_configuration_wins(tmp_path: Path) -> None:
+    file = tmp_path / "images.json"
+    file.write_text(json.dumps(IMAGES))
+    found = images_from({"EFFECTIVELY_ONCE_IMAGES": str(file)})
+    wanted = load({"images": {"kafka": "registry.example/kafka:2"}}, found)
+    assert (wanted.images.kafka, wanted.images.spark) == ("registry.example/kafka:2", IMAGES["spark"])
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]"])
+def test_an_unusable_file_of_images_is_named(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "images.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SettingsError, match=r"images: .*images\.json"):
+        images_from({"EFFECTIVELY_ONCE_IMAGES": str(file)})
+
+
+def test_without_images_one_line_says_where_they_come_from() -> None:
+    with pytest.raises(SettingsError, match=r"^images: .*EFFECTIVELY_ONCE_IMAGES") as refused:
+        load({}, {})
+    assert len(refused.value.lines) == 1
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        settings().kafka.nodes = 3
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Yield an environment with images; empty the stack's configuration afterwards."""
+    file = tmp_path / "images.json"
+    file.write_text(json.dumps(IMAGES))
+    yield {"EFFECTIVELY_ONCE_IMAGES": str(file)}
+    set_all_config({})
+
+
+def test_the_stack_configuration_is_read_whole(stack: dict[str, str]) -> None:
+    """Texts stay texts, everything else is what it says; other projects' keys are left alone."""
+    set_all_config(
+        {
+            "effectively-once:profile": "ci",
+            "effectively-once:confirm_context": "17",
+            "effectively-once:adopt_credentials": "true",
+            "effectively-once:kafka": '{"heap_mib": 512}',
+            "kubernetes:context": "other",
+        }
+    )
+    wanted = read(stack)
+    assert (wanted.profile, wanted.confirm_context, wanted.adopt_credentials) == ("ci", "17", True)
+    assert wanted.kafka.heap_mib == 512
+
+
+def test_a_mistyped_key_of_the_stack_is_refused(stack: dict[str, str]) -> None:
+    set_all_config({"effectively-once:kafak": "{}"})
+    with pytest.raises(SettingsError, match="kafak: no such setting"):
+        read(stack)

@@ -1,0 +1,64 @@
+"""Errors of the cluster's commands are one line to the user, whichever module they come from."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from infra import cli
+from infra.cluster.engine import EngineError
+from infra.cluster.pulumi import PulumiError
+from infra.cluster.state import StateError
+
+
+@pytest.mark.parametrize("error", [EngineError, PulumiError, StateError])
+def test_an_error_that_a_user_can_act_on_is_one_line_and_exit_code_1(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error("the port is taken; stop that")
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert cli.run() == 1
+    assert capsys.readouterr().err == "✗ the port is taken; stop that\n"
+
+
+def test_an_error_that_nobody_foresaw_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.run()
+
+
+def test_every_error_of_the_cluster_is_one_of_those() -> None:
+    for module in ("engine", "state", "pulumi", "api"):
+        importlib.import_module(f"infra.cluster.{module}")
+    expected = {error.__name__ for error in cli._expected_errors()}
+    defined: set[str] = set()
+    for path in (Path(cli.__file__).parent / "cluster").glob("*.py"):
+        defined |= set(re.findall(r"^class (\w+Error)\(Exception\)", path.read_text(), re.MULTILINE))
+    assert {"EngineError", "StateError", "PulumiError"} <= defined
+    assert defined <= expected
+
+
+def test_modules_that_a_command_imports_late_have_what_it_takes_from_them() -> None:
+    text = Path(cli.__file__).read_text()
+    late = re.findall(r"^ +from (infra[\w.]*) import (\w+)", text, re.MULTILINE)
+    assert len(late) > 8
+    for module, name in late:
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_every_command_has_its_target_in_the_makefile() -> None:
+    targets = (Path(cli.__file__).parents[1] / "Makefile").read_text()
+    given = [(one.name, one.callback) for one in cli.app.registered_commands]
+    commands = {name or callback.__name__ for name, callback in given if callback}
+    assert len(commands) > 10
+    # `prepare` is for the bootstrap and for CI; `check` is reached through `judge`.
+    for name in commands - {"prepare"}:
+        assert re.search(rf"\$\(CLI\) {name}\b", targets), name

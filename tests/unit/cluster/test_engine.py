@@ -1,0 +1,261 @@
+"""Which engine is used, what is refused, and that stopping ends ours and no other process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.cluster import engine, firewall, oci_shim
+from infra.cluster.engine import NO_INSTALL, Engine, EngineError, ensure, parse_version, running, stop, why_not_install
+from infra.cluster.state import StateDirectory
+from infra.console import Console
+from tests.unit.cluster.fake_engine import FakeDocker
+from tests.unit.toolchain.fake_programs import program
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("20.10.24+dfsg1\n", (20, 10, 24)),
+        ("29.0.1", (29, 0, 1)),
+        ("24.0", (24, 0)),
+        ("28.5.2-rc.1", (28, 5, 2)),
+        ("", None),
+        ("Cannot connect to the Docker daemon", None),
+    ],
+)
+def test_engine_versions_are_read(text: str, version: tuple[int, ...] | None) -> None:
+    assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("env", "root", "apt", "why"),
+    [
+        ({}, True, True, None),
+        ({NO_INSTALL: ""}, True, True, None),
+        ({NO_INSTALL: "1"}, True, True, "NO_INSTALL is set"),
+        ({NO_INSTALL: "1"}, False, False, "NO_INSTALL is set"),
+        ({}, True, False, "no apt-get"),
+        ({}, False, True, "as root"),
+    ],
+)
+def test_packages_are_installed_only_by_root_with_apt_and_unless_refused(
+    env: dict[str, str], root: bool, apt: bool, why: str | None
+) -> None:
+    said = why_not_install(env, root=root, apt=apt, missing="mmdebstrap")
+    assert said is None if why is None else (said and why in said and said.startswith("mmdebstrap is needed"))
+
+
+@pytest.fixture
+def found(docker: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """The command line of an engine is installed here."""
+    monkeypatch.setattr(engine, "_docker", lambda: docker.path)
+    return docker
+
+
+def test_without_dockers_command_line_there_is_no_engine() -> None:
+    assert running() is None
+
+
+def test_the_machines_engine_is_used_when_it_answers(found: FakeDocker) -> None:
+    found.answers({"version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, None)
+
+
+def test_an_engine_that_does_not_answer_is_none(found: FakeDocker) -> None:
+    found.answers({"version*": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"})
+    assert running() is None
+
+
+def test_our_own_engine_comes_before_the_machines(found: FakeDocker) -> None:
+    engine.RUN.mkdir()
+    (engine.RUN / "docker.sock").touch()
+    found.answers({"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}")
+
+
+def test_a_socket_that_our_engine_left_behind_is_not_an_engine(found: FakeDocker) -> None:
+    engine.RUN.mkdir()
+    (engine.RUN / "docker.sock").touch()
+    found.answers({"--host*": "exit 1", "version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, None)
+
+
+@pytest.mark.parametrize(("version", "suits"), [("20.10.0", True), ("20.9.9", False), ("19.03.15", False)])
+def test_an_engine_that_is_too_old_is_refused_with_both_versions(version: str, suits: bool, found: FakeDocker) -> None:
+    found.answers({"version*": f"echo {version}"})
+    if suits:
+        assert running() is not None
+    else:
+        shown = ".".join(str(int(part)) for part in version.split("."))
+        with pytest.raises(EngineError, match=rf"is {shown}, 20\.10 or newer is needed"):
+            running()
+
+
+def test_a_running_engine_is_returned_and_nothing_is_installed_or_started(
+    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found.answers({"version*": "echo 29.0.1"})
+    monkeypatch.setattr(engine, "install_packages", lambda *_: pytest.fail("installed"))
+    monkeypatch.setattr(engine, "_start", lambda *_: pytest.fail("started"))
+    assert ensure(state, console, {}) == Engine(found.path, None)
+
+
+def test_without_an_engine_and_with_installing_refused_it_says_so_and_installs_nothing(
+    state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "install_packages", lambda *_: pytest.fail("installed"))
+    with pytest.raises(EngineError, match="NO_INSTALL is set"):
+        ensure(state, console, {NO_INSTALL: "1"})
+
+
+def test_a_daemon_that_only_root_may_start_is_not_started_by_a_user(
+    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found.answers({"version*": "exit 1"})
+    program(tmp_path / "system", "dockerd", "exit 1")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(EngineError, match="join the group docker"):
+        ensure(state, console, {})
+
+
+def test_after_installing_an_engine_that_the_package_started_is_used(
+    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found.answers({"version*": "exit 1"})
+    asked: list[tuple[str, ...]] = []
+
+    def install(packages: tuple[str, ...], *_: object) -> None:
+        asked.append(packages)
+        found.answers({"version*": "echo 20.10.24"})
+
+    monkeypatch.setattr(engine, "install_packages", install)
+    monkeypatch.setattr(engine, "why_not_install", lambda *_, **__: None)
+    assert ensure(state, console, {}) == Engine(found.path, None)
+    assert asked == [engine.PACKAGES]
+
+
+def test_a_daemon_that_dies_at_once_is_reported_with_its_last_words_and_undone(
+    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found.answers({"*version*": "exit 1"})
+    daemon = program(tmp_path / "system", "dockerd", "echo 'failed to mount overlay' >&2; exit 1")
+    monkeypatch.setattr(engine, "_dockerd", lambda *_: [str(daemon)])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(firewall, "snapshot", lambda: {"rules": "before", "forwarding": "0"})
+    undone: list[object] = []
+    monkeypatch.setattr(firewall, "undo", undone.append)
+    with pytest.raises(EngineError, match="failed to mount overlay") as caught:
+        ensure(state, console, {})
+    assert str(state.engine / "dockerd.log") in str(caught.value)
+    assert undone == [{"rules": "before", "forwarding": "0"}]
+    assert not engine.RUN.exists()
+
+
+def test_a_command_for_our_own_engine_names_its_socket(docker: FakeDocker) -> None:
+    own = Engine(docker.path, "unix:///run/x.sock")
+    assert own.command("ps", Path("/a"))[1:] == ["--host", "unix:///run/x.sock", "ps", "/a"]
+    assert own.environment()["DOCKER_HOST"] == "unix:///run/x.sock"
+    assert "DOCKER_HOST" not in Engine(docker.path, None).environment()
+    assert own.environment()["PATH"].split(os.pathsep)[0] == str(docker.path.parent)
+
+
+def test_what_docker_says_is_returned_or_raised(machine: Engine, docker: FakeDocker) -> None:
+    docker.answers({"ps*": "printf 'one\\ntwo\\n'", "import*": "cat", "network*": "echo 'pool is full' >&2; exit 1"})
+    assert machine.run("ps") == "one\ntwo"
+    assert machine.run("import", "-", stdin=b"bytes") == "bytes"
+    with pytest.raises(EngineError, match=r"^docker network create a: pool is full$"):
+        machine.run("network", "create", "a", "--driver", "bridge")
+    assert machine.run("network", "create", "a", check=False) == ""
+
+
+def test_our_daemon_has_its_own_socket_and_no_bridge_and_a_shim_only_where_one_is_needed(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(oci_shim, "missing", lambda _: set())
+    plain = engine._dockerd(state, tmp_path / "data")
+    at = {word: plain[number + 1] for number, word in enumerate(plain[:-1])}
+    assert at["--host"] == f"unix://{engine.RUN / 'docker.sock'}"
+    assert at["--bridge"] == "none"
+    assert at["--data-root"] == str(tmp_path / "data")
+    assert "--default-runtime" not in plain
+    monkeypatch.setattr(oci_shim, "missing", lambda _: {"CAP_SYS_RESOURCE"})
+    shimmed = engine._dockerd(state, tmp_path / "data")
+    assert shimmed[-4:] == ["--add-runtime", f"without={state.engine / 'oci-shim'}", "--default-runtime", "without"]
+    program(tmp_path / "bin", "runc", 'echo "runc $*"')
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        [state.engine / "oci-shim", "--version"], env=env, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "runc --version\n"
+
+
+@pytest.fixture
+def undone(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the packet filter was brought back to; an engine of ours had been started."""
+    engine.RUN.mkdir()
+    (state.engine / "before.json").write_text(json.dumps({"rules": "", "forwarding": "1"}))
+    done: list[object] = []
+    monkeypatch.setattr(firewall, "undo", done.append)
+    return done
+
+
+# Named like its file, as a daemon is; ends when it is told to.
+DAEMON = "trap 'exit 0' TERM; while :; do sleep 0.1 & wait $!; done"
+
+
+def test_stopping_ends_our_daemon_and_undoes_what_it_changed_once(
+    state: StateDirectory, undone: list[object], tmp_path: Path
+) -> None:
+    process = subprocess.Popen([program(tmp_path / "system", "dockerd", DAEMON)], start_new_session=True)
+    try:
+        (engine.RUN / "docker.pid").write_text(str(process.pid))
+        assert stop(state)
+        assert process.poll() is not None
+    finally:
+        process.kill()
+        process.wait()
+    assert undone == [{"rules": "", "forwarding": "1"}]
+    assert not engine.RUN.exists()
+    assert not stop(state)
+    assert len(undone) == 1
+
+
+def test_a_process_that_got_the_daemons_number_is_left_alone(
+    state: StateDirectory, undone: list[object], tmp_path: Path
+) -> None:
+    process = subprocess.Popen([program(tmp_path / "system", "somebody", DAEMON)], start_new_session=True)
+    try:
+        (engine.RUN / "docker.pid").write_text(str(process.pid))
+        assert stop(state)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+    assert len(undone) == 1
+
+
+def test_a_daemon_that_does_not_end_is_reported_and_its_rules_stay(
+    state: StateDirectory, undone: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "STOP_S", 0.2)
+    deaf = program(tmp_path / "system", "dockerd", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    process = subprocess.Popen([deaf], start_new_session=True, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (engine.RUN / "docker.pid").write_text(str(process.pid))
+        with pytest.raises(EngineError, match=rf"pid {process.pid}\) does not end"):
+            stop(state)
+    finally:
+        process.kill()
+        process.communicate()
+    assert undone == []
+
+
+def test_without_an_engine_of_ours_nothing_is_stopped(state: StateDirectory) -> None:
+    assert not stop(state)

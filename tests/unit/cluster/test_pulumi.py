@@ -1,0 +1,162 @@
+"""The stack is asked through the command line, and its settings file is found again by another checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.cluster.pulumi import PulumiError, Stack
+from infra.cluster.state import StateDirectory
+from infra.console import Console
+from tests.unit.toolchain.fake_programs import program
+
+SALT = "encryptionsalt: v1:abc\n"
+
+
+class FakePulumi:
+    """`stack init` and `stack rm` keep the backend's file, `config set` writes the settings file, as Pulumi's do."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        """Put it where the toolchain links the real one."""
+        self.calls_file = state.root / "calls"
+        self.kept = state.backend / ".pulumi" / "stacks" / "effectively-once" / "laptop.json"
+        self._state = state
+        self.answers()
+
+    def answers(self, first: str = "") -> None:
+        """Run `first` before everything else."""
+        script = f"""
+echo "$*" >>{self.calls_file}
+for word; do checkout="$word"; done
+settings="$checkout/Pulumi.laptop.yaml"
+{first}
+case "$*" in
+  stack?init*) mkdir -p {self.kept.parent}; echo '{{}}' >{self.kept}; printf '{SALT.strip()}\\n' >"$settings" ;;
+  stack?rm*) rm -f {self.kept} ;;
+  config?set*) echo "config: $5 $6" >>"$settings" ;;
+esac
+echo "told $PULUMI_BACKEND_URL $PULUMI_CONFIG_PASSPHRASE_FILE ${{DOCKER_HOST:-none}}"
+"""
+        program(self._state.programs, "pulumi", script)
+
+    @property
+    def calls(self) -> list[str]:
+        return self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+
+
+@pytest.fixture
+def pulumi(state: StateDirectory) -> FakePulumi:
+    return FakePulumi(state)
+
+
+@pytest.fixture
+def stack(state: StateDirectory, tmp_path: Path) -> Stack:
+    return Stack(state, tmp_path / "checkout")
+
+
+def test_a_command_runs_unattended_in_the_checkout_with_our_backend(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    said = stack.run("stack", "ls")
+    assert pulumi.calls == [f"stack ls --non-interactive --cwd {stack.checkout}"]
+    assert said == f"told file://{state.backend} {state.passphrase} none\n"
+    own = Stack(state, stack.checkout, "unix:///run/x.sock")
+    assert own.run("stack", "ls").endswith("unix:///run/x.sock\n")
+
+
+def test_a_failure_shows_the_end_of_the_log_and_where_it_is(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    pulumi.answers(
+        "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; echo 'pod is not ready' >&2; exit 255"
+    )
+    with pytest.raises(PulumiError, match=r"pulumi up ended with 255") as caught:
+        stack.run("up", "--yes")
+    said = str(caught.value)
+    assert "pod is not ready" in said
+    assert str(state.root / "pulumi.log") in said
+    assert "line 99" in said
+    assert "line 3\n" not in said
+
+
+def test_the_first_selection_makes_the_stack_and_keeps_its_settings(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    stack.config_file.write_text("of a stack that is gone")
+    assert not stack.exists()
+    stack.select("laptop")
+    assert stack.exists()
+    init, profile = pulumi.calls
+    assert init.startswith("stack init laptop --secrets-provider passphrase")
+    assert profile.startswith("config set --stack laptop effectively-once:profile laptop")
+    assert stack.config_file.read_text().startswith(SALT)
+    assert (state.root / "Pulumi.laptop.yaml").read_text() == stack.config_file.read_text()
+
+
+def test_another_checkout_gets_the_salt_that_the_state_was_written_with(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi, tmp_path: Path
+) -> None:
+    stack.select("laptop")
+    second = Stack(state, tmp_path / "second")
+    second.checkout.mkdir()
+    second.select("ci")
+    assert second.config_file.read_text().startswith(SALT)
+    assert "effectively-once:profile ci" in second.config_file.read_text()
+    assert not [call for call in pulumi.calls[2:] if call.startswith("stack init")]
+
+
+def test_a_checkouts_own_settings_are_not_written_over(stack: Stack, pulumi: FakePulumi) -> None:
+    stack.select("laptop")
+    stack.config_file.write_text(f"{SALT}mine: yes\n")
+    stack.select("laptop")
+    assert "mine: yes" in stack.config_file.read_text()
+
+
+def test_a_failed_selection_does_not_replace_the_kept_settings(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    stack.select("laptop")
+    kept = (state.root / "Pulumi.laptop.yaml").read_text()
+    stack.config_file.write_text("broken")
+    pulumi.answers("exit 1")
+    with pytest.raises(PulumiError):
+        stack.select("laptop")
+    assert (state.root / "Pulumi.laptop.yaml").read_text() == kept
+
+
+def test_an_update_after_an_interrupted_one_takes_its_lock_away_first(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi, console: Console
+) -> None:
+    stack.up(console)
+    assert [call.split()[0] for call in pulumi.calls] == ["up"]
+    lock = state.backend / ".pulumi" / "locks" / "organization" / "effectively-once" / "laptop" / "1.json"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("{}")
+    stack.up(console)
+    assert [call.split()[0] for call in pulumi.calls] == ["up", "cancel", "up"]
+    assert "--yes" in pulumi.calls[-1]
+
+
+def test_the_lock_of_another_stack_is_not_ours_to_take(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi, console: Console
+) -> None:
+    lock = state.backend / ".pulumi" / "locks" / "organization" / "effectively-once" / "other" / "1.json"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("{}")
+    stack.up(console)
+    assert [call.split()[0] for call in pulumi.calls] == ["up"]
+
+
+def test_forgetting_drops_state_and_settings_of_this_checkout_and_the_kept_ones(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    stack.select("laptop")
+    stack.forget()
+    assert pulumi.calls[-1].startswith("stack rm --force --yes laptop")
+    assert not stack.exists()
+    assert not stack.config_file.exists()
+    assert not (state.root / "Pulumi.laptop.yaml").exists()
+    calls = len(pulumi.calls)
+    stack.forget()
+    assert len(pulumi.calls) == calls

@@ -1,0 +1,127 @@
+"""The concurrent reader writes down what it sees, survives servers that do not answer, and says when it is complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import pytest
+from confluent_kafka import KafkaError
+
+from tests.harness.adapters.chain_reader import ChainReader
+from tests.harness.adapters.concurrent_reader import ConcurrentReader
+from tests.harness.adapters.topics import Partition, Topics
+from tests.harness.evidence import EvidenceError, crc_of_row
+from tests.harness.run_directory import RunDirectory
+
+LONG_S = 20.0
+ROW = {"id": "a", "epoch": 0}
+
+
+class Message:
+    """A message of confluent_kafka, or its word that a partition has ended."""
+
+    def __init__(self, offset: int, value: dict[str, Any] | None, code: int | None = None) -> None:
+        self._offset, self._value, self._code = offset, value, code
+
+    def topic(self) -> str:
+        return "uc.accepted"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return orjson.dumps(self._value)
+
+    def error(self) -> KafkaError | None:
+        return None if self._code is None else KafkaError(self._code)
+
+
+END = KafkaError._PARTITION_EOF
+
+
+class FakeTopics:
+    """One partition whose messages come in the batches given."""
+
+    def __init__(self, *batches: list[Message], end: int) -> None:
+        self.batches, self.end = list(batches), end
+        self.failures = 1
+
+    def consumer(self, isolation: str, *, eof: bool) -> FakeTopics:
+        assert (isolation, eof) == ("read_committed", True)
+        return self
+
+    def assign(self, where: list[Any]) -> None:
+        self.assigned = where
+
+    def consume(self, number: int, timeout: float) -> list[Message]:
+        return self.batches.pop(0) if self.batches else []
+
+    def close(self) -> None: ...
+
+    def partitions(self, names: list[str]) -> list[Partition]:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("broker is away")
+        return [Partition("uc.accepted", 0, self.end, self.end)]
+
+
+class FakeChain:
+    """One manifest, and a store that fails the first time it is asked."""
+
+    def __init__(self) -> None:
+        self.failures = 1
+
+    def published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("store is away")
+        return ("m0", [{"count": 3}]) if epoch == 0 else None
+
+
+def reader_of(folder: Path, topics: FakeTopics) -> ConcurrentReader:
+    run, chain = RunDirectory(folder), cast("ChainReader", FakeChain())
+    sinks = {"accepted": "uc.accepted"}
+    return ConcurrentReader(run, cast("Topics", topics), chain, sinks, partitions=1, object_sink="global_counts")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_it_sees_is_written_down_in_order(tmp_path: Path) -> None:
+    away = Message(0, None, KafkaError._TRANSPORT)
+    batches = [away], [Message(0, ROW), Message(2, {**ROW, "id": "b"})], [Message(4, None, END)]
+    reader = reader_of(tmp_path, FakeTopics(*batches, end=4))
+    reader.start()
+    reader.finish()
+    assert reader.complete, reader.trouble
+    first, seen, last = RunDirectory(tmp_path).concurrent_rows("accepted")
+    assert (first["reader"], last["reader"]) == ("started", "stopped")
+    crcs = [crc_of_row(ROW), crc_of_row({**ROW, "id": "b"})]
+    assert {name: seen[name] for name in ("partition", "offsets", "crcs")} == {
+        "partition": 0, "offsets": [0, 2], "crcs": crcs,
+    }  # fmt: skip
+    _, manifest, _ = RunDirectory(tmp_path).concurrent_rows("global_counts")
+    assert (manifest["epoch"], manifest["object"]) == (0, "m0")
+    assert manifest["crcs"] == [crc_of_row({"count": 3, "epoch": 0})]
+
+
+def test_one_that_is_stopped_before_the_end_leaves_files_that_say_so(tmp_path: Path) -> None:
+    topics = FakeTopics([Message(0, ROW)], [Message(1, None, END)], end=7)
+    reader = reader_of(tmp_path, topics)
+    reader.start()
+    until(lambda: not topics.batches)
+    reader.stop()
+    assert not reader.complete
+    with pytest.raises(EvidenceError, match="truncated"):
+        list(RunDirectory(tmp_path).concurrent_rows("accepted"))

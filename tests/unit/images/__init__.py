@@ -1,0 +1,1 @@
+"""What the images are made of and what their scripts do. No image is built."""

@@ -1,0 +1,125 @@
+"""How a Kafka node finds its place and formats its folder once: images/kafka/start, with a fake java."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from images.catalogue import FOLDER
+from tests.unit.images.shell import elsewhere, run
+from tests.unit.toolchain.fake_programs import program
+
+PROPERTIES = """process.roles={roles}
+node.id=${{NODE_ID}}
+log.dirs={data}
+advertised.listeners=INTERNAL://${{HOSTNAME}}.kafka-nodes:9092,EXTERNAL://127.0.0.1:${{EXTERNAL_PORT}}
+broker.rack=${{POD_ORDINAL}}
+"""
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Path:
+    """The folder of a node: its script, its mounted configuration, a java that keeps what it was asked."""
+    java = f"""
+echo "$*" >>{tmp_path / "calls"}
+case "$*" in *StorageTool*) [ -z "$FAIL" ] || exit 1; touch {tmp_path / "data"}/meta.properties ;; esac
+"""
+    program(tmp_path / "bin", "java", java)
+    (tmp_path / "data").mkdir()
+    places = {"/etc/kafka/server.properties": tmp_path / "given", "/tmp/server.properties": tmp_path / "config"}  # noqa: S108
+    elsewhere(FOLDER / "kafka" / "start", tmp_path, places)
+    _mount(tmp_path, "broker,controller")
+    return tmp_path
+
+
+def _mount(folder: Path, roles: str) -> None:
+    (folder / "given").write_text(PROPERTIES.format(roles=roles, data=folder / "data"))
+
+
+def _start(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    env = {"HOSTNAME": "kafka-2", "KAFKA_CLUSTER_ID": "C1", **env}
+    return run(folder / "start", env=env, path=folder / "bin")
+
+
+def _calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+
+
+def test_a_node_takes_its_place_from_its_host_name(kafka: Path) -> None:
+    ended = _start(kafka, KAFKA_NODE_ID_OFFSET="100", KAFKA_EXTERNAL_PORT_BASE="39092")
+    assert ended.returncode == 0, ended.stderr
+    config = (kafka / "config").read_text().splitlines()
+    assert config[1] == "node.id=102"
+    assert config[3] == (
+        "advertised.listeners=INTERNAL://kafka-2.kafka-nodes:9092,EXTERNAL://127.0.0.1:39094"
+    )  # fmt: skip
+    assert config[4] == "broker.rack=2"
+    assert "${" not in (kafka / "config").read_text()
+
+
+def test_without_offsets_the_node_id_is_the_ordinal(kafka: Path) -> None:
+    _start(kafka, HOSTNAME="effectively-once-kafka-11")
+    assert "node.id=11\n" in (kafka / "config").read_text()
+
+
+def test_an_empty_folder_is_formatted_and_then_the_broker_runs(kafka: Path) -> None:
+    _start(kafka, KAFKA_JVM_OPTIONS="-Xmx512m -Xss1m")
+    assert _calls(kafka) == [
+        f"-Xmx512m -Xss1m -cp /opt/kafka/libs/* kafka.tools.StorageTool format --config {kafka / 'config'} "
+        "--cluster-id C1 --standalone",
+        f"-Xmx512m -Xss1m -cp /opt/kafka/libs/* kafka.Kafka {kafka / 'config'}",
+    ]
+
+
+def test_a_folder_with_data_is_never_formatted_again(kafka: Path) -> None:
+    _start(kafka)
+    _start(kafka)
+    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("roles", "env", "how"),
+    [
+        ("broker", {}, "--no-initial-controllers"),
+        ("broker", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--no-initial-controllers"),
+        ("controller", {}, "--standalone"),
+        ("controller", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--initial-controllers 0@a:1:x"),
+        ("broker,controller", {"KAFKA_INITIAL_CONTROLLERS": "0@a:1:x"}, "--initial-controllers 0@a:1:x"),
+    ],
+)
+def test_how_it_is_formatted_follows_from_its_role_in_the_quorum(
+    kafka: Path, roles: str, env: dict[str, str], how: str
+) -> None:
+    _mount(kafka, roles)
+    _start(kafka, **env)
+    assert _calls(kafka)[0].endswith(f"--cluster-id C1 {how}")
+
+
+@pytest.mark.parametrize(
+    ("env", "code", "said"),
+    [
+        ({"KAFKA_CLUSTER_ID": ""}, 1, "KAFKA_CLUSTER_ID: is not set"),
+        ({"HOSTNAME": "kafka"}, 64, "the host name 'kafka' ends with no number"),
+        ({"HOSTNAME": "kafka-x1"}, 64, "ends with no number"),
+    ],
+)
+def test_a_node_without_a_place_is_refused(kafka: Path, env: dict[str, str], code: int, said: str) -> None:
+    ended = _start(kafka, **env)
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert _calls(kafka) == []
+
+
+def test_without_its_configuration_it_is_refused(kafka: Path) -> None:
+    (kafka / "given").unlink()
+    ended = _start(kafka)
+    assert ended.returncode == 66
+    assert "mount the configuration" in ended.stderr
+
+
+def test_a_failed_formatting_does_not_start_a_broker(kafka: Path) -> None:
+    ended = _start(kafka, FAIL="1")
+    assert ended.returncode != 0
+    assert len(_calls(kafka)) == 1

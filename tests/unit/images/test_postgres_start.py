@@ -1,0 +1,75 @@
+"""How PostgreSQL is made once and then served: images/postgres/start, with fakes for its programs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from images.catalogue import FOLDER
+from tests.unit.images.shell import Start, run
+from tests.unit.toolchain.fake_programs import program
+
+ENV = {"POSTGRES_USER": "eo", "POSTGRES_PASSWORD": "s3cret '$x'", "POSTGRES_DB": "results"}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """A server whose programs keep what they were asked; `initdb` keeps the password that it was given."""
+    calls = tmp_path / "calls"
+    keep = f'echo "$(basename "$0") $*" >>{calls}'
+    password = (
+        f'for word; do case "$word" in --pwfile=*) cat "${{word#--pwfile=}}" >{tmp_path / "password"} ;; esac; done'
+    )
+    program(tmp_path / "bin", "initdb", f'{keep}; mkdir -p "$PGDATA"; touch "$PGDATA/pg_hba.conf"; {password}')
+    for name in ("pg_ctl", "createdb", "postgres"):
+        program(tmp_path / "bin", name, f'{keep}; case "$0" in *"$FAIL") [ -z "$FAIL" ] || exit 1 ;; esac')
+
+    def start(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        env = {"PGDATA": str(tmp_path / "pgdata"), "FAIL": "", **ENV, **env}
+        return run(FOLDER / "postgres" / "start", *words, env=env, path=tmp_path / "bin")
+
+    return start
+
+
+def _programs(folder: Path) -> list[str]:
+    return [line.split()[0] for line in (folder / "calls").read_text().splitlines()]
+
+
+def test_the_first_start_makes_the_database_and_later_ones_only_serve_it(start: Start, tmp_path: Path) -> None:
+    assert start("-c", "max_connections=50").returncode == 0
+    assert _programs(tmp_path) == ["initdb", "pg_ctl", "createdb", "pg_ctl", "postgres"]
+    served = (tmp_path / "calls").read_text().splitlines()[-1]
+    assert served.endswith("-c max_connections=50")
+    assert start().returncode == 0
+    assert _programs(tmp_path)[5:] == ["postgres"]
+
+
+def test_clients_need_the_password_which_no_command_line_shows(start: Start, tmp_path: Path) -> None:
+    start()
+    assert (tmp_path / "password").read_text() == f"{ENV['POSTGRES_PASSWORD']}\n"
+    assert "s3cret" not in (tmp_path / "calls").read_text()
+    assert (tmp_path / "pgdata" / "pg_hba.conf").read_text() == "host all all all scram-sha-256\n"
+
+
+def test_the_database_that_is_always_there_is_not_made_again(start: Start, tmp_path: Path) -> None:
+    assert start(POSTGRES_DB="postgres").returncode == 0
+    assert "createdb" not in _programs(tmp_path)
+
+
+def test_an_interrupted_first_start_begins_again_from_nothing(start: Start, tmp_path: Path) -> None:
+    assert start(FAIL="createdb").returncode != 0
+    assert "postgres" not in _programs(tmp_path)
+    (tmp_path / "pgdata" / "half").touch()
+    assert start().returncode == 0
+    assert not (tmp_path / "pgdata" / "half").exists()
+    assert _programs(tmp_path)[-1] == "postgres"
+
+
+@pytest.mark.parametrize("missing", sorted(ENV))
+def test_without_credentials_it_is_refused(start: Start, missing: str, tmp_path: Path) -> None:
+    ended = start(**{missing: ""})
+    assert ended.returncode != 0
+    assert f"{missing}: is not set" in ended.stderr
+    assert not (tmp_path / "calls").exists()

@@ -1,0 +1,208 @@
+"""Bucket and topics of a pipeline: what is made, what is waited for, what is refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from minio.error import S3Error
+
+from effectively_once import epoch
+from effectively_once.create import (
+    EVENT_LOG,
+    SINKS,
+    Found,
+    NotYetError,
+    Topic,
+    main,
+    make_bucket,
+    step,
+    topics_of,
+    until,
+)
+from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.settings import PipelineSettings
+
+SETTINGS = PipelineSettings(
+    pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1",
+    s3_bucket="clicks", shards=3,
+)  # fmt: skip
+
+
+class MemoryBroker:
+    """Topics in memory; a new one is known, and then led, after as many looks as it is told."""
+
+    def __init__(self, *, unknown_looks: int = 0, leaderless_looks: int = 0) -> None:
+        self.known: dict[str, Found] = {}
+        self.made: list[tuple[Topic, int]] = []
+        self._pending: dict[str, Topic] = {}
+        self._unknown_looks, self._leaderless_looks = unknown_looks, leaderless_looks
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Found]:
+        for name, topic in self._pending.items():
+            led = frozenset(range(topic.partitions)) if self._leaderless_looks <= 0 else frozenset({0})
+            policy = "compact" if topic.compacted else "delete"
+            if self._unknown_looks <= 0:
+                self.known[name] = Found(topic.partitions, led, policy)
+        if self._pending and self._unknown_looks <= 0:
+            self._leaderless_looks -= 1
+        self._unknown_looks -= 1
+        return {name: self.known[name] for name in names if name in self.known}
+
+    def make(self, topics: Sequence[Topic], replication: int) -> None:
+        for topic in topics:
+            if topic.name not in self._pending:
+                self.made.append((topic, replication))
+            self._pending[topic.name] = topic
+
+
+def repeated(attempt: Callable[[], None], deadline_s: float = 5.0) -> None:
+    until("topics", "broker:9092", deadline_s, attempt, pause_s=0.001)
+
+
+def test_sinks_are_those_of_the_epoch() -> None:
+    """The names are written twice, because one of the places needs Spark."""
+    assert SINKS == epoch.KAFKA_SINKS
+
+
+def test_topics_of_a_pipeline() -> None:
+    """Rows and compacted marks for each sink, a partition a shard; the source only when it is asked for."""
+    without, with_source = topics_of(SETTINGS, None), topics_of(SETTINGS, 6)
+    assert {topic.name for topic in without} == {
+        f"clicks.{sink}{end}" for sink in epoch.KAFKA_SINKS for end in ("", ".progress")
+    }
+    assert {topic.partitions for topic in without} == {3}
+    assert all(topic.compacted == topic.name.endswith(".progress") for topic in without)
+    assert set(with_source) - set(without) == {Topic("events", 6, source=True)}
+
+
+@pytest.mark.parametrize("looks", [{}, {"unknown_looks": 3}, {"leaderless_looks": 3}])
+def test_everything_is_made_once_and_waited_for(looks: dict[str, int]) -> None:
+    """However long the broker takes to know a topic, and to find leaders."""
+    broker, wanted = MemoryBroker(**looks), topics_of(SETTINGS, 2)
+    repeated(lambda: step(broker, wanted, 3))
+    assert [topic for topic, _ in broker.made] == wanted
+    assert {copies for _, copies in broker.made} == {3}
+    repeated(lambda: step(broker, wanted, 3))
+    assert len(broker.made) == len(wanted)
+
+
+def test_a_wait_ends_with_its_evidence() -> None:
+    """The partitions that have no leader are named, with what was waited for, where and how long."""
+    broker = MemoryBroker(leaderless_looks=10**9)
+    with pytest.raises(UnreachableError) as error:
+        repeated(lambda: step(broker, [Topic("events", 2)], 1), deadline_s=0.05)
+    assert "topics: not done within 0.05 s; without a leader: events/1 (broker:9092)" in str(error.value)
+
+
+def test_other_errors_end_the_wait_at_once() -> None:
+    """What cannot become good is not waited for."""
+    seen: list[int] = []
+
+    def refuse() -> None:
+        seen.append(1)
+        raise SinkError("no", "here", "Do.")
+
+    with pytest.raises(SinkError):
+        repeated(refuse)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "found", "error", "said"),
+    [
+        (Topic("events", 4, source=True), Found(3, frozenset(range(3))), SourceError, "3 partitions, asked for are 4"),
+        (Topic("clicks.accepted", 3), Found(5, frozenset(range(5))), SinkError, "5 partitions, asked for are 3"),
+        (
+            Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "delete"),
+            SinkError, "cleanup.policy=delete",
+        ),
+    ],
+)  # fmt: skip
+def test_another_shape_is_refused(topic: Topic, found: Found, error: type[PipelineError], said: str) -> None:
+    """A topic that exists is never changed."""
+    broker = MemoryBroker()
+    broker.known[topic.name] = found
+    with pytest.raises(error, match=said):
+        repeated(lambda: step(broker, [topic], 1))
+    assert broker.made == []
+
+
+class MemoryStore:
+    """The four calls of minio's client, or their error."""
+
+    def __init__(self, *, there: bool = False, errors: Mapping[str, Exception] | None = None) -> None:
+        self.there, self.errors = there, dict(errors or {})
+        self.objects: list[tuple[str, str]] = []
+        self.made = 0
+
+    def _call(self, name: str) -> None:
+        if name in self.errors:
+            raise self.errors[name]
+
+    def bucket_exists(self, bucket: str) -> bool:
+        self._call("bucket_exists")
+        return self.there
+
+    def make_bucket(self, bucket: str) -> None:
+        self.made += 1
+        self._call("make_bucket")
+        self.there = True
+
+    def put_object(self, bucket: str, name: str, data: io.BytesIO, length: int) -> None:
+        self._call("put_object")
+        self.objects.append((bucket, name))
+
+
+def refusal(code: str) -> S3Error:
+    answer: Any = urllib3.HTTPResponse(status=403)
+    return S3Error(answer, code, "said the store", "/b", "1", "2")
+
+
+def test_bucket_is_made_once() -> None:
+    """With the folder of event logs only when that is asked for."""
+    store = MemoryStore()
+    make_bucket(store, "b", event_log=False)
+    make_bucket(store, "b", event_log=True)
+    assert (store.made, store.objects) == (1, [("b", EVENT_LOG)])
+
+
+def test_a_bucket_that_somebody_else_just_made_is_as_good() -> None:
+    """And its folder is made all the same."""
+    store = MemoryStore(errors={"make_bucket": refusal("BucketAlreadyOwnedByYou")})
+    make_bucket(store, "b", event_log=True)
+    assert store.objects == [("b", EVENT_LOG)]
+
+
+@pytest.mark.parametrize("call", ["bucket_exists", "make_bucket", "put_object"])
+def test_refused_credentials_are_named(call: str) -> None:
+    """They do not become right by waiting."""
+    with pytest.raises(AccessError, match=r"InvalidAccessKeyId.*AWS_ACCESS_KEY_ID"):
+        make_bucket(MemoryStore(errors={call: refusal("InvalidAccessKeyId")}), "b", event_log=True)
+
+
+@pytest.mark.parametrize("error", [urllib3.exceptions.HTTPError("refused"), refusal("SlowDown")])
+def test_a_store_that_starts_is_waited_for(error: Exception) -> None:
+    """No answer, and answers that ask for patience."""
+    with pytest.raises(NotYetError):
+        make_bucket(MemoryStore(errors={"bucket_exists": error}), "b", event_log=False)
+
+
+def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the named errors: settings, credentials, and a store that is not there."""
+    path = tmp_path / "settings.json"
+    assert main([str(path)]) == 64
+    path.write_text(SETTINGS.model_dump_json())
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    assert main([str(path)]) == 64
+    assert "AWS_ACCESS_KEY_ID" in capsys.readouterr().err
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "never shown")
+    assert main([str(path), "--deadline-s", "0.1"]) == 69
+    told = capsys.readouterr().err
+    assert "bucket clicks: not done within 0.1 s" in told
+    assert "never shown" not in told

@@ -1,0 +1,1 @@
+"""The operator's commands on facts that were written down: no cluster is asked."""
