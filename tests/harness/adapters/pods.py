@@ -17,7 +17,9 @@ from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod, PodLog, driver
 from tests.harness.adapters.rendering import Chart, of_run
 
 GRACE_S: dict[str, int | None] = {DELETE_NOW: 0, DELETE_GRACEFULLY: None}
-STOP_S, CLEAR_S, READY_S = 90.0, 90.0, 150.0
+STOP_S, CLEAR_S, READY_S, FALL_S = 90.0, 90.0, 150.0, 10.0
+# What tini makes of a JVM that SIGKILL ended.
+KILLED = 128 + 9
 ASKED_EVERY_S = 2.0
 FAILED = ("FAILED", "SUBMISSION_FAILED", "COMPLETED")
 # Everything in the container but PID 1 (tini, which then ends with the driver's code) and this shell.
@@ -176,9 +178,11 @@ class PodDrivers:
                 for pod in pods:
                     with suppress(NoProcessError):
                         self._ready(pod).word()
+                answers: list[tuple[Pod, int, bool]] = []
                 for pod in pods:
                     with suppress(NoProcessError):
-                        struck.append((pod.who, self._ready(pod).struck()))
+                        answers.append((pod, *self._ready(pod).struck()))
+                struck = [(pod.who, at) for pod, at, said in answers if said or self._fell(pod)]
             else:
                 for pod in pods:
                     with suppress(NoProcessError):
@@ -202,9 +206,18 @@ class PodDrivers:
         if kind == SIGKILL:
             armed = self._ready(pod)
             armed.word()
-            return pod.who, armed.struck()
+            at, said = armed.struck()
+            if not said and not self._fell(pod):
+                raise NoProcessError(f"{pod.who}: the shell did not say that it kills, and the container did not fall")
+            return pod.who, at
         self.cluster.delete_pod(pod.name, pod.uid, GRACE_S[kind])
         return pod.who, time.time_ns() // 1_000_000
+
+    def _fell(self, pod: Pod) -> bool:
+        """Whether the container ends by a SIGKILL, and not for want of memory."""
+        self.log.wait_ended(pod.uid, FALL_S)
+        now = self.log.pod(pod.uid)
+        return now is not None and now.exit_code == KILLED and now.reason != "OOMKilled"
 
     def _ready(self, pod: Pod) -> ArmedKill:
         if pod.uid not in self._armed:

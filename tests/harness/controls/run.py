@@ -78,18 +78,20 @@ class _Control:
     stop: threading.Event
 
     def play(self, seed: int) -> None:
-        """Up to `TRIES` rounds of send and kill, until the output holds more records than were sent."""
+        """Up to `TRIES` rounds of send and kill, until a kill hit and the output holds more records than were sent."""
         own = self.directory.control(self.name)
         with History(own.history_path) as history, own.sent_writer() as lines:
             sender = self._sender(lines, history)
             history.record("phase", phase="steady")
-            doubled, tries, unique = 0, 0, 0
+            doubled, hit, tries, unique = 0, False, 0, 0
             stream = iter(Seeded(seed, _SHAPE))
-            while not doubled and tries < TRIES and not self.stop.is_set():
+            # Doubled records without a kill that is known to have hit would show nothing of kills.
+            while not (doubled and hit) and tries < TRIES and not self.stop.is_set():
                 tries += 1
                 records = list(islice(stream, RECORDS))
                 unique += len(records)
-                doubled = self._round(sender, records, unique, history)
+                doubled, now = self._round(sender, records, unique, history)
+                hit = hit or now
             self._batches(history)
             history.record("phase", phase="judge")
         own.write_json(own.manifest_path, self._manifest(seed, unique))
@@ -100,8 +102,12 @@ class _Control:
             f"  {self.name}: {doubled:,} records doubled after {tries} round{'s' if tries > 1 else ''} of kills"
         )
 
-    def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> int:
-        """Send, kill while records become visible, wait until the query is idle; how many records are too many."""
+    def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> tuple[int, bool]:
+        """Send, kill while records become visible, wait until the query is idle.
+
+        Returns:
+            How many records are too many, and whether a kill hit a running batch.
+        """
         out = f"{self.prefix}.accepted"
         self.drivers.arm(SIGKILL)
         ends = self.topics.ends(out)
@@ -117,10 +123,11 @@ class _Control:
             f"control {self.name} to publish what was sent",
             lambda: self._rows() >= unique, QUIET_S, self._alive,
         )  # fmt: skip
-        self._faults(history, victims, before, batches)
-        return sum(self.topics.ends(out).values()) - unique
+        hit = self._faults(history, victims, before, batches)
+        return sum(self.topics.ends(out).values()) - unique, hit
 
-    def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> None:
+    def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> bool:
+        """Write down what each kill came to; whether one hit."""
         fresh_ones: list[str] = []
 
         def replaced() -> bool:
@@ -128,6 +135,7 @@ class _Control:
             return len(fresh_ones) >= len(victims)
 
         self.watch.wait_for("new executors", replaced, SETTLE_S, self._alive)
+        hit = False
         for (who, at), after in zip(victims, fresh_ones, strict=False):
             running = [b for b in self._mine() if b["declared"] <= at <= b["published"]]
             ended = [b["published"] for b in self._mine()[batches:] if b["published"] >= at]
@@ -136,6 +144,8 @@ class _Control:
                 process_after=after, epoch=running[0]["epoch"] if running else None, phase="records_visible",
                 recovered_s=round((ended[0] - at) / 1000, 3) if ended else None, hit=bool(running),
             )  # fmt: skip
+            hit = hit or bool(running)
+        return hit
 
     def _alive(self) -> str | None:
         return "the run is being stopped" if self.stop.is_set() else self.drivers.alive()

@@ -43,11 +43,15 @@ def test_a_container_without_a_jvm_is_said(tmp_path: Path) -> None:
 class FakeSession:
     """A session that answers with the lines it was given."""
 
-    def __init__(self, *lines: str) -> None:
+    def __init__(self, *lines: str, silent: bool = False) -> None:
+        self.silent = silent
         self.lines, self.said, self.closed = list(lines), "", False
 
     def readline_stdout(self, timeout: float | None = None) -> str:
         return self.lines.pop(0) if self.lines else ""
+
+    def is_open(self) -> bool:
+        return self.silent and not self.closed
 
     def write_stdin(self, data: str) -> None:
         if self.closed:
@@ -64,7 +68,9 @@ def test_the_time_of_a_kill_is_that_of_the_shells_answer() -> None:
     assert session.said == ""
     before = time.time_ns() // 1_000_000
     armed.word()
-    assert before <= armed.struck() <= time.time_ns() // 1_000_000
+    at, said = armed.struck()
+    assert said
+    assert before <= at <= time.time_ns() // 1_000_000
     assert session.said == "go\n"
     assert session.closed
 
@@ -77,12 +83,27 @@ def test_a_session_that_is_not_armed_is_refused(line: str) -> None:
     assert session.closed
 
 
-@pytest.mark.parametrize("line", ["", "kill 13"])
-def test_a_kill_that_is_not_confirmed_is_none(line: str) -> None:
-    armed = ArmedKill(FakeSession("armed 12", line), "pod@uid")
+def test_a_shell_that_says_something_else_did_not_kill() -> None:
+    armed = ArmedKill(FakeSession("armed 12", "kill 13"), "pod@uid")
     armed.word()
     with pytest.raises(NoProcessError):
         armed.struck()
+
+
+def test_a_shell_that_lives_on_in_silence_did_not_kill() -> None:
+    armed = ArmedKill(FakeSession("armed 12", silent=True), "pod@uid")
+    armed.word()
+    with pytest.raises(NoProcessError, match="no answer"):
+        armed.struck()
+
+
+def test_an_answer_that_is_lost_leaves_open_whether_it_killed() -> None:
+    armed = ArmedKill(FakeSession("armed 12", ""), "pod@uid")
+    armed.word()
+    before = time.time_ns() // 1_000_000
+    at, said = armed.struck()
+    assert not said
+    assert at >= before
 
 
 def test_a_session_that_has_ended_kills_nobody() -> None:

@@ -172,6 +172,35 @@ def test_one_that_has_just_ended_is_left_out(played: Played) -> None:
     assert [who for who, _ in played.drivers.kill_executors(SIGKILL)] == [f"exec-1@{UIDS['b']}"]
 
 
+class Unanswered(FakeSession):
+    """A session whose container ends at the word, before the shell's answer has left."""
+
+    def __init__(self, log: FakeLog, state: Object) -> None:
+        super().__init__("armed 12")
+        self.log, self.state = log, state
+
+    def write_stdin(self, data: str) -> None:
+        self.log.set(pod("exec-1", UIDS["b"], state=self.state))
+
+
+@pytest.mark.parametrize(
+    ("state", "struck"), [(ended(137), True), (ended(137, "OOMKilled"), False), (ended(1), False), (RUNS, False)]
+)
+def test_where_the_answer_is_lost_the_containers_end_tells(played: Played, state: Object, struck: bool) -> None:
+    played.cluster.sessions["exec-1"] = lambda _: Unanswered(played.log, state)
+    played.drivers.arm(SIGKILL)
+    victims = [who for who, _ in played.drivers.kill_executors(SIGKILL)]
+    assert (f"exec-1@{UIDS['b']}" in victims) is struck
+    assert f"exec-2@{UIDS['c']}" in victims
+
+
+def test_a_kill_of_one_whose_answer_is_lost_and_that_lives_is_none(played: Played) -> None:
+    played.cluster.sessions["exec-1"] = lambda _: Unanswered(played.log, RUNS)
+    played.drivers.arm(SIGKILL)
+    with pytest.raises(NoProcessError, match="did not fall"):
+        played.drivers.kill_executor(CALL, SIGKILL)
+
+
 def test_arming_waits_for_every_executor(played: Played) -> None:
     played.log.set(pod("exec-2", UIDS["c"], state={"waiting": {}}))
     with pytest.raises(ClusterTimeoutError, match="2 executors"):
