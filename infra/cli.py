@@ -28,8 +28,11 @@ LEAVES_ENGINE = ("up", "images")
 
 @app.command()
 def doctor() -> None:
-    """Check this machine; exit code 1 when something needed is missing."""
-    raise typer.Exit(examine(cache_root(), CHECKOUT))
+    """Check this machine; exit code 1 when something that the demo needs is missing."""
+    from infra.cluster import needs  # noqa: PLC0415
+    from infra.cluster.state import state_directory  # noqa: PLC0415
+
+    raise typer.Exit(examine(cache_root(), CHECKOUT, lambda: needs.checks(needs.gather(state_directory()))))
 
 
 @app.command(name="prepare")

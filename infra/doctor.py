@@ -10,21 +10,20 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 from rich.console import Console as Screen
-from rich.table import Table
 
+from infra.check import Check, amount, free_bytes, table
 from infra.toolchain import go as go_tool
 from infra.toolchain import jdk
 from infra.toolchain.minio import OVERRIDE
 from infra.versions import GO_MIN, JDK_MIN, PYTHON_MIN
 
-GIB = 1024**3
 MEMORY_NEEDED_GIB = 6.0  # measured: a demo has 4.5 resident at most
 DISK_NEEDED_GIB = 6.0  # measured: artefact cache 1.4, Go caches 2.2 on the first build, 0.3 a run; the rest is air
 OPEN_FILES_NEEDED = 4096  # the broker keeps every segment and every client connection open
@@ -49,17 +48,6 @@ class Facts:
     open_files: int
     ports_bound: int
     """How many of PORTS_NEEDED ports on 127.0.0.1 could be bound at once."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the table."""
-
-    name: str
-    found: str
-    needed: str
-    ok: bool
-    fix: str
 
 
 def _dotted(version: tuple[int, ...] | None) -> str:
@@ -89,9 +77,9 @@ def checks(facts: Facts) -> list[Check]:
         ),
         Check("Maven", facts.maven or "none", "any 3.x", facts.maven is not None, "apt install maven"),
         _go_check(facts),
-        _amount("memory available", facts.memory_available_bytes, MEMORY_NEEDED_GIB, "stop other programs, or add RAM"),
+        amount("memory available", facts.memory_available_bytes, MEMORY_NEEDED_GIB, "stop other programs, or add RAM"),
         *(
-            _amount(
+            amount(
                 f"disk free in {where}",
                 free,
                 DISK_NEEDED_GIB,
@@ -114,11 +102,6 @@ def checks(facts: Facts) -> list[Check]:
             "bring the loopback interface up (ip link set lo up); a sandbox may forbid listening",
         ),
     ]
-
-
-def _amount(name: str, found_bytes: int, needed_gib: float, fix: str) -> Check:
-    enough = found_bytes >= needed_gib * GIB
-    return Check(name, f"{found_bytes / GIB:.1f} GiB", f">= {needed_gib:.0f} GiB", enough, fix)
 
 
 def _go_check(facts: Facts) -> Check:
@@ -152,7 +135,7 @@ def gather(cache: Path, checkout: Path) -> Facts:
         minio_override=os.environ.get(OVERRIDE),
         memory_available_bytes=min([psutil.virtual_memory().available, *_control_group_room()]),
         disk_free_bytes={
-            f"the {what} ({path})": _free(path) for what, path in (("cache", cache), ("checkout", checkout))
+            f"the {what} ({path})": free_bytes(path) for what, path in (("cache", cache), ("checkout", checkout))
         },
         # The hard limit: JVMs and Go programs raise their own soft limit to it.
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
@@ -187,11 +170,6 @@ def _control_group_room() -> Iterator[int]:
             yield int(Path(limit).read_text()) - int(Path(usage).read_text())
 
 
-def _free(path: Path) -> int:
-    there = next(place for place in (path, *path.parents) if place.exists())
-    return shutil.disk_usage(there).free
-
-
 def _bindable(wanted: int) -> int:
     bound: list[socket.socket] = []
     try:
@@ -211,22 +189,20 @@ def _listens(one: socket.socket) -> bool:
     return bool(one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
-def table(results: list[Check]) -> Table:
-    """Lay the checks out for a person; what to do is shown only where something is wrong."""
-    shown = Table(box=None, pad_edge=False)
-    for heading in ("", "check", "found", "needed", "what to do"):
-        shown.add_column(heading, overflow="fold")
-    for one in results:
-        sign = "[green]✓[/]" if one.ok else "[red]✗[/]"
-        shown.add_row(sign, one.name, one.found, one.needed, "" if one.ok else one.fix)
-    return shown
+def doctor(cache: Path, checkout: Path, cluster: Callable[[], list[Check]], screen: Screen | None = None) -> int:
+    """Print the tables; exit code 0 when everything is there that the demo needs, else 1.
 
-
-def doctor(cache: Path, checkout: Path, screen: Screen | None = None) -> int:
-    """Print the table; exit code 0 when everything needed is there, else 1."""
-    screen = screen or Screen()
+    What only a cluster needs (`cluster` looks for it) is told, and does not count: the demo runs without.
+    """
+    # A file or a pipe has no width of its own, and 80 would break most lines.
+    screen = screen or Screen(width=None if sys.stdout.isatty() else 140)
     results = checks(gather(cache, checkout))
     screen.print(table(results))
     missing = [one.name for one in results if not one.ok]
     screen.print(f"missing: {', '.join(missing)}" if missing else "everything needed is there")
+    beyond = cluster()
+    screen.print("\nfor a cluster (make up) also:")
+    screen.print(table(beyond))
+    lacking = [one.name for one in beyond if not one.ok]
+    screen.print(f"missing for a cluster: {', '.join(lacking)}" if lacking else "make up can run here")
     return 1 if missing else 0

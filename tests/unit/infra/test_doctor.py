@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console as Screen
 
 from infra import doctor
-from infra.doctor import GIB, Facts
+from infra.check import GIB, Check
+from infra.doctor import Facts
 
 GOOD = Facts(
     system="Linux",
@@ -27,6 +28,9 @@ GOOD = Facts(
     open_files=4096,
     ports_bound=8,
 )
+
+
+BEYOND = Check("container engine", "none", "Docker", False, "install it")
 
 
 def test_a_machine_that_just_suffices_passes_everything() -> None:
@@ -73,18 +77,20 @@ def test_go_may_be_missing_where_something_stands_in(change: dict[str, Any], fou
 def _run(monkeypatch: pytest.MonkeyPatch, facts: Facts) -> tuple[int, str]:
     monkeypatch.setattr(doctor, "gather", lambda _cache, _checkout: facts)
     out = io.StringIO()
-    code = doctor.doctor(Path("/c"), Path("/w"), Screen(file=out, width=160))
+    code = doctor.doctor(Path("/c"), Path("/w"), lambda: [BEYOND], Screen(file=out, width=160))
     return code, out.getvalue()
 
 
 def test_the_exit_code_and_the_last_line_tell_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = _run(monkeypatch, GOOD)
     assert code == 0
-    assert text.endswith("everything needed is there\n")
+    assert "everything needed is there\n" in text
     assert "apt install" not in text
+    # What only a cluster lacks is told, and does not count.
+    assert text.endswith("missing for a cluster: container engine\n")
     code, text = _run(monkeypatch, replace(GOOD, maven=None, javac=None))
     assert code == 1
-    assert text.endswith("missing: JDK: javac, Maven\n")
+    assert "missing: JDK: javac, Maven\n" in text
     assert "apt install maven" in text
 
 

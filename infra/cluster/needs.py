@@ -1,0 +1,122 @@
+"""What `make up` needs of this machine beyond what the demo needs; for the doctor, which changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from infra.check import Check, amount, free_bytes
+from infra.cluster import engine as engines
+from infra.cluster.engine import OLDEST, EngineError, why_not_install
+from infra.cluster.kind import API_PORT, PORTS
+from infra.cluster.state import StateDirectory, engine_data
+
+MEMORY_NEEDED_GIB = 10.0  # measured: 8.0 in use on one node during an acceptance run; the rest is air
+DISK_NEEDED_GIB = 14.0  # measured: images and layers 6, their copy on the node 5, volumes 1; the rest is air
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What was found.
+
+    Attributes:
+        engine: version of the container engine that answers, None without one.
+        trouble: why the engine that is there cannot be used.
+        refusal: why no packages may be installed here, None when they may.
+        debootstrap: mmdebstrap is there, which makes the images' base.
+        memory_total_bytes: of the machine.
+        disk_free_bytes: where the engine keeps, or will keep, its data.
+        disk_at: that place.
+        ports_taken: of those that the cluster publishes.
+        own_cluster: the cluster of `make up` is there, so its disk and ports are taken rightly.
+    """
+
+    engine: str | None = None
+    trouble: str | None = None
+    refusal: str | None = None
+    debootstrap: bool = False
+    memory_total_bytes: int = 0
+    disk_free_bytes: int = 0
+    disk_at: str = ""
+    ports_taken: tuple[int, ...] = field(default=())
+    own_cluster: bool = False
+
+
+def checks(facts: ClusterFacts) -> list[Check]:
+    """Judge each fact; a pure function."""
+    oldest = ".".join(map(str, OLDEST))
+    installed = "none; `make up` installs it" if facts.refusal is None else "none"
+    here = "taken by the cluster that is up"
+    return [
+        Check(
+            "container engine",
+            facts.engine or ("unusable" if facts.trouble else installed),
+            f"Docker >= {oldest}, or root on Debian",
+            facts.trouble is None and (facts.engine is not None or facts.refusal is None),
+            facts.trouble or facts.refusal or "",
+        ),
+        Check(
+            "mmdebstrap",
+            "there" if facts.debootstrap else installed,
+            "to build images",
+            facts.debootstrap or facts.refusal is None,
+            facts.refusal or "",
+        ),
+        amount("memory of the machine", facts.memory_total_bytes, MEMORY_NEEDED_GIB, "use a larger machine"),
+        Check("disk for images", here, f">= {DISK_NEEDED_GIB:.0f} GiB", True, "")
+        if facts.own_cluster
+        else amount(
+            f"disk free in {facts.disk_at}",
+            facts.disk_free_bytes,
+            DISK_NEEDED_GIB,
+            "make room there, or set EFFECTIVELY_ONCE_CACHE to a directory on a larger disk",
+        ),
+        Check(
+            "published ports",
+            here if facts.own_cluster else f"taken: {', '.join(map(str, facts.ports_taken)) or 'none'}",
+            ", ".join(map(str, (API_PORT, *PORTS))),
+            facts.own_cluster or not facts.ports_taken,
+            "find who has it (ss -ltnp) and stop that",
+        ),
+    ]
+
+
+def gather(state: StateDirectory) -> ClusterFacts:
+    """Look at this machine; nothing is changed."""
+    version, trouble, place = None, None, engine_data()
+    try:
+        engine = engines.running()
+        if engine is not None:
+            version = engine.run("version", "--format", "{{.Server.Version}}")
+            with suppress(EngineError):
+                place = Path(engine.run("info", "--format", "{{.DockerRootDir}}"))
+    except EngineError as error:
+        trouble = str(error)
+    return ClusterFacts(
+        engine=version,
+        trouble=trouble,
+        refusal=why_not_install(os.environ, root=os.geteuid() == 0, apt=shutil.which("apt-get") is not None),
+        debootstrap=shutil.which("mmdebstrap") is not None,
+        memory_total_bytes=psutil.virtual_memory().total,
+        disk_free_bytes=free_bytes(place),
+        disk_at=str(place),
+        ports_taken=tuple(port for port in (API_PORT, *PORTS) if port_taken(port)),
+        own_cluster=state.record.exists(),
+    )
+
+
+def port_taken(port: int) -> bool:
+    """Whether somebody listens on a port of 127.0.0.1."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False

@@ -1,0 +1,69 @@
+"""What a cluster needs: each fact alone can make its check fail, and says how to mend it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.check import GIB
+from infra.cluster import engine, needs
+from infra.cluster.engine import EngineError
+from infra.cluster.kind import API_PORT
+from infra.cluster.needs import ClusterFacts
+from infra.cluster.state import StateDirectory
+
+GOOD = ClusterFacts(
+    engine="20.10.24", debootstrap=True, memory_total_bytes=10 * GIB, disk_free_bytes=14 * GIB, disk_at="/d"
+)
+BARE = replace(GOOD, engine=None, debootstrap=False)
+
+
+@pytest.mark.parametrize("facts", [GOOD, BARE, replace(GOOD, refusal="not root")])
+def test_a_machine_that_just_suffices_passes_everything(facts: ClusterFacts) -> None:
+    assert [one.name for one in needs.checks(facts) if not one.ok] == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "fix"),
+    [
+        (replace(GOOD, trouble="the container engine here is 19.3"), "container engine", "19.3"),
+        (replace(GOOD, engine=None, refusal="run as root"), "container engine", "as root"),
+        (replace(GOOD, debootstrap=False, refusal="run as root"), "mmdebstrap", "as root"),
+        (replace(GOOD, memory_total_bytes=10 * GIB - 1), "memory of the machine", "larger"),
+        (replace(GOOD, disk_free_bytes=14 * GIB - 1), "disk free in /d", "EFFECTIVELY_ONCE_CACHE"),
+        (replace(GOOD, ports_taken=(38080,)), "published ports", "ss -ltnp"),
+    ],
+)
+def test_one_missing_thing_makes_exactly_its_own_check_fail(facts: ClusterFacts, name: str, fix: str) -> None:
+    failed = [one for one in needs.checks(facts) if not one.ok]
+    assert [one.name for one in failed] == [name]
+    assert fix in failed[0].fix
+
+
+def test_a_cluster_that_is_up_has_taken_ports_and_disk_rightly() -> None:
+    facts = replace(GOOD, own_cluster=True, disk_free_bytes=0, ports_taken=(API_PORT,))
+    assert [one.name for one in needs.checks(facts) if not one.ok] == []
+
+
+def test_an_engine_that_is_too_old_is_told_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_old() -> Any:
+        raise EngineError("the container engine here is 19.3")
+
+    monkeypatch.setattr(engine, "running", too_old)
+    facts = needs.gather(StateDirectory(tmp_path))
+    assert facts.trouble == "the container engine here is 19.3"
+    assert facts.engine is None
+    assert facts.disk_free_bytes > 0
+
+
+def test_a_port_that_somebody_listens_on_is_taken() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        port = one.getsockname()[1]
+        assert needs.port_taken(port)
+    assert not needs.port_taken(port)
