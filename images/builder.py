@@ -40,7 +40,7 @@ class Builder:
 
     def node(self) -> str:
         """Build the node image with what it brings; its reference."""
-        base = next(one for one in catalogue.images(self.cache, self.toolchain, self.arch) if one.name == "base")
+        base = catalogue.base(self.arch)
         self._ensure(base)
         parts = catalogue.control_plane(self.cache, self.arch)
         for part in parts:
@@ -70,7 +70,7 @@ class Builder:
                 recipe = files["Dockerfile"]
                 text = recipe if isinstance(recipe, bytes) else recipe.read_bytes()
                 files["Dockerfile"] = text + f"LABEL effectively-once.key={key}\n".encode()
-                context.build(self.engine, own, files, {**image.arguments, **arguments}, log)
+                context.build(self.engine, own, files, arguments, log)
 
     def _import(self, tag: str, key: str) -> None:
         path = rootfs.rootfs(self.cache, self.arch, self.console)

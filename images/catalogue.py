@@ -32,31 +32,35 @@ class Image:
     inputs: Mapping[str, Path | bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
-    arguments: Mapping[str, str] = field(default_factory=dict)
     tag: str | None = None
     """A fixed name, where somebody else gives the names; else it is made from the contents."""
 
     @property
+    def _own(self) -> dict[str, Path]:
+        folder = FOLDER / (self.folder or self.name)
+        found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        # A script that was imported or run on this machine leaves these behind.
+        return {
+            str(name): path for name, path in found.items() if "__pycache__" not in name.parts and name.suffix != ".pyc"
+        }
+
+    @property
     def files(self) -> dict[str, Path | bytes]:
         """The build context."""
-        own = FOLDER / (self.folder or self.name)
-        return {
-            **{str(path.relative_to(own)): path for path in sorted(own.rglob("*")) if path.is_file()},
-            **self.inputs,
-        }
+        return {**self._own, **self.inputs}
 
     def key(self, parent_key: str) -> str:
         """Digest of everything the image is made of."""
-        own = FOLDER / (self.folder or self.name)
-        parts: dict[str, str | bytes] = {
-            "parent": parent_key,
-            "name": self.name,
-            **{f"fact:{n}": v for n, v in self.facts.items()},
-        }
-        parts |= {f"file:{p.relative_to(own)}": p.read_bytes() for p in sorted(own.rglob("*")) if p.is_file()}
-        parts |= {f"bytes:{n}": v for n, v in self.inputs.items() if isinstance(v, bytes)}
-        parts |= {f"argument:{n}": v for n, v in self.arguments.items()}
+        parts: dict[str, str | bytes] = {"parent": parent_key, "name": self.name}
+        parts |= {f"fact:{name}": value for name, value in self.facts.items()}
+        parts |= {f"file:{name}": path.read_bytes() for name, path in self._own.items()}
+        parts |= {f"bytes:{name}": value for name, value in self.inputs.items() if isinstance(value, bytes)}
         return digest(parts)
+
+
+def base(arch: str) -> Image:
+    """The image that all others stand on."""
+    return Image("base", facts={"rootfs": rootfs.key(arch)})
 
 
 def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
@@ -71,7 +75,7 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
     s3a = resolve_jars(cache, "s3a")
     classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
     return [
-        Image("base", facts={"rootfs": rootfs.key(arch)}),
+        base(arch),
         Image("minio", "base", built(go_tools.MINIO, "minio"), {"key": go_tools.key(go_tools.MINIO, arch)}),
         Image("postgres", "base"),
         Image("java", "base"),

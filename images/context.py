@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from infra.cluster.engine import Engine, EngineError
+from infra.toolchain.command import tail
 
 # One time for everything: an image depends on contents, not on when they were written.
 MTIME = 1_767_225_600
@@ -65,6 +66,4 @@ def build(engine: Engine, tag: str, files: Mapping[str, Path | bytes], arguments
             raise
         status = child.wait()
     if status or broken:
-        from infra.toolchain.command import tail  # noqa: PLC0415 - only where it fails
-
         raise EngineError(f"image {tag}: the build failed; {tail(log)}\n  log: {log}")

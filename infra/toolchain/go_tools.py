@@ -16,7 +16,7 @@ from pathlib import Path
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.go import find_go, parse_go_version
-from infra.versions import ETCD, HELM, KIND, KUBERNETES, PULUMI, PULUMI_KUBERNETES
+from infra.versions import KUBERNETES, PULUMI, PULUMI_KUBERNETES
 
 WRAPPERS = Path(__file__).parent / "wrappers"
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64", "amd64": "amd64"}
@@ -100,7 +100,6 @@ HELM_TOOL = GoTool("helm", {"helm": "helm.sh/helm/v4/cmd/helm"}, 120)
 # In this order the build cache is of most use: those after the first find Kubernetes' libraries compiled.
 ALL = (KUBERNETES_TOOL, KIND_TOOL, ETCD_TOOL, COREDNS_TOOL, LOCAL_PATH_TOOL, SPARK_OPERATOR_TOOL, HELM_TOOL,
        PAUSE_TOOL, PULUMI_TOOL, PULUMI_KUBERNETES_TOOL, MINIO)  # fmt: skip
-VERSIONS = {"kind": KIND, "etcd": ETCD, "helm": HELM}
 
 
 def machine_arch() -> str:
@@ -135,7 +134,7 @@ def _artefact(tool: GoTool, arch: str) -> str:
 def build(cache: Cache, tool: GoTool, arch: str | None = None, hint: str = "") -> Path:
     """Return the directory of the tool's binaries, built at most once per input.
 
-    Raises ToolchainError when the build fails.
+    Raises ToolchainError when the build fails; `hint` ends the sentence in it that says what to do.
     """
     arch = arch or machine_arch()
     mod = (tool.folder / "go.mod").read_text()

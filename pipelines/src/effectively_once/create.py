@@ -29,9 +29,8 @@ from effectively_once.errors import AccessError, PipelineError, SettingsError, S
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from effectively_once.settings import PipelineSettings, load
 from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.names import KAFKA_SINKS
 
-SINKS = ("accepted", "dead_letter", "user_counts")
-"""`effectively_once.epoch.KAFKA_SINKS`, which cannot be imported where there is no Spark; a test compares them."""
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
 REQUEST_TIMEOUT_S = 5.0
@@ -84,7 +83,7 @@ class Broker(Protocol):
 def topics_of(settings: PipelineSettings, source_partitions: int | None) -> list[Topic]:
     """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
-    for sink in SINKS:
+    for sink in KAFKA_SINKS:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         found += [Topic(shard.topic, settings.shards), Topic(shard.progress, settings.shards, compacted=True)]
     return found

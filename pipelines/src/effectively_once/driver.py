@@ -29,6 +29,7 @@ from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
 from effectively_once.sinks.publish import Published
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.windows import Windows
@@ -53,7 +54,7 @@ class Driver:
         self.layout = Layout(settings.pipeline)
         self.store = S3ObjectStore(settings.bucket)
         self.source = KafkaSource(settings)
-        self.globals = ManifestSink(self.store, self.layout, epoch.GLOBAL_COUNTS)
+        self.globals = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self.busy = threading.Lock()
@@ -248,8 +249,8 @@ class Driver:
                 sinks.setdefault(name, {})[str(shard)] = Rows(**rows)
             for kind, rows in note["deltas"].items():
                 changes.setdefault(kind, {})[str(shard)] = Delta(**rows)
-        sinks[epoch.GLOBAL_COUNTS] = {"0": content}
-        missing = [name for name in epoch.KAFKA_SINKS if len(sinks.get(name, {})) != self.settings.shards]
+        sinks[GLOBAL_COUNTS] = {"0": content}
+        missing = [name for name in KAFKA_SINKS if len(sinks.get(name, {})) != self.settings.shards]
         if missing:
             raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
         decided = [note for _, note in notes if "accepted" in note]

@@ -31,11 +31,9 @@ from effectively_once.ledger.records import Declaration, Delta, Rows
 from effectively_once.progress import announce
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.names import ACCEPTED, DEAD_LETTER, USER_COUNTS
 from effectively_once.sinks.publish import Published
 from effectively_once.windows import Windows
-
-ACCEPTED, DEAD_LETTER, USER_COUNTS, GLOBAL_COUNTS = "accepted", "dead_letter", "user_counts", "global_counts"
-KAFKA_SINKS = (ACCEPTED, DEAD_LETTER, USER_COUNTS)
 
 BETWEEN = "kind string, shard int, user string, window_start_ms long, count long, note string"
 """Columns between the steps: `partial` rows carry counts, `shard` rows carry a step's summary as JSON."""

@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from effectively_once.checkpoints import Checkpoint
-from effectively_once.epoch import GLOBAL_COUNTS, KAFKA_SINKS
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -25,6 +24,7 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
 from effectively_once.sources.kafka import KafkaSource
 
 MARK_WAIT_S = 0.3

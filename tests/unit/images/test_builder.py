@@ -67,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(catalogue, "FOLDER", root)
     monkeypatch.setattr(catalogue, "PUBLISHED", ("tools", "spark"))
     monkeypatch.setattr(rootfs, "rootfs", lambda *_: tmp_path / "rootfs.tar")
-    three = [Image("base", facts={"rootfs": "1"}), Image("tools", "base"), Image("spark", "tools")]
+    three = [catalogue.base("amd64"), Image("tools", "base"), Image("spark", "tools")]
     monkeypatch.setattr(catalogue, "images", lambda *_: three)
     return root
 
@@ -153,6 +153,7 @@ def test_the_node_brings_the_base_and_the_control_plane_saved_once(
     (folder / "node" / "Dockerfile").write_text("ARG PARENT\nFROM ${PARENT}\n")
     pause = Image("pause", None, {"Dockerfile": b"FROM scratch\n"}, folder="none", tag="effectively-once.local/pause:1")
     monkeypatch.setattr(catalogue, "control_plane", lambda *_: [pause])
+    monkeypatch.setattr(catalogue, "images", lambda *_: pytest.fail("a node needs nothing that a deployment does"))
     given: list[tuple[Path, str]] = []
 
     def node(_cache: Cache, _arch: str, preloaded: Path, base: str) -> Image:

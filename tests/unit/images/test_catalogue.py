@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -207,7 +208,6 @@ def test_another_debian_changes_every_image(
         {"facts": {"other": "1"}},
         {"inputs": {"version": b"2"}},
         {"inputs": {"other": b"1"}},
-        {"arguments": {"A": "2"}},
     ],
     ids=str,
 )
@@ -217,7 +217,7 @@ def test_a_key_depends_on_each_part(
     monkeypatch.setattr(catalogue, "FOLDER", tmp_path)
     (tmp_path / "thing").mkdir()
     (tmp_path / "thing" / "Dockerfile").write_text("FROM scratch\n")
-    image = Image("thing", None, {"version": b"1"}, {"key": "1"}, arguments={"A": "1"})
+    image = Image("thing", None, {"version": b"1"}, {"key": "1"})
     same = image.key("p")
     assert image.key("p") == same
     assert image.key("q") != same
@@ -226,6 +226,23 @@ def test_a_key_depends_on_each_part(
     changed = image.key("p")
     (tmp_path / "thing" / "start").touch()
     assert len({same, changed, image.key("p")}) == 3
+
+
+def test_what_python_compiled_in_a_folder_is_no_part_of_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(catalogue.FOLDER / "spark", tmp_path / "spark")
+    monkeypatch.setattr(catalogue, "FOLDER", tmp_path)
+    image = Image("spark")
+    before, files = image.key("p"), image.files
+    for name in ("__pycache__/job.cpython-311.pyc", "inner/__pycache__/note", "job.pyc"):
+        path = tmp_path / "spark" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert image.key("p") == before
+    assert image.files == files
+    (tmp_path / "spark" / "inner" / "note").touch()
+    assert image.key("p") != before
 
 
 def test_what_comes_from_the_cache_is_told_apart_by_a_fact(every: list[Image]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from infra import versions
 from infra.bootstrap import CHECKOUT
-from infra.toolchain import go, go_tools, jars, minio
+from infra.toolchain import go, jars
 
 _NS = {"m": "http://maven.apache.org/POM/4.0.0"}
 
@@ -59,12 +59,6 @@ def test_no_pom_hides_a_version_outside_its_properties(name: str) -> None:
 
 def test_every_pom_is_compared_with_these_versions() -> None:
     assert {path.name for path in jars.POMS.iterdir()} == {"kafka", "s3a", "spark"}
-
-
-def test_the_embedded_demo_builds_the_wrapper_that_is_compared_with_these_versions() -> None:
-    # tests/unit/toolchain/test_wrappers.py compares it.
-    assert go_tools.MINIO.folder == minio.MODULE
-    assert tuple(go_tools.MINIO.binaries.values()) == (minio.PACKAGE,)
 
 
 def test_the_go_wheel_and_pyspark_have_these_versions() -> None:

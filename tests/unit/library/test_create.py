@@ -11,10 +11,8 @@ import pytest
 import urllib3
 from minio.error import S3Error
 
-from effectively_once import epoch
 from effectively_once.create import (
     EVENT_LOG,
-    SINKS,
     Found,
     NotYetError,
     Topic,
@@ -26,6 +24,7 @@ from effectively_once.create import (
 )
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.names import KAFKA_SINKS
 
 SETTINGS = PipelineSettings(
     pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1",
@@ -64,16 +63,11 @@ def repeated(attempt: Callable[[], None], deadline_s: float = 5.0) -> None:
     until("topics", "broker:9092", deadline_s, attempt, pause_s=0.001)
 
 
-def test_sinks_are_those_of_the_epoch() -> None:
-    """The names are written twice, because one of the places needs Spark."""
-    assert SINKS == epoch.KAFKA_SINKS
-
-
 def test_topics_of_a_pipeline() -> None:
     """Rows and compacted marks for each sink, a partition a shard; the source only when it is asked for."""
     without, with_source = topics_of(SETTINGS, None), topics_of(SETTINGS, 6)
     assert {topic.name for topic in without} == {
-        f"clicks.{sink}{end}" for sink in epoch.KAFKA_SINKS for end in ("", ".progress")
+        f"clicks.{sink}{end}" for sink in KAFKA_SINKS for end in ("", ".progress")
     }
     assert {topic.partitions for topic in without} == {3}
     assert all(topic.compacted == topic.name.endswith(".progress") for topic in without)

@@ -27,6 +27,7 @@ for package in $packages; do
   echo "$PWD $GOOS $GOARCH $CGO_ENABLED" >"$out$(basename "$package")"
 done
 """
+BROKEN_GO = FAKE_GO.replace("while", "echo 'no such host' >&2; exit 1\nwhile", 1)
 
 
 @pytest.fixture
@@ -112,12 +113,17 @@ def test_a_build_names_its_binaries_and_is_static_for_the_architecture(
 def test_a_failed_build_leaves_nothing_that_looks_built(
     tool: GoTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = FAKE_GO.replace("while", "echo 'no such host' >&2; exit 1\nwhile", 1)
-    monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'go', broken).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'go', BROKEN_GO).parent}:/usr/bin:/bin")
     cache = Cache(tmp_path / "cache")
     with pytest.raises(ToolchainError, match=r"(?s)thing: .*GOPROXY.*no such host"):
         go_tools.build(cache, tool)
     assert not go_tools.built(cache, tool)
+
+
+def test_a_minio_that_cannot_be_built_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'go', BROKEN_GO).parent}:/usr/bin:/bin")
+    with pytest.raises(ToolchainError, match=rf"\(`go env GOPROXY`\), or set {minio.OVERRIDE} to a minio binary\n"):
+        minio.build_minio(Cache(tmp_path / "cache"), {})
 
 
 def test_kubernetes_is_stamped_with_a_version_that_kubeadm_can_read() -> None:
