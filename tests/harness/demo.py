@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
-import time
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,21 +13,18 @@ from infra.console import Console
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain
-from infra.versions import of_run
-from tests.harness import judge as judging
-from tests.harness import report
 from tests.harness.act import Act
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS
-from tests.harness.controls.names import CONTROLS
 from tests.harness.controls.run import run_controls
 from tests.harness.history import History
+from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
 from tests.harness.place import Place
+from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
-from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan
 from tests.harness.subject import Subject
 
@@ -56,25 +50,10 @@ class Demo:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
-        """Run it all and judge it; a run that broke off is judged too, by what there is, and is never a pass."""
-        path = new_run(self.checkout / "runs", self.seed)
-        directory = RunDirectory(path)
-        self.console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {self.subject.says}")
-        directory.write_json(directory.manifest_path, self._manifest(path.name))
-        point_latest(path)
-        try:
-            self._play(directory)
-        except Exception as error:
-            # The judge finds no end in the history, so the verdict is unknown or worse.
-            trace = directory.logs / "error.txt"
-            trace.parent.mkdir(exist_ok=True)
-            trace.write_text(traceback.format_exc())
-            self.console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(self.checkout)}")
-        with self.console.step("judge"):
-            results = judging.judge(path)
-            page = report.write(path)
-        self.console.say(f"report {page.relative_to(self.checkout)}")
-        return results
+        """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
+        return run_recorded(
+            self.checkout, self.seed, self.subject.says, self.console, manifest=self._manifest, play=self._play
+        )
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
@@ -108,21 +87,10 @@ class Demo:
             )  # fmt: skip
 
     def _manifest(self, name: str) -> dict[str, Any]:
-        numbers = self.subject.numbers
-        return {
-            "format": 1, "run": name, "claim": CLAIM, "seed": self.seed, "started_at": _now_ms(),
-            "settings": {
-                "pipeline": PIPELINE, "topic": TOPIC, "shards": SHARDS, "window_ms": self.subject.window_ms,
-                "lateness_ms": self.subject.lateness_ms, "sinks": [*KAFKA_SINKS, GLOBAL_COUNTS], **self.subject.named,
-            },
-            "workload": {
-                "kind": self.subject.kind, "sent": numbers.sent, "duplicates_sent": numbers.duplicates_sent,
-                "late_sent": numbers.late_sent, "malformed_sent": numbers.malformed_sent,
-            },
-            "faults_planned": self.kills, "concurrent_reader": True,
-            "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
-            "versions": of_run(), "git": git_state(self.checkout), "control": None,
-        }  # fmt: skip
+        return manifest_of(
+            name, CLAIM, self.seed, self.subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
+            faults_planned=self.kills, controls=NEGATIVE_CONTROLS, named=self.subject.named,
+        )  # fmt: skip
 
 
 def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSettings:
@@ -132,19 +100,3 @@ def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSetting
         s3_bucket=endpoints.s3_bucket, shards=SHARDS, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
         epoch_rows_max=subject.epoch_rows_max,
     )  # fmt: skip
-
-
-def git_state(checkout: Path) -> dict[str, Any]:
-    """Commit and whether there are changes; empty outside a repository."""
-
-    def ask(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain"))}
-    except (OSError, subprocess.CalledProcessError):
-        return {}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -13,9 +13,9 @@ import pytest
 
 from infra.cluster.access import CHECKOUT, load_access
 from infra.cluster.state import state_directory
-from tests.harness.acceptance import Target
 from tests.harness.adapters.cluster import Cluster, label_of, state_of
 from tests.harness.adapters.rendering import Chart, of_run, values_for
+from tests.harness.deployed import Target
 
 NAME = "upstream-update"
 # A driver without a Spark session: nothing of this project's own takes part.

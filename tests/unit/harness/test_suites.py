@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.acceptance import BASELINE_MINUTES, NotDeployedError, Target, identity, subject_of
+from tests.harness.acceptance import BASELINE_MINUTES, subject_of
+from tests.harness.deployed import NotDeployedError, Target
 from tests.harness.schedule import EARLY_STEPS, Strike, plan_of
+from tests.harness.stage import identity
 from tests.harness.suites import SUITES, NoSuiteError, counted, suite_named
 
 SEEDS = st.integers(0, 2**31)

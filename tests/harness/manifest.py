@@ -1,0 +1,70 @@
+"""`manifest.json` of a run: what is planned, before anything is sent (docs/reference/run-directory.md)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from infra.versions import of_run
+from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS
+from tests.harness.controls.names import CONTROLS
+from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
+from tests.harness.subject import Subject
+
+NEGATIVE_CONTROLS = tuple(PlannedControl(name=name, must="fail") for name in CONTROLS)
+
+
+def manifest_of(
+    run: str, claim: str, seed: int, subject: Subject, *, checkout: Path, pipeline: str, topic: str, shards: int,
+    faults_planned: int, faults: Sequence[PlannedFaults] | None = None, controls: Sequence[PlannedControl] = (),
+    named: Mapping[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The document of a run that is about to begin.
+
+    Args:
+        run: its name.
+        claim: the sentence that the report shows.
+        seed: what the subject and the faults were drawn from.
+        subject: what will be sent.
+        checkout: whose commit is noted.
+        pipeline: as its settings name it, as `topic` and `shards`.
+        topic: the source.
+        shards: of every sink.
+        faults_planned: how many have to hit.
+        faults: of which sorts they are; None where there is but one.
+        controls: what is played beside it.
+        named: settings that no verdict depends on.
+
+    Raises:
+        ValidationError: a field is not what the judge will read (tests.harness.evidence.Manifest).
+    """
+    workload = {"kind": subject.kind, **asdict(subject.numbers)}
+    manifest = Manifest(
+        format=1, run=run, claim=claim, seed=seed, started_at=time.time_ns() // 1_000_000,
+        settings=Settings(
+            pipeline=pipeline, topic=topic, shards=shards, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
+            sinks=(*KAFKA_SINKS, GLOBAL_COUNTS),
+        ),
+        workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=faults_planned,
+        faults=tuple(faults or ()), concurrent_reader=True, controls=tuple(controls), versions=of_run(),
+        git=git_state(checkout), control=None,
+    )  # fmt: skip
+    document = manifest.model_dump(mode="json", exclude={"faults"} if faults is None else None)
+    document["settings"] |= named or {}
+    return document
+
+
+def git_state(checkout: Path) -> dict[str, Any]:
+    """Commit and whether there are changes; empty outside a repository."""
+
+    def ask(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {}

@@ -1,0 +1,186 @@
+"""The pipelines of one acceptance run on the cluster: what is started there, and deleted again."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from effectively_once.object_store import BucketAddress
+from effectively_once.settings import PipelineSettings
+from infra.console import Console
+from infra.embedded.stack import Endpoints
+from tests.harness.act import Act
+from tests.harness.adapters.chain_reader import ChainReader
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.pod_log import PodLog
+from tests.harness.adapters.pods import PodDrivers
+from tests.harness.adapters.rendering import RUN_LABEL, Chart, values_for
+from tests.harness.adapters.topics import Topics
+from tests.harness.adapters.transactions import open_transactions
+from tests.harness.controls.run import run_controls
+from tests.harness.deployed import Target
+from tests.harness.history import History
+from tests.harness.place import Patience, Place
+from tests.harness.run_directory import RunDirectory
+from tests.harness.schedule import Strike, plan_of
+from tests.harness.subject import Subject
+
+BASELINE, SHARDS = "baseline", 2
+MAIN_PREFIX, BASELINE_PREFIX, CONTROLS_PREFIX = "uc", "ub", "nc"
+CONTROL_MODULE = "negative_controls"
+PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=180.0)
+# Epochs are bounded by the pacing; this bounds what a restarted driver takes at once.
+EPOCH_ROWS_MAX = 24_000
+
+
+@dataclass(frozen=True)
+class BrokerTools:
+    """Java and the broker's jars: open transactions are listed by the broker's own tool."""
+
+    java: Path
+    classpath: Path
+
+
+@dataclass
+class Stage:
+    """The pipelines of one run on the cluster: the main one, the baseline's, the controls'.
+
+    Attributes:
+        directory: where settings and evidence go.
+        endpoints: how this process reaches the servers.
+        cluster: where the pods are.
+        chart: of a pipeline.
+        target: the deployed pipeline, whose image and resources are taken.
+        tools: of the broker.
+        seed: draws what is struck.
+        console: tells what is under way.
+        stop: set from outside to end early.
+    """
+
+    directory: RunDirectory
+    endpoints: Endpoints
+    cluster: Cluster
+    chart: Chart
+    target: Target
+    tools: BrokerTools
+    seed: int
+    console: Console
+    stop: threading.Event
+    _followers: list[PodLog] = field(default_factory=list, init=False)
+    _pipelines: list[PipelineSettings] = field(default_factory=list, init=False)
+
+    @property
+    def run(self) -> str:
+        """Value of the label that everything of this run has."""
+        return _kubernetes(identity(self.directory.path.name, "r"))
+
+    def main(self, subject: Subject, strikes: tuple[Strike, ...]) -> None:
+        """Strike, drain, epilogue, evidence."""
+        self._act(self.directory, self._settings(MAIN_PREFIX, subject), subject, strikes)
+
+    def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
+        """The same without a fault, in a run directory of its own below this one's."""
+        own = self.directory.control(BASELINE)
+        own.path.mkdir(parents=True)
+        settings = self._settings(BASELINE_PREFIX, subject)
+        own.write_json(own.manifest_path, manifest)
+        with self.console.step("baseline, without a fault"):
+            self._act(own, settings, subject, ())
+
+    def controls(self) -> None:
+        """The negative controls, in one application of their own."""
+        settings = self._settings(CONTROLS_PREFIX, None)
+        path = self.directory.path / "settings-controls.json"
+        path.write_text(settings.model_dump_json(indent=1))
+        events = self.directory.path / "work" / "controls.jsonl"
+        script = Path(__file__).parent / "controls" / "job.py"
+        values = values_for(
+            self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"),
+            module=CONTROL_MODULE, extra_files={f"{CONTROL_MODULE}.py": script.read_text()},
+        )  # fmt: skip
+        with (
+            self.console.step("negative controls, which must fail"),
+            History(self.directory.path / "work" / "controls-history.jsonl") as scratch,
+        ):
+            run_controls(
+                self.directory, self._drivers(values, events, self.directory.logs), self._topics(),
+                Watch(events, scratch), settings=path, seed=self.seed, console=self.console, stop=self.stop,
+            )  # fmt: skip
+
+    def tidy(self) -> None:
+        """End following, and delete the run's topics and objects; the cluster's objects are the tenancy's to delete."""
+        for follower in self._followers:
+            follower.stop()
+        for run in (self.directory, self.directory.control(BASELINE)):
+            shutil.rmtree(run.path / "work", ignore_errors=True)
+        self.cluster.delete_labelled(f"{RUN_LABEL}={self.run}")
+        prefixes = tuple(name for one in self._pipelines for name in (f"{one.pipeline}.", one.topic))
+        if prefixes:
+            self._topics().delete(prefixes)
+        for one in self._pipelines:
+            address = BucketAddress(self.endpoints.s3_endpoint, one.s3_bucket)
+            ChainReader(address, one.pipeline, one.topic).delete_objects()
+
+    def _act(
+        self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, strikes: tuple[Strike, ...]
+    ) -> None:
+        tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
+        prefix = f"{settings.pipeline}."
+        with History(directory.history_path) as history:
+            values = values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
+            watch = Watch(directory.path / "work" / "events.jsonl", history)
+            drivers = self._drivers(values, watch.path, directory.logs)
+            place = Place(self.endpoints, settings, drivers, watch, self._replication(), PATIENCE)
+            Act(
+                directory, history, place, subject, console=self.console, stop=self.stop,
+                faults=plan_of(self.seed, strikes, settings.shards),
+                # The broker is shared: other pipelines' transactions come and go.
+                open_transactions=lambda: [
+                    one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
+                ],
+            ).go()  # fmt: skip
+            history.record("phase", phase="judge")
+
+    def _drivers(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodDrivers:
+        selector = f"{RUN_LABEL}={self.run},sparkoperator.k8s.io/app-name={values['name']}"
+        log = PodLog(self.cluster.reader, self.cluster.namespace, selector, events, logs)
+        log.start()
+        self._followers.append(log)
+        return PodDrivers(self.cluster, self.chart, values, self.run, log, self.console.say)
+
+    def _settings(self, prefix: str, subject: Subject | None) -> PipelineSettings:
+        """Settings of a pipeline of this run: the deployed one's addresses, names of its own."""
+        pipeline, topic = names(self.directory.path.name, prefix)
+        own: dict[str, Any] = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX}
+        if subject is not None:
+            own |= {"shards": SHARDS, "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms}
+        settings = PipelineSettings.model_validate({**self.target.values["settings"], **own})
+        self._pipelines.append(settings)
+        return settings
+
+    def _topics(self) -> Topics:
+        return Topics(self.endpoints.kafka_bootstrap, self._replication())
+
+    def _replication(self) -> int:
+        return int(self.target.values.get("source", {}).get("replication", 1))
+
+
+def identity(run: str, prefix: str) -> str:
+    """Name of a pipeline of a run: `uc_` and the digits of the run's name, so that two runs never share one."""
+    digits = "".join(one for one in run.partition("/")[0] if one.isdigit())
+    return f"{prefix}_{digits}"[:38]
+
+
+def names(run: str, prefix: str) -> tuple[str, str]:
+    """Names of a pipeline of a run and of its source topic."""
+    pipeline = identity(run, prefix)
+    return pipeline, f"events_{pipeline}"
+
+
+def _kubernetes(pipeline: str) -> str:
+    return pipeline.replace("_", "-")

@@ -1,0 +1,66 @@
+"""The manifest is what the judge reads, and what it could not read is refused when it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults
+from tests.harness.manifest import git_state, manifest_of
+from tests.harness.subject import Subject, seeded
+
+SUBJECT = seeded(7, 2_000)
+FAULTS = (PlannedFaults(kind="sigkill", target="executor", count=3),)
+
+
+def _made(subject: Subject = SUBJECT, **changed: Any) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "checkout": Path("/"), "pipeline": "uc_1", "topic": "events_uc_1", "shards": 2, "faults_planned": 3,
+    }  # fmt: skip
+    return manifest_of("20261120-170301-7", "Exact.", 7, subject, **{**arguments, **changed})
+
+
+def test_the_judge_reads_what_was_planned() -> None:
+    controls = (PlannedControl(name="spark_kafka_sink", must="fail"),)
+    read = Manifest.model_validate(_made(faults=FAULTS, controls=controls))
+    assert (read.run, read.claim, read.seed, read.control) == ("20261120-170301-7", "Exact.", 7, None)
+    assert (read.faults_planned, read.faults, read.controls) == (3, FAULTS, controls)
+    settings, numbers = read.settings, SUBJECT.numbers
+    assert (settings.pipeline, settings.topic, settings.shards) == ("uc_1", "events_uc_1", 2)
+    assert (settings.window_ms, settings.lateness_ms) == (SUBJECT.window_ms, SUBJECT.lateness_ms)
+    assert settings.sinks == ("accepted", "dead_letter", "user_counts", "global_counts")
+    assert (read.workload.sent, read.workload.late_sent) == (numbers.sent, numbers.late_sent)
+    assert read.concurrent_reader
+    assert read.started_at > 0
+
+
+def test_settings_that_no_verdict_depends_on_are_kept() -> None:
+    assert _made(named={"suite": "smoke"})["settings"]["suite"] == "smoke"
+
+
+def test_sorts_of_faults_stand_there_only_when_they_were_said() -> None:
+    assert "faults" not in _made()
+    assert _made(faults=())["faults"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "changed"),
+    [
+        ("shards", {"shards": 0}),
+        ("faults_planned", {"faults_planned": -1}),
+        ("kind", {"subject": replace(SUBJECT, kind="guessed")}),
+        ("lateness_ms", {"subject": replace(SUBJECT, lateness_ms=-1)}),
+        ("topic", {"topic": None}),
+    ],
+)
+def test_a_wrong_field_is_refused(field: str, changed: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=field):
+        _made(**changed)
+
+
+def test_outside_a_repository_there_is_no_commit(tmp_path: Path) -> None:
+    assert git_state(tmp_path / "nowhere") == {}
