@@ -22,6 +22,7 @@ from infra.toolchain.prepare import CHECKOUT, default_console, prepare
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 RECORDS, KILLS = 200_000, 3
+WIDTH = 160
 LEAVES_ENGINE = ("up", "images")
 """Commands that may start a container engine, which outlives them."""
 
@@ -168,10 +169,10 @@ def _lifecycle(console: Any) -> Any:
 
 def _access(*, assume: bool = False) -> Any:
     from infra.cluster.access import load_access  # noqa: PLC0415
+    from infra.cluster.state import state_directory  # noqa: PLC0415
 
-    lifecycle = _lifecycle(default_console())
-    environment = lifecycle.state.process_environment(lifecycle.docker_host())
-    return load_access(environment, lifecycle.state.root, assume=assume)
+    state = state_directory()
+    return load_access(state.process_environment(), state.root, assume=assume)
 
 
 @app.command()
@@ -280,10 +281,10 @@ class RefusedError(Exception):
 
 
 def console_out() -> Any:
-    """A rich console on standard output."""
+    """A rich console on standard output, wide where no terminal says how wide it is: in a file nothing is cut."""
     from rich.console import Console  # noqa: PLC0415
 
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def _tool(name: str, *words: str, capture: bool) -> subprocess.CompletedProcess[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from images.catalogue import LOCAL
 from infra.cluster.engine import Engine, EngineError
 from infra.cluster.firewall import BRIDGE
 from infra.console import Console
@@ -18,8 +19,6 @@ from infra.toolchain.command import tail
 from infra.versions import COREDNS, ETCD
 
 NAME = "effectively-once"
-CONTEXT = f"kind-{NAME}"
-REPOSITORY = "effectively-once.local"
 POD_RANGE, SERVICE_RANGE = "10.244.0.0/16", "10.96.0.0/16"
 API_PORT = 36443
 # Node port by port of this machine. Kafka: one a broker, as each advertises its own.
@@ -49,15 +48,11 @@ class Kind:
         lines = self.engine.run(*words).splitlines()
         return dict(line.split(" ", 1) for line in lines)
 
-    def image(self) -> str | None:
-        """The image that the first node runs, None without a node."""
-        names = sorted(self.nodes())
-        return self.engine.run("inspect", "--format", "{{.Config.Image}}", names[0]) if names else None
-
     def create(self, image: str, nodes: int, console: Console, *, published: bool = False) -> None:
-        """Make the network and the cluster, and wait until its nodes are ready.
+        """Make the network and the cluster; its nodes need not be ready yet.
 
-        Raises EngineError with the end of kind's output; what was made of the cluster is removed again.
+        `published`: the image is kind's own. Raises EngineError with the end of kind's output; what was made by then
+        stays, for the caller to delete.
         """
         self._network()
         words = ("--name", NAME, "--image", image, "--config", "-", "--verbosity", "1", "--wait", "0s")
@@ -105,22 +100,25 @@ class Kind:
         # The engine's short names are stored as those of the default registry.
         return {name.rpartition("/library/")[2] for name in listed}
 
-    def load(self, tags: Sequence[str]) -> None:
-        """Bring images to every node, straight from the engine: no archive on disk, layers they share once.
+    def load(self, tags: Iterable[str], console: Console) -> None:
+        """Bring every node the images that it lacks, straight from the engine: no archive on disk, shared layers once.
 
         Raises EngineError when an import fails.
         """
+        wanted = set(tags)
         for node in self.nodes():
-            lacking = sorted(set(tags) - self.images_on(node))
-            if not lacking:
-                continue
-            into = ("exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "--all-platforms", "--digests", "-")
-            with subprocess.Popen(self.engine.command("save", *lacking), stdout=subprocess.PIPE) as saving:
-                to = self.engine.command(*into)
-                loading = subprocess.run(to, stdin=saving.stdout, capture_output=True, check=False)
-            if saving.returncode or loading.returncode:
-                said = loading.stderr.decode(errors="replace").strip()
-                raise EngineError(f"images were not loaded into {node}: {said}")
+            if lacking := sorted(wanted - self.images_on(node)):
+                with console.step(f"load {len(lacking)} images into {node}", expected_s=60):
+                    self._load(node, lacking)
+
+    def _load(self, node: str, tags: Sequence[str]) -> None:
+        into = ("exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "--all-platforms", "--digests", "-")
+        with subprocess.Popen(self.engine.command("save", *tags), stdout=subprocess.PIPE) as saving:
+            to = self.engine.command(*into)
+            loading = subprocess.run(to, stdin=saving.stdout, capture_output=True, check=False)
+        if saving.returncode or loading.returncode:
+            said = loading.stderr.decode(errors="replace").strip()
+            raise EngineError(f"images were not loaded into {node}: {said}")
 
 
 def configuration(nodes: int, *, published: bool = False) -> dict[str, Any]:
@@ -130,12 +128,14 @@ def configuration(nodes: int, *, published: bool = False) -> dict[str, Any]:
     """
     kubelet = {
         "kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "failCgroupV1": False, "cgroupDriver": "cgroupfs", "maxOpenFiles": 20000,
+        "failCgroupV1": False, "maxOpenFiles": 20000,
+        # The other must be what the image's containerd does; kind's own does as systemd wants, which is kind's default.
+        **({} if published else {"cgroupDriver": "cgroupfs"}),
     }  # fmt: skip
     cluster = {
         # Without a version: it is merged into whichever version kind writes.
         "kind": "ClusterConfiguration",
-        "imageRepository": REPOSITORY,
+        "imageRepository": LOCAL,
         "etcd": {"local": {"imageTag": ETCD}}, "dns": {"imageTag": f"v{COREDNS}"},
     }  # fmt: skip
     patches = [yaml.safe_dump(kubelet), *([] if published else [yaml.safe_dump(cluster)])]

@@ -1,4 +1,4 @@
-"""What `make up` needs of this machine beyond what the demo needs; for the doctor, which changes nothing."""
+"""What `make up` needs of this machine beyond what the demo needs: a table for the doctor, refusals for `make up`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
-from infra.check import Check, amount, free_bytes
+from infra.check import GIB, Check, amount, free_bytes
 from infra.cluster import engine as engines
-from infra.cluster.engine import OLDEST, EngineError, why_not_install
+from infra.cluster.engine import OLDEST, Engine, EngineError, why_not_install
 from infra.cluster.kind import API_PORT, PORTS
 from infra.cluster.state import StateDirectory, engine_data
 
@@ -95,7 +95,7 @@ def gather(state: StateDirectory) -> ClusterFacts:
         if engine is not None:
             version = engine.run("version", "--format", "{{.Server.Version}}")
             with suppress(EngineError):
-                place = Path(engine.run("info", "--format", "{{.DockerRootDir}}"))
+                place = _data(engine)
     except EngineError as error:
         trouble = str(error)
     return ClusterFacts(
@@ -109,6 +109,31 @@ def gather(state: StateDirectory) -> ClusterFacts:
         ports_taken=tuple(port for port in (API_PORT, *PORTS) if port_taken(port)),
         own_cluster=state.record.exists(),
     )
+
+
+def require_ports() -> None:
+    """Raise EngineError when a port that the cluster publishes is taken."""
+    taken = [port for port in (API_PORT, *PORTS) if port_taken(port)]
+    if taken:
+        raise EngineError(
+            f"port {', '.join(map(str, taken))} on 127.0.0.1 is taken, and the cluster publishes its services there; "
+            f"find who has it (ss -ltnp 'sport = :{taken[0]}') and stop that"
+        )
+
+
+def require_room(engine: Engine, state: StateDirectory) -> None:
+    """Raise EngineError when the engine's disk has no room for a cluster, unless there is one, which has it."""
+    place = _data(engine)
+    free = free_bytes(place) / GIB
+    if free < DISK_NEEDED_GIB and not state.record.exists():
+        raise EngineError(
+            f"{free:.1f} GiB are free in {place}, {DISK_NEEDED_GIB:.0f} are needed for images and volumes; make room, "
+            "or set EFFECTIVELY_ONCE_CACHE to a directory on a larger disk"
+        )
+
+
+def _data(engine: Engine) -> Path:
+    return Path(engine.run("info", "--format", "{{.DockerRootDir}}"))
 
 
 def port_taken(port: int) -> bool:

@@ -25,19 +25,25 @@ class Node:
     pods: str
 
 
-def connect(kind: Kind, kubectl: Kubectl, console: Console) -> None:
+def connect(kind: Kind, kubectl: Kubectl, console: Console, *, published: bool = False) -> None:
     """Give every node its pod network, and wait until all are ready and names are answered.
 
-    Raises EngineError when that does not come true, with what Kubernetes says.
+    Nodes of a `published` image have a network plugin and are only waited for. Raises EngineError when that does not
+    come true, with what Kubernetes says.
     """
     with console.step("pod network, nodes ready", expected_s=30):
-        nodes = _nodes(kubectl, len(kind.nodes()))
-        for name, own in nodes.items():
-            kind.execute(name, "cp", "/dev/stdin", CONFLIST, stdin=pod_network(own.pods).encode())
-            for words in routes(name, nodes):
-                kind.execute(name, *words)
+        if not published:
+            _lay(kind, kubectl)
         kubectl.wait("nodes ready", READY_S, "wait", "--for=condition=Ready", "nodes", "--all")
         kubectl.wait("names answered", READY_S, "rollout", "status", "deployment/coredns", "--namespace", "kube-system")
+
+
+def _lay(kind: Kind, kubectl: Kubectl) -> None:
+    nodes = _nodes(kubectl, len(kind.nodes()))
+    for name, own in nodes.items():
+        kind.execute(name, "cp", "/dev/stdin", CONFLIST, stdin=pod_network(own.pods).encode())
+        for words in routes(name, nodes):
+            kind.execute(name, *words)
 
 
 def routes(name: str, nodes: Mapping[str, Node]) -> list[list[str]]:

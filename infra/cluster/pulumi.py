@@ -7,11 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.cluster.state import STACK, StateDirectory
+from infra.cluster.state import PROJECT, STACK, StateDirectory
 from infra.console import Console
 from infra.toolchain.command import tail
-
-UP_S = 300.0
 
 
 class PulumiError(Exception):
@@ -24,7 +22,6 @@ class Stack:
 
     state: StateDirectory
     checkout: Path
-    docker_host: str | None = None
     name: str = STACK
 
     @property
@@ -45,7 +42,7 @@ class Stack:
             ended = subprocess.run(
                 [self.state.programs / "pulumi", *words, "--non-interactive", "--cwd", self.checkout],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
-                env=self.state.process_environment(self.docker_host),
+                env=self.state.process_environment(),
             )  # fmt: skip
         if ended.returncode:
             raise PulumiError(f"pulumi {words[0]} ended with {ended.returncode}:\n{tail(log, 40)}\n  log: {log}")
@@ -53,7 +50,7 @@ class Stack:
 
     def exists(self) -> bool:
         """Whether the backend has the stack."""
-        return any(self.state.backend.glob(f".pulumi/stacks/*/{self.name}.json"))
+        return f"{PROJECT}/{self.name}" in self.state.stacks()
 
     def select(self, profile: str) -> None:
         """Make the stack if it is not there, give this checkout its settings file, and set the profile."""
@@ -75,14 +72,21 @@ class Stack:
             words = ("--yes", "--skip-preview", "--suppress-outputs", "--stack", self.name)
             self.run("up", *words, log=self.state.root / "pulumi-up.log")
 
-    def destroy(self, console: Console) -> None:
-        """Remove everything that the stack made."""
-        with console.step("pulumi destroy", expected_s=60):
-            self.run("destroy", "--yes", "--skip-preview", "--stack", self.name)
-
     def forget(self) -> None:
         """Drop the state without touching what it describes: the cluster is gone already."""
         if self.exists():
             self.run("stack", "rm", "--force", "--yes", self.name)
+        self._drop_settings()
+
+    def erase(self) -> None:
+        """Do the same without Pulumi, which may be gone or unable to read the state. Other stacks are left alone."""
+        below = self.state.backend / ".pulumi"
+        for file in (below / "stacks" / PROJECT).glob(f"{self.name}.json*"):
+            file.unlink()
+        for folder in ("history", "backups", "locks/organization"):
+            shutil.rmtree(below / folder / PROJECT / self.name, ignore_errors=True)
+        self._drop_settings()
+
+    def _drop_settings(self) -> None:
         self.config_file.unlink(missing_ok=True)
         self._kept().unlink(missing_ok=True)

@@ -15,6 +15,8 @@ class Record:
     state: Literal["creating", "ready"]
     image: str
     nodes: int
+    published: bool = False
+    """The image is kind's own, with a pod network in it. A cluster stays with the image that it was made from."""
 
     def write(self, path: Path) -> None:
         """Keep it."""

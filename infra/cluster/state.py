@@ -16,6 +16,8 @@ from pathlib import Path
 from infra.toolchain.cache import cache_root
 
 STACK = "laptop"
+PROJECT = "effectively-once"
+"""As Pulumi.yaml names it: the backend keeps stacks by project."""
 USERS = ("KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_HOME", "PULUMI_STACK",
          "EFFECTIVELY_ONCE_IMAGES")  # fmt: skip
 """Variables with which a user names a cluster and a stack of their own."""
@@ -48,9 +50,19 @@ class StateDirectory:
         return self.root / "cluster.json"
 
     @property
+    def refusal(self) -> Path:
+        """Why kind's published node image was not to be had when it was last asked for."""
+        return self.root / "node-image.json"
+
+    @property
     def images(self) -> Path:
         """Image references by name, as the last build of the images wrote them."""
         return self.root / "images.json"
+
+    @property
+    def pushed_images(self) -> Path:
+        """The same of images that were pushed to a registry; this machine's cluster runs its own."""
+        return self.root / "images-pushed.json"
 
     @property
     def programs(self) -> Path:
@@ -72,6 +84,11 @@ class StateDirectory:
         for path in (self.root, self.backend, self.programs, self.engine):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    def stacks(self) -> list[str]:
+        """Every stack in the backend, as project/name; others than ours where somebody used it for theirs."""
+        files = (path for kind in ("json", "json.gz") for path in self.backend.glob(f".pulumi/stacks/*/*.{kind}"))
+        return sorted({f"{path.parent.name}/{path.name.partition('.json')[0]}" for path in files})
+
     def ensure_passphrase(self) -> None:
         """Write a random passphrase unless there is one.
 
@@ -79,10 +96,11 @@ class StateDirectory:
         """
         if self.passphrase.is_file():
             return
-        if any(self.backend.glob(".pulumi/stacks/*/*.json")):
+        if stacks := self.stacks():
             raise StateError(
-                f"{self.passphrase} is lost, and the state in {self.backend} was encrypted with it; "
-                "put it back from your backup, or give up that state: `make down FORGET=1`"
+                f"{self.passphrase} is lost, and {', '.join(stacks)} in {self.backend} was encrypted with it; put it "
+                f"back from your backup, or give that up: `make down FORGET=1` drops {PROJECT}/{STACK}, for any other "
+                "delete its files below .pulumi/stacks there"
             )
         handle = os.open(self.passphrase, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as out:
@@ -107,12 +125,12 @@ class StateDirectory:
         }
         return {**env, **({"DOCKER_HOST": docker_host} if docker_host else {})}
 
-    def process_environment(self, docker_host: str | None = None) -> dict[str, str]:
+    def process_environment(self) -> dict[str, str]:
         """The same for a child process of ours: PATH complete, everything else of this process kept.
 
         Where `make up` made no cluster, what the user's shell says of kubeconfig and stack is what counts.
         """
-        own = self.environment(docker_host)
+        own = self.environment()
         if not self.record.exists():
             own |= {name: os.environ[name] for name in USERS if os.environ.get(name)}
         return {**os.environ, **own, "PATH": f"{own['PATH']}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

@@ -26,16 +26,20 @@ JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=
 SESSION_TIMEOUT_MS = 4000
 
 
-def properties(port: int, controller_port: int, data: Path) -> str:
-    """Write the broker's `server.properties`; a pure function."""
+def properties(port: int, controller_port: int, data: Path, link: tuple[int, int] | None = None) -> str:
+    """Write the broker's `server.properties`; a pure function.
+
+    `link` adds a listener on its first port that sends clients to its second, where something stands in between.
+    """
+    listeners = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}"
     lines = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": listeners + (f",LINK://{HOST}:{link[0]}" if link else ""),
+        "advertised.listeners": listeners + (f",LINK://{HOST}:{link[1]}" if link else ""),
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LINK:PLAINTEXT",
         "log.dirs": str(data),
         "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         "broker.heartbeat.interval.ms": str(SESSION_TIMEOUT_MS // 8),
@@ -60,14 +64,20 @@ class KafkaBroker(Server):
 
     name = "Kafka broker"
 
-    def __init__(self, work: Path, log: Path, java: Path, class_path: Path) -> None:
-        """`class_path` is a directory of jars; nothing is started yet."""
+    def __init__(self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None) -> None:
+        """`class_path` is a directory of jars; nothing is started yet.
+
+        `link` is the port of something in front of the broker (a test's faulty link): there is a second listener then,
+        at `link_port`, which sends its clients to `link`.
+        """
         super().__init__()
         self._work = work
         self._log = log
         self._java = java
         self._class_path = class_path
+        self._link = link
         self._port = 0
+        self.link_port = 0
 
     @property
     def bootstrap(self) -> str:
@@ -80,7 +90,7 @@ class KafkaBroker(Server):
         Raises ServerError with the broker's last log lines. A port that somebody took meanwhile is replaced.
         """
         for attempt in range(1, PORT_TRIES + 1):
-            self._port, controller_port = free_ports(2)
+            self._port, self.link_port, controller_port = free_ports(3)
             self._configure(controller_port, attempt)
             try:
                 self._launch()
@@ -98,7 +108,8 @@ class KafkaBroker(Server):
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._work.mkdir(parents=True, exist_ok=True)
         data = self._work / f"data-{attempt}"
-        self._config.write_text(properties(self._port, controller_port, data))
+        link = None if self._link is None else (self.link_port, self._link)
+        self._config.write_text(properties(self._port, controller_port, data, link))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A name that begins with a dash would be read as an option.
         cluster = "E" + cluster[1:]

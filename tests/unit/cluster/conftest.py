@@ -9,6 +9,7 @@ import pytest
 
 from infra.cluster import engine, lifecycle
 from infra.cluster.engine import Engine
+from infra.cluster.lifecycle import node_image
 from infra.cluster.state import StateDirectory
 from infra.console import Console
 from tests.unit.cluster.fake_engine import FakeDocker
@@ -24,7 +25,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for build in ("find_programs", "resource_definitions"):
         monkeypatch.setattr(lifecycle, build, lambda *_: pytest.fail("a test of decisions builds nothing"))
     (tmp_path / "checkout").mkdir()
-    for name in ("DOCKER_HOST", "NO_INSTALL", "KUBECONFIG", "EFFECTIVELY_ONCE_STATE"):
+    for name in ("DOCKER_HOST", "NO_INSTALL", "KUBECONFIG", "EFFECTIVELY_ONCE_STATE", node_image.SETTING):
         monkeypatch.delenv(name, raising=False)
 
 

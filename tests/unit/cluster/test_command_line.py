@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from infra import cli
+from infra.cluster import access, engine
 from infra.cluster.engine import EngineError
 from infra.cluster.pulumi import PulumiError
 from infra.cluster.state import StateError
+from infra.operate.rows import Row
+from infra.operate.status import table
 
 
 @pytest.mark.parametrize("error", [EngineError, PulumiError, StateError])
@@ -33,6 +39,29 @@ def test_an_error_that_nobody_foresaw_keeps_its_traceback(monkeypatch: pytest.Mo
     monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(ZeroDivisionError):
         cli.run()
+
+
+def test_a_table_that_goes_into_a_file_is_wide(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = cli.console_out()
+    assert screen.width == 160
+    found = [Row("kafka", ready=False, state="0/1 pod; kafka-0: pending: " + "why " * 12)]
+    screen.print(table(found, datetime.now(UTC)))
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.console_out().width == 40
+
+
+def test_looking_at_a_cluster_asks_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EFFECTIVELY_ONCE_STATE", str(tmp_path))
+    monkeypatch.setattr(engine, "running", lambda: pytest.fail("asked"))
+    given: dict[str, object] = {}
+    monkeypatch.setattr(access, "load_access", lambda env, state, **how: given.update(how, env=env, state=state))
+    cli._access(assume=True)
+    assert (given["state"], given["assume"]) == (tmp_path, True)
+    assert cast(dict[str, str], given["env"])["KUBECONFIG"] == str(tmp_path / "kubeconfig")
 
 
 def test_every_error_of_the_cluster_is_one_of_those() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import json
 from pathlib import Path
@@ -80,6 +81,14 @@ def test_kinds_own_node_image_keeps_its_network_and_images() -> None:
     assert set(_patches(made["nodes"][0])) == {"KubeletConfiguration"}
 
 
+def test_kubelet_groups_processes_as_the_images_containerd_does() -> None:
+    ours, theirs = (_patches(configuration(1, published=one)["nodes"][0]) for one in (False, True))
+    assert ours["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs"
+    # kind's is the one of systemd, in its image and by default.
+    assert "cgroupDriver" not in theirs["KubeletConfiguration"]
+    assert theirs["KubeletConfiguration"]["failCgroupV1"] is False
+
+
 def test_the_control_plane_takes_pods_also_where_there_are_workers() -> None:
     assert _patches(configuration(2)["nodes"][0])["InitConfiguration"]["nodeRegistration"] == {"taints": []}
     # kind opens a single node itself, and fails when it finds nothing to do.
@@ -110,9 +119,8 @@ def test_nodes_are_read_with_their_states(kind: Kind, docker: FakeDocker) -> Non
     assert "--all" in docker.calls[-1]
 
 
-def test_without_containers_there_are_no_nodes_and_no_image(kind: Kind, docker: FakeDocker) -> None:
+def test_without_containers_there_are_no_nodes(kind: Kind, docker: FakeDocker) -> None:
     assert kind.nodes() == {}
-    assert kind.image() is None
 
 
 def test_a_cluster_is_made_on_a_network_of_its_own_from_the_image(
@@ -124,6 +132,13 @@ def test_a_cluster_is_made_on_a_network_of_its_own_from_the_image(
     assert call.startswith(f"create cluster --name {NAME} --image node:1 --config -")
     assert yaml.safe_load((tmp_path / "kind-in").read_text()) == configuration(2)
     assert (tmp_path / "kind-env").read_text() == f"{NAME} {tmp_path / 'kubeconfig'}\n"
+
+
+def test_a_cluster_of_a_published_image_keeps_what_the_image_brings(
+    kind: Kind, console: Console, tmp_path: Path
+) -> None:
+    kind.create("kindest/node:1", 1, console, published=True)
+    assert yaml.safe_load((tmp_path / "kind-in").read_text()) == configuration(1, published=True)
 
 
 def test_a_network_that_is_there_is_made_anew_with_our_bridge(kind: Kind, docker: FakeDocker, console: Console) -> None:
@@ -172,7 +187,9 @@ def test_images_on_a_node_have_the_names_that_the_engine_gives_them(kind: Kind, 
     assert kind.images_on("node") == {"effectively-once-spark:1", "effectively-once.local/pause:3", "reg.example/x:2"}
 
 
-def test_only_images_that_a_node_lacks_are_brought_to_it(kind: Kind, docker: FakeDocker, tmp_path: Path) -> None:
+def test_only_images_that_a_node_lacks_are_brought_to_it(
+    kind: Kind, docker: FakeDocker, console: Console, said: io.StringIO, tmp_path: Path
+) -> None:
     docker.answers(
         {
             "ps*": "echo 'one running'; echo 'two running'",
@@ -183,21 +200,26 @@ def test_only_images_that_a_node_lacks_are_brought_to_it(kind: Kind, docker: Fak
             "*two*import*": "exit 9",
         }
     )
-    kind.load(["effectively-once-spark:1", "effectively-once-kafka:1"])
+    kind.load(["effectively-once-spark:1", "effectively-once-kafka:1"], console)
     assert [call for call in docker.calls if call.startswith("save")] == ["save effectively-once-kafka:1"]
     assert (tmp_path / "one").read_text() == "layers\n"
+    assert "load 1 images into one" in said.getvalue()
+    assert "two" not in said.getvalue()
+    assert len([call for call in docker.calls if "images ls" in call]) == 2
 
 
 @pytest.mark.parametrize(
     "failing", [{"*import*": "cat >/dev/null; echo 'no space left' >&2; exit 1"}, {"save*": "exit 1"}]
 )
-def test_images_that_did_not_arrive_are_reported(kind: Kind, docker: FakeDocker, failing: dict[str, str]) -> None:
+def test_images_that_did_not_arrive_are_reported(
+    kind: Kind, docker: FakeDocker, console: Console, failing: dict[str, str]
+) -> None:
     docker.answers({"ps*": "echo 'one running'", **failing, "*import*": failing.get("*import*", "cat >/dev/null")})
     with pytest.raises(EngineError, match="not loaded into one"):
-        kind.load(["effectively-once-kafka:1"])
+        kind.load(["effectively-once-kafka:1"], console)
 
 
-def test_a_saver_whose_reader_died_does_not_hang(kind: Kind, docker: FakeDocker) -> None:
+def test_a_saver_whose_reader_died_does_not_hang(kind: Kind, docker: FakeDocker, console: Console) -> None:
     docker.answers({"ps*": "echo 'one running'", "save*": "exec yes", "*import*": "echo 'gone' >&2; exit 1"})
     with pytest.raises(EngineError, match="gone"):
-        kind.load(["effectively-once-kafka:1"])
+        kind.load(["effectively-once-kafka:1"], console)

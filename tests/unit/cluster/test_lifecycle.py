@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,16 +14,16 @@ import pytest
 
 from images.builder import Builder
 from infra.cluster import engine as engines
-from infra.cluster import lifecycle, network
+from infra.cluster import lifecycle, needs, network
 from infra.cluster.engine import Engine, EngineError
 from infra.cluster.kind import Kind
-from infra.cluster.lifecycle import Lifecycle
+from infra.cluster.lifecycle import Lifecycle, node_image
+from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record
 from infra.cluster.state import StateDirectory
 from infra.console import Console
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
-from tests.unit.cluster.fake_engine import FakeDocker
 from tests.unit.toolchain.fake_programs import program
 
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
@@ -37,40 +35,46 @@ class FakeKind:
 
     containers: dict[str, str] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
-    images: dict[str, set[str]] = field(default_factory=dict)
     fails: bool = False
     engine: Engine | None = None
 
     def nodes(self) -> dict[str, str]:
         return self.containers
 
-    def create(self, image: str, nodes: int, _console: Console) -> None:
-        self.done.append(f"create {nodes} from {image}")
+    def create(self, image: str, nodes: int, _console: Console, *, published: bool) -> None:
+        self.done.append(f"create {nodes} from {image}{', published' if published else ''}")
         self.containers = {f"node{number}": "running" for number in range(nodes)}
         if self.fails:
             raise EngineError("kubelet is not running")
+
+    def load(self, tags: Iterable[str], _console: Console) -> None:
+        self.done.append(f"load {' '.join(tags)}")
 
     def delete(self) -> bool:
         self.done.append("delete")
         self.containers = {}
         return True
 
-    def images_on(self, node: str) -> set[str]:
-        return self.images[node]
-
 
 @pytest.fixture
 def ours(state: StateDirectory, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifecycle:
-    """A life cycle whose ports are free, and whose network is there at once."""
-    monkeypatch.setattr(lifecycle, "PORTS", {})
-    monkeypatch.setattr(lifecycle, "API_PORT", 0)
-    monkeypatch.setattr(network, "connect", lambda *_: None)
+    """A life cycle whose ports are free, whose network is there at once, and without a published node image."""
+    monkeypatch.setattr(needs, "require_ports", lambda: None)
+    monkeypatch.setattr(network, "connect", lambda *_, **__: None)
+    monkeypatch.setattr(node_image, "published", lambda *_: None)
     return Lifecycle(console, state, Cache(tmp_path / "cache"))
 
 
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     return cast(Builder, SimpleNamespace(node=lambda: "node:1"))
+
+
+def _refuse(why: str) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise EngineError(why)
+
+    return refuse
 
 
 def _cluster(ours: Lifecycle, kind: FakeKind, builder: Builder, nodes: int = 1) -> None:
@@ -99,10 +103,66 @@ def test_a_second_call_changes_nothing(ours: Lifecycle, builder: Builder) -> Non
     assert kind.done == ["create 1 from node:1"]
 
 
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """A published image is to be had, and ours must not be built; how the network was connected."""
+    connected: dict[str, bool] = {}
+    monkeypatch.setattr(node_image, "published", lambda *_: "kindest/node:1")
+    monkeypatch.setattr(network, "connect", lambda *_, **how: connected.update(how))
+    return connected
+
+
+NO_BUILDER = cast(Builder, SimpleNamespace(node=lambda: pytest.fail("built")))
+
+
+def test_a_published_node_image_is_used_as_it_is_and_none_is_built(ours: Lifecycle, published: dict[str, bool]) -> None:
+    kind = FakeKind()
+    _cluster(ours, kind, NO_BUILDER)
+    assert kind.done == ["create 1 from kindest/node:1, published"]
+    assert published == {"published": True}
+    assert Record.read(ours.state.record) == Record("ready", "kindest/node:1", 1, published=True)
+
+
+def test_a_published_node_image_that_does_not_start_is_an_error_with_the_way_out(
+    ours: Lifecycle, published: dict[str, bool], said: io.StringIO
+) -> None:
+    with pytest.raises(EngineError, match="kubelet is not running"):
+        _cluster(ours, FakeKind(fails=True), NO_BUILDER)
+    assert f"{node_image.SETTING}=own" in said.getvalue()
+    assert not ours.state.record.exists()
+
+
+@pytest.mark.parametrize("first", ["kindest/node:1", None])
+def test_a_cluster_stays_with_its_node_image_whatever_the_answer_is_later(
+    first: str | None, ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = FakeKind()
+    monkeypatch.setattr(node_image, "published", lambda *_: first)
+    _cluster(ours, kind, builder)
+    made, record = list(kind.done), Record.read(ours.state.record)
+    monkeypatch.setattr(node_image, "published", lambda *_: pytest.fail("a cluster that is there asks nobody"))
+    _cluster(ours, kind, builder)
+    assert (kind.done, Record.read(ours.state.record)) == (made, record)
+
+
+def test_a_node_image_that_was_asked_for_in_vain_is_refused_before_anything_is_changed(
+    ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = tmp_path / "checkout" / "Pulumi.laptop.yaml"
+    settings.touch()
+    Record("creating", "node:1", 1).write(ours.state.record)
+    kind = FakeKind({"node0": "running"})
+    monkeypatch.setattr(node_image, "published", _refuse("cannot be used"))
+    with pytest.raises(EngineError, match="cannot be used"):
+        _cluster(ours, kind, builder)
+    assert kind.done == []
+    assert settings.exists()
+
+
 def test_while_it_is_being_made_the_record_says_so(
     ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(network, "connect", killed)
@@ -110,7 +170,7 @@ def test_while_it_is_being_made_the_record_says_so(
     with pytest.raises(KeyboardInterrupt):
         _cluster(ours, kind, builder)
     assert Record.read(ours.state.record) == Record("creating", "node:1", 1)
-    monkeypatch.setattr(network, "connect", lambda *_: None)
+    monkeypatch.setattr(network, "connect", lambda *_, **__: None)
     _cluster(ours, kind, builder)
     assert kind.done == ["create 1 from node:1", "delete", "create 1 from node:1"]
 
@@ -152,68 +212,33 @@ def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(
     assert settings.read_text() == "of this cluster"
 
 
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        one.listen()
-        yield one.getsockname()[1]
-
-
 def test_a_port_that_is_taken_is_named_before_anything_is_made(
-    ours: Lifecycle, builder: Builder, taken: int, monkeypatch: pytest.MonkeyPatch
+    ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "PORTS", {taken: 30092})
+    monkeypatch.setattr(needs, "require_ports", _refuse("port 39092 on 127.0.0.1 is taken"))
     kind = FakeKind()
-    with pytest.raises(EngineError, match=rf"port {taken} on 127\.0\.0\.1 is taken.*sport = :{taken}"):
+    with pytest.raises(EngineError, match="port 39092"):
         _cluster(ours, kind, builder)
     assert kind.done == []
     assert not ours.state.record.exists()
 
 
-def test_a_port_that_was_just_closed_is_free(ours: Lifecycle, taken: int) -> None:
-    assert lifecycle._taken(taken)
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        free = one.getsockname()[1]
-    assert not lifecycle._taken(free)
-
-
-@pytest.fixture
-def little_room(machine: Engine, docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """An engine on a disk with 3 GiB left."""
-    docker.answers({"info*": f"echo {tmp_path}"})
-    usage = shutil.disk_usage(tmp_path)._replace(free=3 * 1024**3)
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage if Path(place) == tmp_path else pytest.fail("where?"))
-    return machine
-
-
-def test_a_disk_without_room_is_refused_with_what_is_free_and_where(
-    ours: Lifecycle, little_room: Engine, tmp_path: Path
+def test_up_goes_through_its_steps_with_one_builder(
+    ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(EngineError, match=r"3\.0 GiB are free in .*, 14 are needed") as caught:
-        ours._room(little_room)
-    assert str(tmp_path) in str(caught.value)
-    assert "EFFECTIVELY_ONCE_CACHE" in str(caught.value)
-
-
-def test_a_cluster_that_is_there_has_taken_its_room_already(ours: Lifecycle, little_room: Engine) -> None:
-    Record("ready", "node:1", 1).write(ours.state.record)
-    ours._room(little_room)
-
-
-def test_enough_room_is_no_refusal(
-    ours: Lifecycle, little_room: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lifecycle, "DISK_NEEDED_GIB", 2.9)
-    ours._room(little_room)
-
-
-def test_images_that_any_node_lacks_are_loaded(ours: Lifecycle) -> None:
-    kind = FakeKind({"a": "running", "b": "running"}, images={"a": {"spark:1", "old:1"}, "b": {"spark:1", "kafka:1"}})
-    assert ours._lacking(cast(Kind, kind), {"spark": "spark:1", "kafka": "kafka:1"}) == ["kafka:1"]
-    kind.images["a"].add("kafka:1")
-    assert ours._lacking(cast(Kind, kind), {"spark": "spark:1", "kafka": "kafka:1"}) == []
+    kind = FakeKind()
+    did = kind.done.append
+    toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
+    one = iter([SimpleNamespace(published=lambda: {"spark": "spark:1"}, node=lambda: "node:1", toolchain=toolchain)])
+    monkeypatch.setattr(lifecycle, "Builder", lambda *_: next(one))
+    monkeypatch.setattr(Lifecycle, "tools", lambda _: did("tools"))
+    monkeypatch.setattr(Lifecycle, "kind", lambda *_: kind)
+    monkeypatch.setattr(engines, "ensure", lambda *_: machine)
+    monkeypatch.setattr(needs, "require_room", lambda *_: did("room"))
+    monkeypatch.setattr(Stack, "select", lambda _, profile: did(f"select {profile}"))
+    monkeypatch.setattr(Stack, "up", lambda *_: did("pulumi up"))
+    ours.up(toolchain, "chaos")
+    assert kind.done == ["tools", "room", "create 2 from node:1", "load spark:1", "select chaos", "pulumi up"]
 
 
 @pytest.fixture
@@ -300,14 +325,73 @@ def test_down_without_an_engine_still_drops_what_is_known(
     assert not ours.state.record.exists()
 
 
+def test_down_on_a_machine_whose_engine_is_too_old_says_so_and_leaves_no_state(
+    ours: Lifecycle, down: FakeKind, said: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "running", _refuse("the container engine here is 19.3, 20.10 or newer is needed"))
+    Record("ready", "node:1", 1).write(ours.state.record)
+    stack = _stack(ours)
+    ours.down()
+    assert down.done == ["stop"]
+    assert not ours.state.record.exists()
+    assert not stack.exists()
+    assert "engine here is 19.3, 20.10 or newer is needed" in said.getvalue()
+    assert "kind delete cluster --name effectively-once" in said.getvalue()
+
+
+def test_down_without_the_program_that_deletes_a_cluster_leaves_the_cluster_and_what_is_known_of_it(
+    ours: Lifecycle, down: FakeKind
+) -> None:
+    Record("ready", "node:1", 1).write(ours.state.record)
+    stack = _stack(ours)
+    (ours.state.programs / "kind").unlink()
+    with pytest.raises(EngineError, match="was the cache deleted"):
+        ours.down()
+    assert down.done == []
+    assert ours.state.record.exists()
+    assert stack.exists()
+    down.containers = {}
+    ours.down()
+    assert down.done == ["stop"]
+    assert not stack.exists()
+
+
+def _stack(ours: Lifecycle, name: str = "effectively-once/laptop") -> Path:
+    """A stack in the backend."""
+    file = ours.state.backend / ".pulumi" / "stacks" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}")
+    return file
+
+
 def test_forgetting_gives_up_a_state_that_no_passphrase_opens(ours: Lifecycle, down: FakeKind) -> None:
-    stack = ours.state.backend / ".pulumi" / "stacks" / "effectively-once" / "laptop.json"
-    stack.parent.mkdir(parents=True)
-    stack.write_text("{}")
+    stack = _stack(ours)
+    ours.state.passphrase.touch()
     ours.down(forget=True)
     assert not stack.exists()
+    assert not ours.state.passphrase.exists()
     ours.state.make()
     ours.state.ensure_passphrase()
+    assert ours.state.passphrase.is_file()
+
+
+@pytest.mark.parametrize("name", ["effectively-once/team", "other/laptop"])
+def test_forgetting_leaves_other_stacks_of_the_backend_and_their_passphrase(
+    name: str, ours: Lifecycle, down: FakeKind, said: io.StringIO
+) -> None:
+    stack, other = _stack(ours), _stack(ours, name)
+    ours.state.passphrase.write_text("opens both")
+    ours.down(forget=True)
+    assert not stack.exists()
+    assert other.read_text() == "{}"
+    assert ours.state.passphrase.read_text() == "opens both"
+    assert name in said.getvalue()
+
+
+def test_without_forgetting_the_passphrase_stays(ours: Lifecycle, down: FakeKind) -> None:
+    Record("ready", "node:1", 1).write(ours.state.record)
+    ours.state.ensure_passphrase()
+    ours.down()
     assert ours.state.passphrase.is_file()
 
 
@@ -316,7 +400,7 @@ def test_the_references_of_the_images_are_written_with_the_wheels_digest(
 ) -> None:
     monkeypatch.setattr(Builder, "published", lambda self: {"spark": f"{self.prefix}spark:1"})
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
-    assert ours.images(machine, toolchain) == {"spark": "spark:1"}
+    assert ours.images(Builder(machine, ours.cache, toolchain, ours.console)) == {"spark": "spark:1"}
     assert json.loads(ours.state.images.read_text()) == {"spark": "spark:1", "wheel-digest": "abc"}
 
 
@@ -339,7 +423,6 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engines, "ensure", lambda *_: machine)
-    monkeypatch.setattr(Lifecycle, "tools", lambda _: None)
     monkeypatch.setattr(Lifecycle, "tools", lambda self: self.state.make())
     done: list[Any] = []
     monkeypatch.setattr(Builder, "published", lambda self: {"spark": f"{self.prefix}spark:1"})
@@ -349,4 +432,17 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     ours.show_images(toolchain, push, "")
     assert done == pushed
     assert f"300 MiB  {reference}" in said.getvalue()
-    assert json.loads(ours.state.images.read_text())["spark"] == reference
+    written = ours.state.pushed_images if push else ours.state.images
+    assert json.loads(written.read_text())["spark"] == reference
+    # What the cluster of this machine runs does not change what others pull, nor the other way round.
+    assert ours.state.images.exists() != bool(push)
+
+
+def test_images_that_did_not_reach_the_registry_are_not_what_is_deployed(
+    ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Builder, "published", lambda _: {"spark": "registry.example/spark:1"})
+    monkeypatch.setattr(Builder, "push", _refuse("was not pushed"))
+    with pytest.raises(EngineError, match="was not pushed"):
+        ours.images(Builder(machine, ours.cache, NO_TOOLCHAIN, ours.console), push=True)
+    assert not ours.state.pushed_images.exists()

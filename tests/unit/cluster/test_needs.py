@@ -11,10 +11,12 @@ import pytest
 
 from infra.check import GIB
 from infra.cluster import engine, needs
-from infra.cluster.engine import EngineError
+from infra.cluster.engine import Engine, EngineError
 from infra.cluster.kind import API_PORT
 from infra.cluster.needs import ClusterFacts
+from infra.cluster.record import Record
 from infra.cluster.state import StateDirectory
+from tests.unit.cluster.fake_engine import FakeDocker
 
 GOOD = ClusterFacts(
     engine="20.10.24", debootstrap=True, memory_total_bytes=10 * GIB, disk_free_bytes=14 * GIB, disk_at="/d"
@@ -67,3 +69,42 @@ def test_a_port_that_somebody_listens_on_is_taken() -> None:
         port = one.getsockname()[1]
         assert needs.port_taken(port)
     assert not needs.port_taken(port)
+
+
+def test_a_port_that_is_taken_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        port = one.getsockname()[1]
+        monkeypatch.setattr(needs, "API_PORT", 0)
+        monkeypatch.setattr(needs, "PORTS", {port: 30092})
+        with pytest.raises(EngineError, match=rf"port {port} on 127\.0\.0\.1 is taken.*sport = :{port}"):
+            needs.require_ports()
+    needs.require_ports()
+
+
+@pytest.fixture
+def little_room(machine: Engine, docker: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine on a disk with 3 GiB left."""
+    docker.answers({"info*": f"echo {tmp_path}"})
+    monkeypatch.setattr(needs, "free_bytes", lambda place: 3 * GIB if place == tmp_path else pytest.fail("where?"))
+    return machine
+
+
+def test_a_disk_without_room_is_refused_with_what_is_free_and_where(
+    state: StateDirectory, little_room: Engine, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineError, match=r"3\.0 GiB are free in .*, 14 are needed") as caught:
+        needs.require_room(little_room, state)
+    assert str(tmp_path) in str(caught.value)
+    assert "EFFECTIVELY_ONCE_CACHE" in str(caught.value)
+
+
+def test_a_cluster_that_is_there_has_taken_its_room_already(state: StateDirectory, little_room: Engine) -> None:
+    Record("ready", "node:1", 1).write(state.record)
+    needs.require_room(little_room, state)
+
+
+def test_enough_room_is_no_refusal(state: StateDirectory, little_room: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "DISK_NEEDED_GIB", 2.9)
+    needs.require_room(little_room, state)

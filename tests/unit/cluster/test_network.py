@@ -80,6 +80,19 @@ def test_every_node_is_given_its_network_before_readiness_is_waited_for(
     assert all("--timeout=" in call for call in waited)
 
 
+def test_nodes_that_bring_a_network_are_only_waited_for(
+    kind: Kind, docker: FakeDocker, console: Console, tmp_path: Path
+) -> None:
+    connect(kind, _kubectl(tmp_path, []), console, published=True)
+    assert docker.calls == []
+    waited = (tmp_path / "kubectl-calls").read_text()
+    assert "condition=Ready" in waited
+    assert "deployment/coredns" in waited
+    failing = _kubectl(tmp_path, [], "echo 'timed out waiting' >&2; exit 1")
+    with pytest.raises(EngineError, match="nodes ready: timed out waiting"):
+        connect(kind, failing, console, published=True)
+
+
 @pytest.mark.parametrize(
     "items",
     [[_item("one", "172.18.0.2", "10.244.0.0/24")], [_item(name, "172.18.0.2", None) for name in ("one", "two")]],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.cluster.pulumi import PulumiError, Stack
-from infra.cluster.state import StateDirectory
+from infra.cluster.state import PROJECT, StateDirectory
 from infra.console import Console
 from tests.unit.toolchain.fake_programs import program
 
@@ -36,7 +36,7 @@ case "$*" in
   stack?rm*) rm -f {self.kept} ;;
   config?set*) echo "config: $5 $6" >>"$settings" ;;
 esac
-echo "told $PULUMI_BACKEND_URL $PULUMI_CONFIG_PASSPHRASE_FILE ${{DOCKER_HOST:-none}}"
+echo "told $PULUMI_BACKEND_URL $PULUMI_CONFIG_PASSPHRASE_FILE"
 """
         program(self._state.programs, "pulumi", script)
 
@@ -60,9 +60,7 @@ def test_a_command_runs_unattended_in_the_checkout_with_our_backend(
 ) -> None:
     said = stack.run("stack", "ls")
     assert pulumi.calls == [f"stack ls --non-interactive --cwd {stack.checkout}"]
-    assert said == f"told file://{state.backend} {state.passphrase} none\n"
-    own = Stack(state, stack.checkout, "unix:///run/x.sock")
-    assert own.run("stack", "ls").endswith("unix:///run/x.sock\n")
+    assert said == f"told file://{state.backend} {state.passphrase}\n"
 
 
 def test_a_failure_shows_the_end_of_the_log_and_where_it_is(
@@ -146,6 +144,44 @@ def test_the_lock_of_another_stack_is_not_ours_to_take(
     lock.write_text("{}")
     stack.up(console)
     assert [call.split()[0] for call in pulumi.calls] == ["up"]
+
+
+def test_the_project_is_named_as_the_program_names_it() -> None:
+    named = (Path(__file__).parents[3] / "Pulumi.yaml").read_text()
+    assert f"name: {PROJECT}\n" in named
+
+
+def test_a_stack_of_the_same_name_in_another_project_is_not_ours(stack: Stack, state: StateDirectory) -> None:
+    other = state.backend / ".pulumi" / "stacks" / "other" / "laptop.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    assert not stack.exists()
+    stack.erase()
+    assert other.exists()
+
+
+def test_erasing_takes_every_file_of_the_stack_and_no_other_without_asking_pulumi(
+    stack: Stack, state: StateDirectory, pulumi: FakePulumi
+) -> None:
+    stack.select("laptop")
+    calls = len(pulumi.calls)
+    below = state.backend / ".pulumi"
+    for name in ("laptop", "laptop2"):
+        for path in (
+            f"stacks/{PROJECT}/{name}.json", f"stacks/{PROJECT}/{name}.json.bak", f"history/{PROJECT}/{name}/a.json",
+            f"backups/{PROJECT}/{name}/a.json", f"locks/organization/{PROJECT}/{name}/a.json",
+        ):  # fmt: skip
+            (below / path).parent.mkdir(parents=True, exist_ok=True)
+            (below / path).write_text("{")
+    stack.erase()
+    left = [path.relative_to(below) for path in below.rglob("*") if path.is_file()]
+    assert len(left) == 5
+    assert all("laptop2" in str(path) for path in left)
+    assert not stack.exists()
+    assert not stack.config_file.exists()
+    assert not (state.root / "Pulumi.laptop.yaml").exists()
+    assert len(pulumi.calls) == calls
+    stack.erase()
 
 
 def test_forgetting_drops_state_and_settings_of_this_checkout_and_the_kept_ones(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,14 @@ def test_the_table_of_decisions(known: Record | None, containers: dict[str, str]
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     READY.write(path)
+    assert Record.read(path) == READY
+    replace(READY, published=True).write(path)
+    assert Record.read(path) == replace(READY, published=True)
+
+
+def test_a_record_that_knows_no_published_images_is_of_a_node_image_of_our_own(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text('{"state": "ready", "image": "node:1", "nodes": 2}')
     assert Record.read(path) == READY
 
 

@@ -81,6 +81,24 @@ def test_a_new_passphrase_is_refused_while_there_is_state_that_the_old_one_encry
     assert state.passphrase.is_file()
 
 
+def test_stacks_of_every_project_are_seen_compressed_ones_too_and_what_a_removed_one_left_is_none(
+    state: StateDirectory,
+) -> None:
+    assert state.stacks() == []
+    for name in (
+        "effectively-once/laptop.json",
+        "effectively-once/laptop.json.bak",
+        "a/team.json.gz",
+        "a/old.json.bak",
+    ):
+        path = state.backend / ".pulumi" / "stacks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert state.stacks() == ["a/team", "effectively-once/laptop"]
+    with pytest.raises(StateError, match="a/team, effectively-once/laptop"):
+        state.ensure_passphrase()
+
+
 def _in_shell(exports: str, script: str, **env: str) -> str:
     ended = subprocess.run(
         ["/bin/sh", "-euc", f'eval "$1"; {script}', "sh", exports],

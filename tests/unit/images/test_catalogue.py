@@ -14,9 +14,8 @@ import pytest
 import yaml
 
 from images import catalogue, packages, rootfs
-from images.catalogue import PUBLISHED, Image
+from images.catalogue import LOCAL, PUBLISHED, Image
 from infra import versions
-from infra.cluster.kind import REPOSITORY
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
@@ -258,7 +257,7 @@ def test_the_control_plane_has_the_names_that_kubeadm_asks_for(cache: Cache) -> 
     kubernetes = dict.fromkeys(of_kubernetes, f"v{versions.KUBERNETES}")
     others = {"etcd": versions.ETCD, "coredns": f"v{versions.COREDNS}", "pause": versions.PAUSE}
     storage = {"local-path-provisioner": f"v{versions.LOCAL_PATH_PROVISIONER}"}
-    assert tags == {name: f"{REPOSITORY}/{name}:{tag}" for name, tag in (kubernetes | others | storage).items()}
+    assert tags == {name: f"{LOCAL}/{name}:{tag}" for name, tag in (kubernetes | others | storage).items()}
 
 
 def test_the_node_refers_to_images_that_it_brings(every: list[Image]) -> None:

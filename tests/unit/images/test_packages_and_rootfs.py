@@ -25,7 +25,8 @@ def _pins(path: Path) -> dict[str, str]:
 
 
 def _names(path: Path) -> set[str]:
-    return {line.strip() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")}
+    lines = (re.sub(r"\[.*\]", "", line).strip() for line in path.read_text().splitlines())
+    return {line for line in lines if line and not line.startswith("#")}
 
 
 def test_every_package_of_the_images_has_the_version_that_tests_run_with() -> None:
@@ -47,7 +48,7 @@ def test_the_lock_has_all_that_is_asked_for_and_that_the_wheel_imports() -> None
     asked = _names(packages.LOCK.with_name("requirements.in"))
     assert asked <= set(_pins(packages.LOCK))
     project = tomllib.loads((CHECKOUT / "pipelines" / "pyproject.toml").read_text())["project"]
-    wheel = {re.split(r"[<>=~! ]", one)[0] for one in project["dependencies"]}
+    wheel = {re.split(r"[<>=~! \[]", one)[0] for one in project["dependencies"]}
     # Spark's own files are copied into the image; of its dependencies the bridge to Java is needed.
     assert wheel - {"pyspark"} <= asked
     assert "py4j" in asked

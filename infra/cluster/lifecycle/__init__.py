@@ -6,18 +6,16 @@ goes on.
 
 from __future__ import annotations
 
-import shutil
-import socket
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from images.builder import Builder, write_references
 from infra.cluster import engine as engines
-from infra.cluster import network
+from infra.cluster import needs, network
 from infra.cluster.engine import Engine, EngineError
-from infra.cluster.kind import API_PORT, NAME, PORTS, Kind
+from infra.cluster.kind import NAME, Kind
 from infra.cluster.kubectl import Kubectl
+from infra.cluster.lifecycle import node_image
 from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record, decide
 from infra.cluster.state import StateDirectory, link_programs, state_directory, write_launcher
@@ -29,8 +27,6 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.programs import find_programs
 
 NODES = {"laptop": 1, "ci": 1, "chaos": 2}
-DISK_NEEDED_GIB = 14.0  # measured: images and layers 6, their copy on the node 5, volumes 1; the rest is air
-GIB = 1024**3
 
 
 @dataclass
@@ -55,14 +51,13 @@ class Lifecycle:
             raise EngineError(f"profile {profile!r} has no cluster of its own; those that have: {', '.join(NODES)}")
         self.tools()
         engine = engines.ensure(self.state, self.console)
-        self._room(engine)
-        references = self.images(engine, toolchain)
+        needs.require_room(engine, self.state)
+        builder = Builder(engine, self.cache, toolchain, self.console)
+        references = self.images(builder)
         kind = self.kind(engine)
-        self._cluster(kind, Builder(engine, self.cache, toolchain, self.console), NODES[profile])
-        if lacking := self._lacking(kind, references):
-            with self.console.step(f"load {len(lacking)} images", expected_s=60):
-                kind.load(lacking)
-        stack = self.stack(engine)
+        self._cluster(kind, builder, NODES[profile])
+        kind.load(references.values(), self.console)
+        stack = self.stack()
         stack.select(profile)
         stack.up(self.console)
 
@@ -82,25 +77,29 @@ class Lifecycle:
             link.unlink(missing_ok=True)
             link.symlink_to(definitions)
 
-    def images(self, engine: Engine, toolchain: Toolchain, prefix: str = "") -> dict[str, str]:
-        """Build what is missing and write the references for the Pulumi program."""
-        references = Builder(engine, self.cache, toolchain, self.console, prefix).published()
-        write_references(self.state.images, {**references, "wheel-digest": toolchain.wheel.sha256})
+    def images(self, builder: Builder, *, push: bool = False) -> dict[str, str]:
+        """Build what is missing, push it if asked to, and write the references for a Pulumi program."""
+        references = builder.published()
+        if push:
+            builder.push(references.values())
+        path = self.state.pushed_images if push else self.state.images
+        write_references(path, {**references, "wheel-digest": builder.toolchain.wheel.sha256})
         return references
 
     def show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
-        """Build the images, print their sizes and, with a prefix to `push` to, push them."""
+        """Build the images, with a prefix to `push` to push them, and print their sizes."""
         self.tools()
         engine = engines.ensure(self.state, self.console)
         prefix = push if not push or push.endswith("/") else f"{push}/"
         builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch or machine_arch())
-        references = builder.published()
+        references = self.images(builder, push=bool(push))
         for name, size in builder.sizes(references).items():
             self.console.say(f"  {size / 2**20:6.0f} MiB  {references[name]}")
         if push:
-            builder.push(references.values())
-        write_references(self.state.images, {**references, "wheel-digest": toolchain.wheel.sha256})
-        self.console.say(f"✓ references are in {self.state.images}; the Pulumi program reads them there")
+            said = f"{self.state.pushed_images}; EFFECTIVELY_ONCE_IMAGES={self.state.pushed_images} has them deployed"
+        else:
+            said = f"{self.state.images}; the Pulumi program reads them there"
+        self.console.say(f"✓ references are in {said}")
 
     def docker_host(self) -> str | None:
         """DOCKER_HOST of the engine, None for the machine's own or when none runs."""
@@ -111,9 +110,9 @@ class Lifecycle:
         """Return kind on an engine."""
         return Kind(self.state.programs / "kind", engine, self.state.kubeconfig, self.state.root / "kind.log")
 
-    def stack(self, engine: Engine | None) -> Stack:
+    def stack(self) -> Stack:
         """Return the stack of this checkout."""
-        return Stack(self.state, CHECKOUT, engine.host if engine else None)
+        return Stack(self.state, CHECKOUT)
 
     def _cluster(self, kind: Kind, builder: Builder, nodes: int) -> None:
         containers = kind.nodes()
@@ -131,79 +130,73 @@ class Lifecycle:
             )
         if action == "use":
             return
+        # Asked for first: a setting that is wrong is refused while nothing is changed.
+        published = node_image.published(kind.engine, self.state.refusal, self.console)
         if action == "replace":
             self.console.say("  the cluster of an interrupted or restarted machine is made anew")
             kind.delete()
         # What a former cluster held is gone, so what Pulumi knows of it describes nothing.
-        self.stack(kind.engine).forget()
-        self._ports()
-        image = builder.node()
-        record = Record("creating", image, nodes)
+        self.stack().forget()
+        needs.require_ports()
+        record = Record("creating", published or builder.node(), nodes, published is not None)
         record.write(self.state.record)
         try:
-            kind.create(image, nodes, self.console)
+            kind.create(record.image, nodes, self.console, published=record.published)
         except EngineError:
             kind.delete()
             self.state.record.unlink()
+            if record.published:
+                self.console.say(f"  {record.image} did not start here; {node_image.SETTING}=own builds a node image")
             raise
-        network.connect(kind, Kubectl(self.state.programs / "kubectl", self.state.kubeconfig), self.console)
+        kubectl = Kubectl(self.state.programs / "kubectl", self.state.kubeconfig)
+        network.connect(kind, kubectl, self.console, published=record.published)
         replace(record, state="ready").write(self.state.record)
-
-    def _lacking(self, kind: Kind, references: dict[str, str]) -> list[str]:
-        lacking: set[str] = set()
-        for node in kind.nodes():
-            lacking |= set(references.values()) - kind.images_on(node)
-        return sorted(lacking)
-
-    def _ports(self) -> None:
-        taken = [port for port in (API_PORT, *PORTS) if _taken(port)]
-        if taken:
-            raise EngineError(
-                f"port {', '.join(map(str, taken))} on 127.0.0.1 is taken, and the cluster publishes its services "
-                f"there; find who has it (ss -ltnp 'sport = :{taken[0]}') and stop that"
-            )
-
-    def _room(self, engine: Engine) -> None:
-        place = Path(engine.run("info", "--format", "{{.DockerRootDir}}"))
-        free = shutil.disk_usage(place if place.exists() else Path("/")).free / GIB
-        if free < DISK_NEEDED_GIB and not self.state.record.exists():
-            raise EngineError(
-                f"{free:.1f} GiB are free in {place}, {DISK_NEEDED_GIB:.0f} are needed for images and volumes; make "
-                "room, or set EFFECTIVELY_ONCE_CACHE to a directory on a larger disk"
-            )
 
     def down(self, *, forget: bool = False) -> None:
         """Delete the cluster with everything in it, the stack's state, and the engine if it is ours.
 
-        `forget` also drops a state that can no longer be read.
+        `forget` also drops a state that can no longer be read, and the passphrase with the last stack of the backend.
+        Raises EngineError when there is a cluster that is not ours or cannot be deleted; then nothing else is done.
         """
-        engine = engines.running()
-        if engine is not None and (self.state.programs / "kind").exists():
-            kind = self.kind(engine)
-            containers, known = kind.nodes(), Record.read(self.state.record)
-            if containers and known is None and not forget:
-                raise EngineError(
-                    f"the kind cluster {NAME!r} was not made with the state in {self.state.root}; it is left alone"
-                )
-            with self.console.step("delete cluster, network and volumes"):
-                kind.delete()
-        if (self.state.programs / "pulumi").exists() and not forget:
-            self.stack(engine).forget()
-        elif forget:
-            shutil.rmtree(self.state.backend, ignore_errors=True)
-            self.state.passphrase.unlink(missing_ok=True)
-            self.stack(engine).config_file.unlink(missing_ok=True)
+        if engine := self._engine():
+            self._delete(self.kind(engine), forget=forget)
+        stack = self.stack()
+        if forget or not (self.state.programs / "pulumi").exists():
+            stack.erase()
+        else:
+            stack.forget()
+        if forget:
+            self._drop_passphrase()
         self.state.record.unlink(missing_ok=True)
         self.state.kubeconfig.unlink(missing_ok=True)
         with self.console.step("stop the container engine"):
             engines.stop(self.state)
 
-
-def _taken(port: int) -> bool:
-    with closing(socket.socket()) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    def _engine(self) -> Engine | None:
         try:
-            one.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-        return False
+            return engines.running()
+        except EngineError as error:
+            # `make up` refuses it too, so a cluster of ours is on it only if it was newer then.
+            self.console.say(f"  {error}. A cluster that it holds all the same: kind delete cluster --name {NAME}")
+            return None
+
+    def _delete(self, kind: Kind, *, forget: bool) -> None:
+        containers = kind.nodes()
+        if containers and Record.read(self.state.record) is None and not forget:
+            raise EngineError(
+                f"the kind cluster {NAME!r} was not made with the state in {self.state.root}; it is left alone"
+            )
+        if (self.state.programs / "kind").exists():
+            with self.console.step("delete cluster, network and volumes"):
+                kind.delete()
+        elif containers:
+            raise EngineError(
+                f"there is no {self.state.programs / 'kind'} to delete the cluster with, was the cache deleted? "
+                "`make up` makes it again; then `make down`"
+            )
+
+    def _drop_passphrase(self) -> None:
+        if others := self.state.stacks():
+            self.console.say(f"  left in {self.state.backend}, and the passphrase with it: {', '.join(others)}")
+        else:
+            self.state.passphrase.unlink(missing_ok=True)
