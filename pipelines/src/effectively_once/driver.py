@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import epoch
+from effectively_once import epoch, points
 from effectively_once.checkpoints import Checkpoint, Offsets
 from effectively_once.errors import PipelineError, StaleDriverError
 from effectively_once.ledger import chain
@@ -76,6 +76,7 @@ class Driver:
             PipelineError: any of the named refusals.
 
         """
+        points.reach("started")
         preflight = Preflight(self.settings, self.layout, self.store, self.source)
         topic_ids = preflight.surroundings()
 
@@ -84,6 +85,7 @@ class Driver:
 
         self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound, accept), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
+        points.reach("taken_over")
         records = preflight.chain(self._held)
         windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
         self._live = LiveDeltas(self.layout, windows, records, self.head.floor)
@@ -135,11 +137,13 @@ class Driver:
         self.stopping.set()
         with self.busy:
             if self._published is not None and not isinstance(self.failure, StaleDriverError):
+                points.reach("stopping")
                 self._held = run(chain.record(self.layout, self._held, self._published), self.store)
                 self._published = None
         announce("driver", state="stopped", pid=os.getpid(), generation=self.head.generation)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        points.reach("batch_planned", batch=batch_id)
         ranges = self._checkpoint.ranges(batch_id, self._first)
         if self._published is not None and self._published.ranges == ranges:
             log.info("batch skipped", batch=batch_id, epoch=self._published.epoch)
@@ -176,6 +180,7 @@ class Driver:
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
         self._published = None
+        points.reach("declared", epoch=declaration.epoch)
         self._live.collect(self.store, self.head.floor)
         return declaration
 
@@ -209,6 +214,7 @@ class Driver:
             "repeat": repeat or repeated,
         }
         announce("epoch", state="published", **line)
+        points.reach("epoch_published", epoch=declaration.epoch)
         log.info("epoch published", **line)
 
     def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
@@ -227,6 +233,7 @@ class Driver:
             .mapInArrow(lambda batches, task=task: epoch.count(task, batches), epoch.BETWEEN)
             .collect()
         )
+        points.reach("job_done", epoch=declaration.epoch)
         sums: dict[int, int] = {}
         for row in counted:
             if row["kind"] == "global":

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import catalog, deltas, object_store, state
+from effectively_once import catalog, deltas, object_store, points, state
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -82,6 +82,7 @@ class ShardStep:
         self.repeated = self.attempt > 0
         if self.attempt > 0:
             self._still_ours()
+        self.reach(f"{step}_begun")
 
     def announce(self, what: str, sink: str | None = None) -> None:
         """Tell observers how far this attempt has come."""
@@ -89,6 +90,11 @@ class ShardStep:
             "step", epoch=self.task.declaration.epoch, shard=self.shard, sink=sink, step=what,
             pid=os.getpid(), attempt=self.attempt,
         )  # fmt: skip
+        self.reach(what, sink)
+
+    def reach(self, point: str, sink: str | None = None) -> None:
+        """Come by a named point of the protocol."""
+        points.reach(point, epoch=self.task.declaration.epoch, shard=self.shard, sink=sink)
 
     def log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
         """Return the deltas of one kind of this shard."""
@@ -108,6 +114,7 @@ class ShardStep:
         content, published = shard_sink.publish(self.task.declaration.epoch, self.task.generation, rows)
         self.sinks[sink] = content
         self.repeated |= published is Published.BEFORE
+        self.reach("published", sink)
 
     def summary(self, **counts: Any) -> dict[str, Any]:
         """Return the row that tells the driver what this shard did."""

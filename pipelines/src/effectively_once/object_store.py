@@ -23,6 +23,7 @@ import urllib3
 from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
+from effectively_once import points
 from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import (
     Absent,
@@ -103,7 +104,10 @@ class S3ObjectStore:
                 self._asked("DELETE", key)
                 return Gone()
             case Put(key, body, etag):
-                return self._put(key, body, etag)
+                points.reach("put", key=key)
+                written = self._put(key, body, etag)
+                points.reach("put_done", key=key)
+                return written
 
     def check(self) -> None:
         """Fail early and clearly: store unreachable, credentials wrong, bucket missing."""
