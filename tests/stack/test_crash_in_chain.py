@@ -1,0 +1,54 @@
+"""A SIGKILL while epoch records move from head to a segment: nothing of the history is lost or there twice."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.chain import TAIL_LIMIT
+from effectively_once.ledger.objects import run
+from effectively_once.object_store import S3ObjectStore
+from infra.embedded.process import Child
+from tests.spark.held import Held, killed
+from tests.unit.ledger.samples import LAYOUT, declaration, record_of
+
+pytestmark = pytest.mark.stack
+
+CHECKOUT = Path(__file__).parents[2]
+EPOCHS, ENDED_S = TAIL_LIMIT + 6, 60.0
+SEGMENT = r".*/segments/.*"
+
+
+@pytest.mark.parametrize(("point", "segments"), [("put", 0), ("put_done", 1)])
+def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path, point: str, segments: int) -> None:
+    held = Held(tmp_path / "points")
+    held.folder.mkdir()
+    held.ask(point, key=SEGMENT)
+    first = _extend(store, tmp_path, "first", held)
+    process = held.wait(first)
+    assert process.pid == first.pid
+    killed(process)
+    assert first.wait(ENDED_S)
+    written = list(store.names(f"{LAYOUT.pipeline}/segments/"))
+    assert len(written) == segments
+    head = run(chain.read(LAYOUT), store)
+    assert head.segments == (), "head must not name a segment before it is there"
+
+    second = _extend(store, tmp_path, "second", held)
+    assert second.wait(ENDED_S)
+    assert second.status() == 0, second.post_mortem()
+    head = run(chain.read(LAYOUT), store)
+    assert len(head.segments) == 1
+    assert list(store.names(f"{LAYOUT.pipeline}/segments/")) == [LAYOUT.segment(*head.segments[0])]
+    assert run(chain.history(LAYOUT, head), store) == [record_of(declaration(n), 1) for n in range(EPOCHS)]
+
+
+def _extend(store: S3ObjectStore, folder: Path, owner: str, held: Held) -> Child:
+    argv = [sys.executable, "-m", "tests.stack.extend_chain", store.address.endpoint, store.address.bucket, owner,
+            str(EPOCHS)]  # fmt: skip
+    path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
+    return Child(owner, argv, folder / f"{owner}.log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path})

@@ -1,0 +1,32 @@
+"""The table of crashes in docs/explanation/protocol.md names tests that are there, and leaves none out."""
+
+from __future__ import annotations
+
+import re
+
+from infra.cluster.access import CHECKOUT
+from tests.spark import test_crash_points as crashes
+
+PAGE = CHECKOUT / "docs" / "explanation" / "protocol.md"
+BY_NAME = ("test_killed_between_two_batches", "test_killed_while_stopping")
+
+
+def _named() -> list[list[str]]:
+    """What the last column of each row has in back quotes."""
+    table = PAGE.read_text().split("## Between any two steps")[1].split("### ")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    return [re.findall(r"`([^`]+)`", row[-1]) for row in rows]
+
+
+def test_every_row_names_a_test_that_is_there() -> None:
+    known = {*crashes.IN_TASKS, *crashes.IN_DRIVER, "started", "taken_over", *BY_NAME}
+    for names in _named():
+        assert names
+        for name in names:
+            assert name in known or (CHECKOUT / name).is_file(), name
+    assert all(hasattr(crashes, name) for name in BY_NAME)
+
+
+def test_every_point_that_is_tested_is_in_the_table() -> None:
+    named = {name for names in _named() for name in names}
+    assert {*crashes.IN_TASKS, *crashes.IN_DRIVER} - named == set()
