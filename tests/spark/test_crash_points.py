@@ -6,89 +6,27 @@ by a plain recomputation. The table in docs/explanation/protocol.md names them.
 
 from __future__ import annotations
 
-import itertools
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from infra.embedded.process import Child, wait_for
-from tests.spark.held import Held, executor_of, killed
-from tests.spark.outputs import assert_exact
+from infra.embedded.process import wait_for
+from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
+from tests.spark.held import executor_of, killed
 from tests.spark.pipeline import Pipeline
-from tests.spark.records import mixture
 
 pytestmark = pytest.mark.spark
 
-SEED, RECORDS = 11, 160
 STEP_S = 60.0
-HEAD, DELTA = r".*/head\.json", r".*/deltas/{}/.*"
-STAGED, MANIFEST = r".*/global_counts/data/.*", r".*/global_counts/manifests/.*"
-
-# Point, and which passing of it: the other shard goes on meanwhile.
-IN_TASKS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "dedup_begun": ("dedup_begun", {"shard": 0}),
-    "ids_delta": ("put_done", {"key": DELTA.format("ids")}),
-    "ids_decided": ("ids_decided", {"shard": 0}),
-    "accepted_open": ("transaction_open", {"sink": "accepted", "shard": 0}),
-    "accepted_committed": ("committed", {"sink": "accepted", "shard": 0}),
-    "accepted_published": ("published", {"sink": "accepted", "shard": 0}),
-    "dead_letter_open": ("transaction_open", {"sink": "dead_letter", "shard": 1}),
-    "dead_letter_published": ("published", {"sink": "dead_letter", "shard": 1}),
-    "count_begun": ("count_begun", {"shard": 1}),
-    "counts_decided": ("counts_decided", {"shard": 1}),
-    "user_counts_open": ("transaction_open", {"sink": "user_counts", "shard": 1}),
-    "user_counts_committed": ("committed", {"sink": "user_counts", "shard": 1}),
-    "user_counts_published": ("published", {"sink": "user_counts", "shard": 0}),
-}
-IN_DRIVER: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "batch_planned": ("batch_planned", {}),
-    "head_put": ("put", {"key": HEAD}),
-    "head_answered": ("put_done", {"key": HEAD}),
-    "declared": ("declared", {}),
-    "job_done": ("job_done", {}),
-    "file_staged": ("put_done", {"key": STAGED}),
-    "manifest_created": ("put_done", {"key": MANIFEST}),
-    "epoch_published": ("epoch_published", {}),
-}
 QUICK = ("accepted_open-worker", "accepted_committed-executor", "manifest_created-driver")
 """Those that every test run has; the others need minutes and are left to `make test-all`."""
 
 
-@dataclass
-class Attacked:
-    """One pipeline for all points, and the driver that it has at the moment."""
-
-    pipeline: Pipeline
-    held: Held
-    driver: Child
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(0, RECORDS))
-
-    def send(self) -> None:
-        self.pipeline.send(mixture(SEED, RECORDS, first=next(self.numbers)))
-
-    def again(self) -> None:
-        self.driver = self.pipeline.start(env=self.held.env)
-
-    def exact(self) -> None:
-        """Everything sent is published, exactly once."""
-        self.pipeline.wait_processed(self.driver)
-        assert_exact(self.pipeline, running=True)
-
-
 @pytest.fixture(scope="module")
 def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
-    pipeline = new_pipeline("crash_points")
-    held = Held(pipeline.folder / "points")
-    held.folder.mkdir()
-    made = Attacked(pipeline, held, pipeline.start(env=held.env))
-    # The first epochs close windows for those that come, and have something to collect.
-    for _ in range(3):
-        made.send()
-        pipeline.wait_processed(made.driver)
-    return made
+    return Attacked.begun(new_pipeline("crash_points"))
 
 
 def _cases() -> list[Any]:

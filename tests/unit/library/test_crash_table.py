@@ -6,6 +6,7 @@ import re
 
 from infra.cluster.access import CHECKOUT
 from tests.spark import test_crash_points as crashes
+from tests.spark.attacked import IN_DRIVER, IN_TASKS
 
 PAGE = CHECKOUT / "docs" / "explanation" / "protocol.md"
 BY_NAME = ("test_killed_between_two_batches", "test_killed_while_stopping")
@@ -19,7 +20,7 @@ def _named() -> list[list[str]]:
 
 
 def test_every_row_names_a_test_that_is_there() -> None:
-    known = {*crashes.IN_TASKS, *crashes.IN_DRIVER, "started", "taken_over", *BY_NAME}
+    known = {*IN_TASKS, *IN_DRIVER, "started", "taken_over", *BY_NAME}
     for names in _named():
         assert names
         for name in names:
@@ -29,4 +30,4 @@ def test_every_row_names_a_test_that_is_there() -> None:
 
 def test_every_point_that_is_tested_is_in_the_table() -> None:
     named = {name for names in _named() for name in names}
-    assert {*crashes.IN_TASKS, *crashes.IN_DRIVER} - named == set()
+    assert {*IN_TASKS, *IN_DRIVER} - named == set()

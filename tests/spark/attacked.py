@@ -1,0 +1,77 @@
+"""One pipeline that is attacked at one point after the other, and what the points are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.embedded.process import Child
+from tests.spark.held import Held
+from tests.spark.outputs import assert_exact
+from tests.spark.pipeline import Pipeline
+from tests.spark.records import mixture
+
+SEED, RECORDS = 11, 160
+HEAD, DELTA = r".*/head\.json", r".*/deltas/{}/.*"
+STAGED, MANIFEST = r".*/global_counts/data/.*", r".*/global_counts/manifests/.*"
+
+# Point, and which passing of it: the other shard goes on meanwhile.
+IN_TASKS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "dedup_begun": ("dedup_begun", {"shard": 0}),
+    "ids_delta": ("put_done", {"key": DELTA.format("ids")}),
+    "ids_decided": ("ids_decided", {"shard": 0}),
+    "accepted_open": ("transaction_open", {"sink": "accepted", "shard": 0}),
+    "accepted_committed": ("committed", {"sink": "accepted", "shard": 0}),
+    "accepted_published": ("published", {"sink": "accepted", "shard": 0}),
+    "dead_letter_open": ("transaction_open", {"sink": "dead_letter", "shard": 1}),
+    "dead_letter_published": ("published", {"sink": "dead_letter", "shard": 1}),
+    "count_begun": ("count_begun", {"shard": 1}),
+    "counts_decided": ("counts_decided", {"shard": 1}),
+    "user_counts_open": ("transaction_open", {"sink": "user_counts", "shard": 1}),
+    "user_counts_committed": ("committed", {"sink": "user_counts", "shard": 1}),
+    "user_counts_published": ("published", {"sink": "user_counts", "shard": 0}),
+}
+IN_DRIVER: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "batch_planned": ("batch_planned", {}),
+    "head_put": ("put", {"key": HEAD}),
+    "head_answered": ("put_done", {"key": HEAD}),
+    "declared": ("declared", {}),
+    "job_done": ("job_done", {}),
+    "file_staged": ("put_done", {"key": STAGED}),
+    "manifest_created": ("put_done", {"key": MANIFEST}),
+    "epoch_published": ("epoch_published", {}),
+}
+
+
+@dataclass
+class Attacked:
+    """One pipeline for all points, and the driver that it has at the moment."""
+
+    pipeline: Pipeline
+    held: Held
+    driver: Child
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(0, RECORDS))
+
+    def send(self) -> None:
+        self.pipeline.send(mixture(SEED, RECORDS, first=next(self.numbers)))
+
+    def again(self) -> None:
+        self.driver = self.pipeline.start(env=self.held.env)
+
+    def exact(self) -> None:
+        """Everything sent is published, exactly once."""
+        self.pipeline.wait_processed(self.driver)
+        assert_exact(self.pipeline, running=True)
+
+    @classmethod
+    def begun(cls, pipeline: Pipeline) -> Attacked:
+        """With a driver, and some epochs that close windows for those that come and leave something to collect."""
+        held = Held(pipeline.folder / "points")
+        held.folder.mkdir()
+        made = cls(pipeline, held, pipeline.start(env=held.env))
+        for _ in range(3):
+            made.send()
+            pipeline.wait_processed(made.driver)
+        return made

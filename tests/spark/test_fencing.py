@@ -1,0 +1,55 @@
+"""Two drivers alive on one pipeline: whatever the older one is about to do, it does it too late, or identically.
+
+The older driver, or one of its tasks, is held at a point; a newer one takes over and publishes everything; then the
+older one wakes. It must stop with its named error, and every output must be exactly what it has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from infra.embedded.process import wait_for
+from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
+from tests.spark.pipeline import Pipeline
+
+pytestmark = pytest.mark.spark
+
+STALE = 75
+REPLACED_S = 90.0
+QUICK = ("accepted_open",)
+
+
+@pytest.fixture(scope="module")
+def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
+    return Attacked.begun(new_pipeline("fencing"))
+
+
+def _cases() -> list[Any]:
+    names = [*IN_DRIVER, *IN_TASKS]
+    return [pytest.param(name, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", _cases())
+def test_a_driver_that_was_replaced_while_held_changes_nothing(attacked: Attacked, name: str) -> None:
+    point, where = {**IN_TASKS, **IN_DRIVER}[name]
+    attacked.held.ask(point, **where)
+    attacked.send()
+    stale = attacked.driver
+    process = attacked.held.wait(stale)
+    attacked.again()
+    attacked.pipeline.wait_processed(attacked.driver)
+    assert process.is_running(), "the older one must still be there when it is released"
+    attacked.held.release()
+
+    def stopped() -> bool:
+        # One that has nothing to do learns nothing: records come until it has stopped.
+        attacked.send()
+        return stale.wait(1.0)
+
+    wait_for("the older driver to stop", REPLACED_S, stopped, attacked.driver)
+    assert stale.status() == STALE, stale.post_mortem()
+    assert "StaleDriverError: driver " in stale.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
+    attacked.exact()
