@@ -23,7 +23,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         return None
     return SparkOperatorValues(
         **common(settings, settings.images.spark_operator),
-        namespaces=(settings.pipelines_namespace,),
+        namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
         **given(resources=resources(operator.resources)),

@@ -97,9 +97,14 @@ class ResultStore(Section):
 
 
 class SparkOperator(Section):
-    """The operator; `installed` means one that watches our pipelines' namespace is there, with its CRDs."""
+    """The operator; `installed` means one that watches our pipelines' namespace is there, with its CRDs.
+
+    Attributes:
+        other_namespaces: of pipelines that are not this stack's, and that our operator looks after too; they exist.
+    """
 
     installed: bool = False
+    other_namespaces: tuple[Label, ...] = ()
     replicas: Annotated[int, Field(ge=1, le=3)] = 1
     resources: Resources | None = None
 

@@ -170,6 +170,12 @@ def test_what_the_user_brings_is_not_made() -> None:
     assert copy.inputs["data"]["AWS_ACCESS_KEY_ID"] == "found-AWS_ACCESS_KEY_ID"
 
 
+def test_one_operator_serves_the_pipelines_of_other_stacks_too(environment: dict[str, str]) -> None:
+    wanted = settings(profile="ci", spark_operator={"other_namespaces": ["second-pipelines"]})
+    operator = deploy(wanted, environment).engine.of("Chart")["spark-operator"]
+    assert operator.inputs["values"]["namespaces"] == ["effectively-once-pipelines", "second-pipelines"]
+
+
 def test_several_pipelines_share_a_platform_and_nothing_else(environment: dict[str, str]) -> None:
     wanted = settings(pipeline_prefix="team_", pipelines={"user_counts": {}, "audit": {"module": "own.audit"}})
     deployed = deploy(wanted, environment)
