@@ -145,7 +145,8 @@ def install_packages(packages: Sequence[str], what: str, console: Console) -> No
     """
     console.say(f"  {what}: will install {', '.join(packages)} with apt-get; {NO_INSTALL}=1 refuses")
     log = engine_data().parent / "logs" / "apt.log"
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    # In run level 1 packages start no service of theirs: what is needed is started here, with data of its own.
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     hint = "check that apt reaches its mirror, or install the packages yourself"
     with console.step(f"install {', '.join(packages)}"):
         run_logged("apt-get update", ["apt-get", "update", "-q"], log=log, hint=hint, env=quiet)

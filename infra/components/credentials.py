@@ -12,7 +12,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Secret
 
 from infra.components.release import labels
-from infra.settings import Settings
+from infra.settings import Settings, SettingsError
 
 # Names of Secrets, not secrets.
 OBJECT_STORE_ROOT: Final = "minio-root"
@@ -90,9 +90,7 @@ class Credentials(pulumi.ComponentResource):
 
     def _copy(self, name: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
         """Put values of `source` into another namespace; `keys` maps new key to old."""
-        data: pulumi.Output[dict[str, str]] = source.data.apply(
-            lambda found: {new: found[old] for new, old in keys.items()}
-        )
+        data = pulumi.Output.all(source.data, source.id).apply(lambda both: picked(both[0], keys, str(both[1])))
         Secret(
             f"{name}-{namespace}",
             metadata={
@@ -105,3 +103,16 @@ class Credentials(pulumi.ComponentResource):
             data=data,
             opts=pulumi.ResourceOptions(parent=self, depends_on=self._after),
         )
+
+
+def picked(found: Mapping[str, str] | None, keys: Mapping[str, str], secret: str) -> dict[str, str]:
+    """Values of a Secret's data under new names; `keys` maps new key to old.
+
+    Raises SettingsError naming the Secret and the keys that it lacks; never a value.
+    """
+    data = found or {}
+    lacking = sorted({old for old in keys.values() if old not in data})
+    if lacking:
+        there = ", ".join(sorted(data)) or "none"
+        raise SettingsError([f"Secret {secret} lacks {', '.join(lacking)} (it has: {there}); add what is missing"])
+    return {new: data[old] for new, old in keys.items()}

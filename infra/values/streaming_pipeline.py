@@ -69,6 +69,7 @@ class StreamingPipelineValues(Values):
         wheel_digest: sha256 of the wheel in the image; every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
+        metrics_port: the driver serves Prometheus metrics there; 0: nowhere.
         driver_grace_s: a driver told to stop finishes its epoch in this time.
         executor_grace_s: executors hold nothing that a repeat could not make again.
         retry_interval_s: the n-th start of a driver comes at least n times this after the start before.
@@ -92,6 +93,7 @@ class StreamingPipelineValues(Values):
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9404
     driver_grace_s: Annotated[int, Field(ge=1, le=600)] = 30
     executor_grace_s: Annotated[int, Field(ge=0, le=600)] = 5
     retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from effectively_once import metrics
 from effectively_once.settings import load
 from infra.values.streaming_pipeline import EventLog, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
@@ -93,6 +94,18 @@ def test_environment_of_driver_and_executors(announce: bool) -> None:
         assert found["EFFECTIVELY_ONCE_WHEEL_DIGEST"] == WHEEL
         assert found.get("EFFECTIVELY_ONCE_EVENTS") == ("/proc/1/fd/1" if announce else None)
         assert "PYTHONPATH" not in found
+
+
+@pytest.mark.parametrize("port", [9404, 0])
+def test_the_driver_alone_serves_metrics(port: int) -> None:
+    """Where Prometheus' usual discovery finds them; 0 switches them off."""
+    rendered = objects(metrics_port=port)
+    spec = application(rendered)["spec"]
+    told = {role: spec[role]["template"]["metadata"]["annotations"] for role in ("driver", "executor")}
+    assert told["driver"].get("prometheus.io/port") == (str(port) if port else None)
+    assert environment(pod(rendered, "driver")).get(metrics.VARIABLE) == (str(port) if port else None)
+    assert "prometheus.io/scrape" not in told["executor"]
+    assert metrics.VARIABLE not in environment(pod(rendered, "executor"))
 
 
 def test_extra_files_come_first_on_the_path() -> None:

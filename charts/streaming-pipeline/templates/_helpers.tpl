@@ -129,6 +129,11 @@ metadata:
   labels: {{- include "labels" $root | nindent 4 }}
   annotations:
     checksum/config: {{ include (print $root.Template.BasePath "/configmaps.yaml") $root | sha256sum }}
+    {{- with .metricsPort }}
+    # What Prometheus' usual discovery of pods looks for.
+    prometheus.io/scrape: "true"
+    prometheus.io/port: {{ . | quote }}
+    {{- end }}
 spec:
   # Only the driver speaks to Kubernetes.
   automountServiceAccountToken: {{ .token }}
@@ -145,6 +150,10 @@ spec:
       env: {{- include "spark-env" $root | nindent 8 }}
         {{- with .env }}
         {{- . | nindent 8 }}
+        {{- end }}
+        {{- with .metricsPort }}
+        - name: EFFECTIVELY_ONCE_METRICS_PORT
+          value: {{ . | quote }}
         {{- end }}
       securityContext: {{- include "container-security" $root | nindent 8 }}
       volumeMounts: {{- include "spark-mounts" $root | nindent 8 }}
