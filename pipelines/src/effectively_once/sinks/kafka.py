@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 
+import tenacity
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -24,17 +25,8 @@ from confluent_kafka import (
 from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.records import Rows
-from effectively_once.sinks.publish import (
-    Commit,
-    Committed,
-    Mark,
-    Open,
-    Published,
-    ReadMark,
-    SinkAnswer,
-    SinkRequest,
-    publish,
-)
+from effectively_once.sinks.publish import Committed, Mark
+from effectively_once.sinks.transaction import TransactionalSink
 
 COMMIT_TIMEOUT_S = 20.0
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -45,6 +37,7 @@ MESSAGE_BYTES_MAX = 100_000_000
 MARK_KEY = b"mark"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 Row = tuple[bytes | None, bytes]
 
 
@@ -81,47 +74,22 @@ Failure = tuple[KafkaError, Message]
 """A message that was not delivered."""
 
 
-class ShardSink:
-    """Publishes the epochs of one shard; keeps its producer, and the mark it committed last, between them."""
+class ShardSink(TransactionalSink[Sequence[Row]]):
+    """Publishes the epochs of one shard; keeps its producer between them."""
 
     def __init__(self, address: ShardAddress, announce: Callable[[str], None] = lambda _: None) -> None:
+        super().__init__(str(address), announce)
         self.address = address
-        self.announce = announce
         self._producer: Producer | None = None
-        self._kept: Mark | None = None
 
-    def publish(self, epoch: int, generation: int, rows: Sequence[Row]) -> tuple[Rows, Published]:
-        """Publish an epoch's rows, or find that they were published before.
+    def _described(self, rows: Sequence[Row]) -> Rows:
+        return Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows))
 
-        Raises:
-            FencedError: another producer took over; this sink opens a new one when it is asked again.
-            SinkError: the epoch is there with other rows.
-            UnreachableError: the broker does not answer.
+    def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
+        self._producer = _opened(self.address)
 
-        """
-        content = Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows))
-        mark = Mark(epoch, generation, content.rows, content.digest)
-        # Forgotten until the commit is known: an error on the way leaves no producer behind that looks trustworthy.
-        step = publish(mark, self._kept, str(self.address))
-        self._kept = None
-        try:
-            request = next(step)
-            while True:
-                request = step.send(self._answer(request, rows))
-        except StopIteration as end:
-            published: Published = end.value
-        self._kept = mark if published is Published.NOW else None
-        return content, published
-
-    def _answer(self, request: SinkRequest, rows: Sequence[Row]) -> SinkAnswer:
-        match request:
-            case Open():
-                self._producer = _opened(self.address)
-                return None
-            case ReadMark():
-                return read_mark(self.address)
-            case Commit(mark):
-                return self._commit(mark, rows)
+    def _read_mark(self) -> Mark | None:
+        return read_mark(self.address, COMMIT_TIMEOUT_S)
 
     def _commit(self, mark: Mark, rows: Sequence[Row]) -> Committed:
         producer = self._producer
@@ -174,7 +142,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
     last: Mark | None = None
     try:
-        low, high = consumer.get_watermark_offsets(where, timeout=timeout_s)
+        low, high = _ends(consumer, where, timeout_s)
         # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
         for start in (max(low, high - 64), low):
             consumer.assign([TopicPartition(address.progress, address.shard, start)])
@@ -186,6 +154,19 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     finally:
         consumer.close()
     return last
+
+
+def _ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
+    """First offset of a partition and its high watermark; a leader that is just changing is waited for."""
+    asked: tuple[int, int] = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(
+            lambda error: isinstance(error, KafkaException) and error.args[0].code() in _MOVING
+        ),
+        wait=tenacity.wait_fixed(0.1),
+        stop=tenacity.stop_after_delay(timeout_s),
+        reraise=True,
+    )(consumer.get_watermark_offsets, where, timeout=timeout_s)
+    return asked
 
 
 def unreachable(error: KafkaError, bootstrap: str, topic: str) -> Exception:

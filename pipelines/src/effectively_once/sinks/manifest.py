@@ -32,14 +32,17 @@ class ManifestSink:
 
         """
         content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
-        files = []
+        files, unique = [], uuid.uuid4().hex
         if content.rows:
-            name = self._layout.staged(self._sink, epoch, uuid.uuid4().hex)
+            name = self._layout.staged(self._sink, epoch, unique)
             buffer = pa.BufferOutputStream()
             pq.write_table(table, buffer)
             run(create_once(name, buffer.getvalue().to_pybytes()), self._store)
             files.append({"name": name, "rows": content.rows})
-        manifest = {"epoch": epoch, "generation": generation, "files": files, **content.model_dump()}
+        # Without the name two manifests of no files would be equal, and a repeat would take the first for its own.
+        manifest = {
+            "epoch": epoch, "generation": generation, "publication": unique, "files": files, **content.model_dump(),
+        }  # fmt: skip
         key = self._layout.manifest(self._sink, epoch)
         body = json.dumps(manifest).encode()
         held = run(create_once(key, body), self._store)

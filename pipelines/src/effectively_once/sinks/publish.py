@@ -1,6 +1,7 @@
 """How a shard of a transactional sink publishes an epoch (R8), as a protocol step over requests to the sink.
 
-The Kafka sink carries these requests out; the two-driver model explores them together with those of the chain.
+The sinks for Kafka and PostgreSQL carry these requests out; the two-driver model explores them together with those of
+the chain.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, TypeVar
 
 from effectively_once.errors import SinkError
+from effectively_once.ledger.records import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Get a producer of this shard's transactional id: fences the former one and ends what it left open.
+    """Get a producer, or a session, for this shard: fences the former one and ends what it left open.
 
-    Answered by None.
+    Answered by None. Where fencing is by generation (PostgreSQL), none older than this one commits any more.
     """
+
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Committed(StrEnum):
 
     YES = "yes"
     FENCED = "fenced"
+    REFUSED = "refused"
+    """The mark that is there did not allow it; nothing was written."""
     UNKNOWN = "unknown"
 
 
@@ -58,7 +65,25 @@ class Published(StrEnum):
 
 
 class FencedError(Exception):
-    """Another producer took this shard's transactional id. The task fails; the driver looks at head (R8)."""
+    """Another producer, or a newer generation, took this shard. The task fails; the driver looks at head (R8)."""
+
+
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class Sink(Protocol[C_contra]):
+    """A sink, or one shard of it: rows of an epoch and its progress mark become visible together, and once."""
+
+    def publish(self, epoch: int, generation: int, rows: C_contra, /) -> tuple[Rows, Published]:
+        """Publish an epoch's rows, or find that they were published before; return their number and digest.
+
+        Raises:
+            FencedError: somebody else took over; this sink may be asked again once head was looked at.
+            SinkError: the epoch is there with other rows (R4), or no repeat can help.
+            UnreachableError: the server does not answer; the sink may be asked again.
+
+        """
+        ...
 
 
 SinkRequest = Open | ReadMark | Commit
@@ -85,7 +110,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
 
     """
     if kept is None or kept.epoch != ours.epoch - 1:
-        mark = yield from _opened()
+        mark = yield from _opened(ours.generation)
     else:
         mark = kept
     for _ in range(ATTEMPTS):
@@ -102,17 +127,26 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
             return Published.NOW
         if answer is Committed.FENCED:
             raise FencedError(where)
+        if answer is Committed.REFUSED:
+            mark = yield from _read()
+            if mark is None or mark.epoch < ours.epoch:
+                raise FencedError(where)
+            continue
         # Unknown: never abort blindly (KAFKA-17754). A new producer ends the transaction, and the mark tells which way.
-        mark = yield from _opened()
+        mark = yield from _opened(ours.generation)
     raise SinkError(
         f"{ATTEMPTS} commits of epoch {ours.epoch} had an unknown outcome",
         where,
-        "Check the broker; then start again.",
+        "Check the sink's server; then start again.",
     )
 
 
-def _opened() -> Generator[SinkRequest, SinkAnswer, Mark | None]:
-    yield Open()
+def _opened(generation: int) -> Generator[SinkRequest, SinkAnswer, Mark | None]:
+    yield Open(generation)
+    return (yield from _read())
+
+
+def _read() -> Generator[SinkRequest, SinkAnswer, Mark | None]:
     mark = yield ReadMark()
     assert mark is None or isinstance(mark, Mark)  # noqa: S101 - narrows the answer's type
     return mark

@@ -1,0 +1,169 @@
+"""A real PostgreSQL server on one folder, with a user and password of its own for every run.
+
+It does not run as root: as root it is started as another user, `postgres` where there is one, else `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from infra.embedded.ports import HOST, free_ports
+from infra.embedded.process import Child, ServerError, wait_for
+from infra.embedded.server import Server
+from infra.toolchain.command import tail
+
+START_TIMEOUT_S = 30.0  # 0.1 s on an idle machine, more when it recovers from a SIGKILL
+INITDB_TIMEOUT_S = 60.0  # 1 s
+PORT_TRIES = 3
+DATABASE = "results"
+ACCOUNTS = ("postgres", "nobody")
+
+SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    # What it holds outlives a SIGKILL, as the kernel has it by then, but no power cut: it is for a run, or a test.
+    "fsync": "off",
+    "full_page_writes": "off",
+}
+
+
+class PostgresServer(Server):
+    """A server with its log in `log` and its data in `work`, as root in the system's temporary folder.
+
+    Another user may not enter a run's folder, which may lie below root's home. Credentials and port stay the same over
+    restarts; the password is in no log. `remove` deletes the data.
+    """
+
+    name = "PostgreSQL"
+
+    def __init__(self, work: Path, log: Path, programs: Path, database: str = DATABASE) -> None:
+        """`programs` is the folder of initdb and postgres; nothing is started yet."""
+        super().__init__()
+        self._home = work
+        self._log = log
+        self._programs = programs
+        self._port = 0
+        self._as_user: list[str] = []
+        self.database = database
+        self.user = "effectively_once"
+        self.password = secrets.token_hex(20)
+
+    @property
+    def url(self) -> str:
+        """Address without credentials; the same after a restart."""
+        return f"postgresql://{HOST}:{self._port}/{self.database}"
+
+    def start(self) -> None:
+        """Make the data folder, start, and return when it answers and the database is there.
+
+        Raises ServerError with the server's last log lines. A port that somebody took meanwhile is replaced.
+        """
+        self._make_data()
+        for attempt in range(1, PORT_TRIES + 1):
+            (self._port,) = free_ports(1)
+            try:
+                self._launch()
+            except ServerError:
+                self.stop(grace_s=0)
+                if attempt == PORT_TRIES or "Address already in use" not in tail(self._log, 200):
+                    raise
+            else:
+                break
+        with self.connect("postgres") as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
+
+    def connect(self, database: str | None = None) -> psycopg.Connection:
+        """Open a connection as the server's owner; every statement commits by itself."""
+        return psycopg.connect(
+            host=HOST, port=self._port, user=self.user, password=self.password, dbname=database or self.database,
+            connect_timeout=5, autocommit=True,
+        )  # fmt: skip
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """End it in order: open transactions are rolled back. Safe to repeat; the data stays."""
+        if self._child is not None:
+            # Its fast shutdown; at SIGTERM it would wait for every client to leave.
+            self.signal(signal.SIGINT)
+            self._child.wait(grace_s)
+        super().stop(grace_s=0)
+
+    def remove(self) -> None:
+        """Delete the data of a stopped server."""
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self._home / "data"
+
+    def _make_data(self) -> None:
+        if os.geteuid() == 0:
+            self._as_user = _as_user(account := _account())
+            self._home = Path(tempfile.mkdtemp(prefix="effectively-once-postgres-"))
+        self._home.mkdir(parents=True, exist_ok=True)
+        secret = self._home / "password"
+        with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(self.password + "\n")
+        if os.geteuid() == 0:
+            for path in (self._home, secret):
+                os.chown(path, account.pw_uid, account.pw_gid)
+        command = [
+            *self._as_user, str(self._programs / "initdb"), "--pgdata", str(self._data), "--username", self.user,
+            "--pwfile", str(secret), "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
+            "--no-instructions",
+        ]  # fmt: skip
+        try:
+            answer = subprocess.run(
+                command, capture_output=True, text=True, timeout=INITDB_TIMEOUT_S, check=False, cwd=self._home
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ServerError(f"PostgreSQL: making {self._data}: {error}") from error
+        finally:
+            secret.unlink()
+        if answer.returncode != 0:
+            raise ServerError(f"PostgreSQL: making {self._data} failed:\n{answer.stdout}{answer.stderr}".rstrip())
+
+    def _launch(self) -> None:
+        # The one of a server that was killed; another process may have its number by now.
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        child = Child(
+            "PostgreSQL",
+            [*self._as_user, self._programs / "postgres", "-D", self._data, "-p", str(self._port), *settings],
+            self._log,
+            cwd=self._home,
+        )
+        self._child = child
+        wait_for(f"PostgreSQL at {HOST}:{self._port}", START_TIMEOUT_S, self._answers, child)
+
+    def _answers(self) -> bool:
+        self.connect("postgres").close()
+        return True
+
+
+def _account() -> pwd.struct_passwd:
+    for name in ACCOUNTS:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise ServerError(f"PostgreSQL does not run as root, and none of the users {', '.join(ACCOUNTS)} exists; make one")
+
+
+def _as_user(account: pwd.struct_passwd) -> list[str]:
+    """Words before a command that run it as that user. The signal at our death has to be asked for anew after that."""
+    program = shutil.which("setpriv")
+    if program is None:
+        raise ServerError("PostgreSQL does not run as root, and setpriv is not here; install util-linux")
+    return [
+        program, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--pdeathsig=KILL", "--",
+    ]  # fmt: skip

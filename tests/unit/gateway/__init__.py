@@ -1,0 +1,1 @@
+"""The sending side without a broker: buffer, back pressure, named errors."""

@@ -1,0 +1,388 @@
+"""The buffer: a record that was accepted is read until it is acknowledged, whatever happens in between."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from effectively_once.gateway.buffer import Buffer
+from effectively_once.gateway.errors import BufferFormatError, BufferLockedError
+from effectively_once.gateway.record import Record, RecordId
+from effectively_once.gateway.segment import AppendFile, Header
+from tests.unit.gateway.disks import FullDisk, LyingDisk, StubbornDisk
+
+SEGMENT_BYTES = 1024
+
+
+def opened(
+    directory: Path, topic: str = "events", segment_bytes: int = SEGMENT_BYTES, open_file: type[AppendFile] = AppendFile
+) -> Buffer:
+    return Buffer(directory, "gate", topic, segment_bytes, open_file)
+
+
+def body(text: str) -> bytes:
+    return Record(RecordId("gate", "0" * 16, 0), 1, None, text.encode(), announced=True).encode()
+
+
+def append(buffer: Buffer, *texts: str) -> None:
+    buffer.append([body(text) for text in texts])
+
+
+def read(buffer: Buffer) -> dict[int, str]:
+    """Read all there is to read: text by ordinal."""
+    found: dict[int, str] = {}
+    while records := buffer.read():
+        found.update((ordinal, record.value.decode()) for ordinal, record in records)
+    return found
+
+
+def files(directory: Path, suffix: str = "segment") -> list[Path]:
+    return sorted(directory.glob(f"*.{suffix}"))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "buffer"
+
+
+@pytest.fixture
+def buffer(directory: Path) -> Iterator[Buffer]:
+    one = opened(directory)
+    yield one
+    one.close()
+
+
+def test_what_is_appended_is_read_once_and_again_after_a_new_opening(directory: Path) -> None:
+    first = opened(directory)
+    append(first, "a", "b")
+    append(first, "c")
+    assert list(read(first).values()) == ["a", "b", "c"]
+    assert read(first) == {}
+    first.close()
+    second = opened(directory)
+    assert list(read(second).values()) == ["a", "b", "c"]
+    second.close()
+
+
+def test_a_record_keeps_every_field(directory: Path, buffer: Buffer) -> None:
+    for key in (None, b"", b"k\x00"):
+        record = Record(RecordId("gate", buffer.incarnation, 3), 10**15 - 1, key, b"\xff\x00", announced=key is None)
+        buffer.append([record.encode()])
+        ((_, found),) = buffer.read()
+        assert found == record
+
+
+def test_the_acknowledged_beginning_is_not_read_again_and_its_segments_go(directory: Path) -> None:
+    buffer = opened(directory)
+    for number in range(40):
+        append(buffer, f"{number:0100d}")
+    assert len(files(directory)) > 3
+    ordinals = list(read(buffer))
+    # Out of order: what counts is the beginning without a gap.
+    buffer.acknowledge(ordinals[1:20])
+    assert len(files(directory)) > 3
+    assert buffer.acknowledged == 0
+    held = buffer.unacknowledged_bytes
+    buffer.acknowledge(ordinals[:1])
+    assert buffer.acknowledged == ordinals[19] + 1
+    assert buffer.unacknowledged_bytes == held // 2
+    left = len(files(directory))
+    assert left < 4 or left <= 5
+    buffer.close()
+    again = opened(directory)
+    assert list(read(again).values()) == [f"{number:0100d}" for number in range(20, 40)]
+    assert again.unacknowledged_bytes == held // 2
+    again.acknowledge(ordinals[20:])
+    again.close()
+    assert files(directory) == []
+
+
+def test_ordinals_go_on_after_everything_was_acknowledged_and_deleted(directory: Path) -> None:
+    seen: list[int] = []
+    for _ in range(3):
+        buffer = opened(directory)
+        append(buffer, "x")
+        seen += (ordinals := list(read(buffer)))
+        buffer.acknowledge(ordinals)
+        buffer.close()
+        assert files(directory) == []
+    assert seen == sorted(set(seen))
+
+
+def test_an_opening_draws_an_incarnation_and_old_records_keep_theirs(directory: Path) -> None:
+    first = opened(directory)
+    append(first, "a")
+    first.close()
+    second = opened(directory)
+    append(second, "b")
+    records = [record for _, record in second.read() + second.read()]
+    assert [record.id.incarnation for record in records] == [first.incarnation, second.incarnation]
+    assert first.incarnation != second.incarnation
+    second.close()
+
+
+def test_torn_at_every_byte_what_was_accepted_before_is_read_and_the_rest_is_reported(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "accepted one")
+    append(buffer, "accepted two")
+    (path,) = files(directory)
+    accepted = path.stat().st_size
+    append(buffer, "never returned to its caller")
+    buffer.close()
+    whole = path.read_bytes()
+    for size in range(accepted, len(whole)):
+        path.write_bytes(whole[:size])
+        # Twice: what is reported is not gone because it was looked at.
+        for _ in range(2):
+            again = opened(directory)
+            assert list(read(again).values()) == ["accepted one", "accepted two"]
+            assert [repair.torn_end for repair in again.repairs] == [True] * (size > accepted)
+            again.close()
+
+
+def test_records_of_a_new_opening_do_not_stand_behind_a_torn_end(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "a")
+    append(buffer, "torn")
+    buffer.close()
+    (path,) = files(directory)
+    path.write_bytes(path.read_bytes()[:-1])
+    second = opened(directory)
+    append(second, "b")
+    second.close()
+    third = opened(directory)
+    assert list(read(third).values()) == ["a", "b"]
+    third.acknowledge(range(100))
+    third.close()
+    assert files(directory) == files(directory, "damaged") == []
+
+
+def test_a_header_that_was_torn_while_it_was_written_holds_nothing_up(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "a")
+    buffer.close()
+    (path,) = files(directory)
+    whole = path.read_bytes()
+    for number, size in enumerate((0, 1, 30), 7):
+        path.with_name(f"{number:020d}.segment").write_bytes(whole[:size])
+    again = opened(directory)
+    assert list(read(again).values()) == ["a"]
+    assert len(again.repairs) == len(files(directory, "damaged")) == 2
+    append(again, "b")
+    assert list(read(again).values()) == ["b"]
+    again.close()
+
+
+def test_damage_before_the_end_costs_its_own_record_is_no_torn_end_and_the_file_is_kept(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "a", "b", "c")
+    buffer.close()
+    (path,) = files(directory)
+    data = bytearray(path.read_bytes())
+    data[data.index(body("b"))] ^= 1
+    path.write_bytes(data)
+    again = opened(directory)
+    found = read(again)
+    assert list(found.values()) == ["a", "c"]
+    (repair,) = again.repairs
+    assert not repair.torn_end
+    assert "accepted records may be lost" in str(repair)
+    again.acknowledge(found)
+    again.close()
+    assert [kept.read_bytes() for kept in files(directory, "damaged")] == [data]
+
+
+def test_a_short_file_that_the_same_opening_wrote_on_behind_is_damage_and_no_torn_end(directory: Path) -> None:
+    buffer = opened(directory)
+    for number in range(20):
+        append(buffer, f"{number:0100d}")
+    buffer.close()
+    first, *_ = files(directory)
+    first.write_bytes(first.read_bytes()[:-1])
+    again = opened(directory)
+    assert [repair.torn_end for repair in again.repairs] == [False]
+    assert len(read(again)) == 19
+    again.close()
+
+
+def test_a_record_that_holds_another_buffers_file_is_not_read_as_its_records_when_it_is_damaged(tmp_path: Path) -> None:
+    other = opened(tmp_path / "other")
+    for _ in range(5):
+        append(other, "of the other buffer")
+    other.close()
+    (held,) = files(tmp_path / "other")
+    buffer = opened(tmp_path / "buffer")
+    record = Record(RecordId("gate", buffer.incarnation, 0), 1, None, held.read_bytes(), announced=True)
+    buffer.append([record.encode()])
+    buffer.close()
+    (path,) = files(tmp_path / "buffer")
+    path.write_bytes(path.read_bytes()[:-1])
+    again = opened(tmp_path / "buffer")
+    assert read(again) == {}
+    again.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"12", b"12 99", b"\xff\xfe x", b"3 1 2"])
+def test_without_a_readable_acknowledged_file_everything_is_sent_again_and_that_is_said(
+    directory: Path, content: bytes
+) -> None:
+    buffer = opened(directory)
+    append(buffer, "a", "b")
+    buffer.acknowledge(list(read(buffer))[:1])
+    buffer.close()
+    (directory / "acknowledged").write_bytes(content)
+    again = opened(directory)
+    assert list(read(again).values()) == ["a", "b"]
+    assert [repair.path.name for repair in again.repairs] == ["acknowledged"]
+    again.close()
+
+
+def test_a_lost_acknowledged_file_and_lost_segments_never_give_an_ordinal_that_hides_a_record(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "a", "b")
+    buffer.acknowledge(read(buffer))
+    buffer.close()
+    (directory / "acknowledged").unlink()
+    again = opened(directory)
+    append(again, "c")
+    assert list(read(again).values()) == ["c"]
+    again.close()
+    third = opened(directory)
+    assert list(read(third).values()) == ["c"]
+    third.close()
+
+
+def test_a_full_disk_refuses_the_whole_batch_and_takes_the_next_when_there_is_room(directory: Path) -> None:
+    FullDisk.room = 400
+    buffer = opened(directory, open_file=FullDisk)
+    append(buffer, "accepted")
+    with pytest.raises(OSError, match="No space"):
+        append(buffer, "r" * 100, "s" * 500)
+    with pytest.raises(OSError, match="No space"):
+        append(buffer, "t" * 500)
+    assert list(read(buffer).values()) == ["accepted"]
+    FullDisk.room = 10_000
+    append(buffer, "later")
+    assert list(read(buffer).values()) == ["later"]
+    buffer.close()
+    again = opened(directory)
+    assert list(read(again).values()) == ["accepted", "later"]
+    assert again.repairs == []
+    again.close()
+
+
+def test_a_disk_that_has_room_for_nothing_but_an_empty_file_leaves_nothing_to_wait_for(directory: Path) -> None:
+    buffer = opened(directory, open_file=FullDisk)
+    # Room for a part of the header, then for the header and a part of the record.
+    for room in (10, 200):
+        FullDisk.room = room
+        with pytest.raises(OSError, match="No space"):
+            append(buffer, "x" * 500)
+    assert buffer.acknowledged == buffer.end
+    buffer.close()
+    assert files(directory) == []
+
+
+def test_after_a_failed_fsync_nothing_more_is_written_to_that_file(directory: Path) -> None:
+    buffer = opened(directory, open_file=LyingDisk)
+    append(buffer, "accepted")
+    LyingDisk.failures = 1
+    with pytest.raises(OSError, match="Input/output"):
+        append(buffer, "refused")
+    append(buffer, "later")
+    assert list(read(buffer).values()) == ["accepted", "later"]
+    assert len(files(directory)) == 2
+    buffer.close()
+    again = opened(directory)
+    assert list(read(again).values()) == ["accepted", "later"]
+    again.close()
+
+
+def test_a_disk_that_takes_nothing_back_does_not_bring_a_refused_record_to_the_running_sender(directory: Path) -> None:
+    buffer = opened(directory, open_file=StubbornDisk)
+    append(buffer, "accepted")
+    StubbornDisk.failures = LyingDisk.failures = 1
+    with pytest.raises(OSError, match="Input/output"):
+        append(buffer, "refused")
+    append(buffer, "later")
+    assert list(read(buffer).values()) == ["accepted", "later"]
+    buffer.close()
+
+
+def test_a_directory_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        opened(tmp_path / "file" / "buffer")
+
+
+def test_a_second_opening_is_refused_until_the_first_is_closed(directory: Path, buffer: Buffer) -> None:
+    with pytest.raises(BufferLockedError, match="process"):
+        opened(directory)
+    buffer.close()
+    opened(directory).close()
+
+
+def test_a_gateway_in_another_process_is_refused_and_one_that_died_is_not_in_the_way(directory: Path) -> None:
+    code = (
+        "import sys, pathlib, time\n"
+        "from effectively_once.gateway.buffer import Buffer\n"
+        "kept = Buffer(pathlib.Path(sys.argv[1]), 'gate', 'events', 1024)\n"
+        "print('open', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(directory)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "open\n"
+        with pytest.raises(BufferLockedError, match=str(child.pid)):
+            opened(directory)
+        child.kill()
+        child.wait()
+    opened(directory).close()
+
+
+def test_a_buffer_for_another_topic_is_refused_unless_it_is_empty(directory: Path) -> None:
+    buffer = opened(directory)
+    append(buffer, "a")
+    ordinals = list(read(buffer))
+    buffer.close()
+    for _ in range(2):  # the refusal leaves no lock behind
+        with pytest.raises(BufferFormatError, match="for topic events, not others"):
+            opened(directory, topic="others")
+    again = opened(directory)
+    read(again)
+    again.acknowledge(ordinals)
+    again.close()
+    opened(directory, topic="others").close()
+
+
+def test_a_buffer_of_a_newer_version_is_refused_and_not_touched(directory: Path) -> None:
+    directory.mkdir()
+    path = directory / f"{3:020d}.segment"
+    path.write_bytes(Header("gate", "0" * 16, "events", format=2).encode(3) + b"who knows")
+    before = path.read_bytes()
+    with pytest.raises(BufferFormatError, match="format 2"):
+        opened(directory)
+    assert path.read_bytes() == before
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=30), st.integers(0, 30))
+def test_closed_at_any_point_the_unacknowledged_rest_comes_back_in_order(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], acknowledged: int
+) -> None:
+    directory = tmp_path_factory.mktemp("buffer")
+    texts = [f"{number}-" + "x" * size for number, size in enumerate(sizes)]
+    buffer = opened(directory)
+    for text in texts:
+        append(buffer, text)
+    buffer.acknowledge(list(read(buffer))[:acknowledged])
+    buffer.close()
+    again = opened(directory)
+    assert list(read(again).values()) == texts[acknowledged:]
+    again.close()
