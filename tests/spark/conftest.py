@@ -15,6 +15,7 @@ from effectively_once.session import MANAGER
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from infra.toolchain.prepare import prepare as prepare_toolchain
+from tests.spark.attacked import Attacked
 from tests.spark.pipeline import Pipeline
 
 
@@ -49,6 +50,12 @@ def new_pipeline(
     yield make
     for pipeline in made:
         pipeline.end()
+
+
+@pytest.fixture(scope="session")
+def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
+    """One pipeline for all crash points and all replaced drivers."""
+    return Attacked.begun(new_pipeline("attacked"))
 
 
 @pytest.fixture(scope="session")

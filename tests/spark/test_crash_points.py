@@ -7,7 +7,6 @@ by a plain recomputation. The table in docs/explanation/protocol.md names them.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,11 +21,6 @@ pytestmark = pytest.mark.spark
 STEP_S = 60.0
 QUICK = ("accepted_open-worker", "accepted_committed-executor", "manifest_created-driver")
 """Those that every test run has; the others need minutes and are left to `make test-all`."""
-
-
-@pytest.fixture(scope="module")
-def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
-    return Attacked.begun(new_pipeline("crash_points"))
 
 
 def _cases() -> list[Any]:

@@ -6,25 +6,18 @@ older one wakes. It must stop with its named error, and every output must be exa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from infra.embedded.process import wait_for
 from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
-from tests.spark.pipeline import Pipeline
 
 pytestmark = pytest.mark.spark
 
 STALE = 75
 REPLACED_S = 90.0
 QUICK = ("accepted_open",)
-
-
-@pytest.fixture(scope="module")
-def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
-    return Attacked.begun(new_pipeline("fencing"))
 
 
 def _cases() -> list[Any]:

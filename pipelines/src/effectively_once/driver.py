@@ -24,9 +24,11 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Ranges, Rows
 from effectively_once.live import LiveDeltas
+from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
+from effectively_once.query_listener import QueryListener
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
@@ -55,6 +57,7 @@ class Driver:
         self.store = S3ObjectStore(settings.bucket)
         self.source = KafkaSource(settings)
         self.globals = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
+        self.metrics = Metrics(settings.pipeline)
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self.busy = threading.Lock()
@@ -77,6 +80,7 @@ class Driver:
 
         """
         points.reach("started")
+        self.metrics.serve()
         preflight = Preflight(self.settings, self.layout, self.store, self.source)
         topic_ids = preflight.surroundings()
 
@@ -100,6 +104,7 @@ class Driver:
         if self.head.declared is not None:
             self._recover(self.head.declared, spark)
         starting, folder = self._lineage()
+        spark.streams.addListener(QueryListener(self.metrics))
         return (
             self.source.stream(spark, starting)
             .writeStream.foreachBatch(self.on_batch)
@@ -190,7 +195,7 @@ class Driver:
         announce("epoch", state="declared", **facts)
         for attempt in range(EPOCH_ATTEMPTS):
             try:
-                record, repeated = self._attempt(declaration, frame)
+                record, ms, repeated = self._attempt(declaration, frame)
                 break
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
@@ -206,19 +211,16 @@ class Driver:
                 repeat = True
         self._published = record
         self._live.add(record)
-        took_ms = round((time.monotonic() - started) * 1000)
-        line = {
-            **facts,
-            **record.counts.model_dump(by_alias=True),
-            "ms": {"total": took_ms},
-            "repeat": repeat or repeated,
-        }
+        repeat = repeat or repeated
+        ms["total"] = round((time.monotonic() - started) * 1000)
+        self.metrics.published(record, ms, repeat=repeat)
+        line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
         announce("epoch", state="published", **line)
         points.reach("epoch_published", epoch=declaration.epoch)
         log.info("epoch published", **line)
 
-    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
-        """One run of an epoch's job, and the object-store sink after it."""
+    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, dict[str, int], bool]:
+        """One run of an epoch's job, and the object-store sink after it; milliseconds by step, and whether repeated."""
         task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._live.named())
         shards = self.settings.shards
         rows = self.split(frame, declaration, self.settings)
@@ -242,11 +244,16 @@ class Driver:
             {"window_start_ms": sorted(sums), "count": [sums[start] for start in sorted(sums)]},
             schema=GLOBAL_SCHEMA,
         )
+        began = time.monotonic()
         content, published = self.globals.publish(declaration.epoch, self.head.generation, table)
+        ms = {GLOBAL_COUNTS: round((time.monotonic() - began) * 1000)}
         notes = [(row["shard"], json.loads(row["note"])) for row in counted if row["kind"] == "shard"]
         record = self._record(declaration, notes, content)
+        for _, note in notes:
+            # The slowest shard is what the epoch waits for.
+            ms.update({step: max(took, ms.get(step, 0)) for step, took in note["ms"].items()})
         repeated = published is Published.BEFORE or any(note["repeated"] for _, note in notes)
-        return record, repeated
+        return record, ms, repeated
 
     def _record(self, declaration: Declaration, notes: list[tuple[int, dict[str, Any]]], content: Rows) -> EpochRecord:
         sinks: dict[str, dict[str, Rows]] = {}

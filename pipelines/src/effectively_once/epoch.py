@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class ShardStep:
         self.sinks: dict[str, Rows] = {}
         self.deltas: dict[str, Delta] = {}
         self.repeated = self.attempt > 0
+        self.ms: dict[str, int] = {}
+        self._lap_s = time.perf_counter()
         if self.attempt > 0:
             self._still_ours()
         self.reach(f"{step}_begun")
@@ -104,6 +107,7 @@ class ShardStep:
     def decide(self, log: deltas.ShardDeltas, table: pa.Table) -> None:
         """Write the delta that is this shard's decision."""
         self.deltas[log.kind] = log.write(self.task.declaration.epoch, table)
+        self._lap(log.kind)
         self.announce(f"{log.kind}_decided")
 
     def publish(self, sink: str, rows: list[Row]) -> None:
@@ -114,6 +118,7 @@ class ShardStep:
         content, published = shard_sink.publish(self.task.declaration.epoch, self.task.generation, rows)
         self.sinks[sink] = content
         self.repeated |= published is Published.BEFORE
+        self._lap(sink)
         self.reach("published", sink)
 
     def summary(self, **counts: Any) -> dict[str, Any]:
@@ -121,9 +126,14 @@ class ShardStep:
         note = {
             "sinks": {name: rows.model_dump() for name, rows in self.sinks.items()},
             "deltas": {name: rows.model_dump() for name, rows in self.deltas.items()},
-            "repeated": self.repeated, **counts,
+            "repeated": self.repeated, "ms": self.ms, **counts,
         }  # fmt: skip
         return {"kind": "shard", "shard": self.shard, "note": json.dumps(note)}
+
+    def _lap(self, step: str) -> None:
+        """Note the milliseconds since the step before; waiting for rows counts to the first one."""
+        now = time.perf_counter()
+        self.ms[step], self._lap_s = round((now - self._lap_s) * 1000), now
 
     def _still_ours(self) -> None:
         """Look at head before a repeated attempt.
@@ -153,7 +163,7 @@ def dedup(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     named = task.deltas_of(catalog.KIND, step.shard)
     known = _folder().state(log, lambda: catalog.Catalog(windows), named, task.declaration.epoch)
     known.expire(task.declaration.watermark_ms)
-    accepted = timely.filter(pa.array(known.decide(timely["id"].to_pylist()), pa.bool_()))
+    accepted = timely.filter(pa.array(known.decide(timely["id"])))
     step.decide(log, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA))
 
     step.publish(ACCEPTED, _accepted_rows(accepted, task.declaration.epoch))
@@ -169,6 +179,7 @@ def dedup(task: EpochTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     out.append(step.summary(
         read=rows.num_rows, accepted=accepted.num_rows, late=late, malformed=dead.num_rows - late,
         duplicate=timely.num_rows - accepted.num_rows, max_event_time_ms=max(times, default=None),
+        catalog=known.summary(),
     ))  # fmt: skip
     yield from pa.Table.from_pylist(out, BETWEEN_SCHEMA).to_batches()
 

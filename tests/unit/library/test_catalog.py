@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import catalog
-from effectively_once.catalog import Catalog
+from effectively_once.catalog import Catalog, keys
+from effectively_once.errors import SourceError
 from effectively_once.windows import Windows
 
 WINDOWS = Windows(100, 50)
@@ -25,24 +30,29 @@ def _folded(*deltas: list[tuple[str, int]]) -> Catalog:
     return known
 
 
+def _new(known: Catalog, *ids: str) -> list[bool]:
+    new: list[bool] = known.decide(pa.array(ids, pa.string())).tolist()
+    return new
+
+
 def test_of_two_copies_in_one_epoch_the_first_wins() -> None:
-    assert Catalog(WINDOWS).decide(["a", "b", "a", "c", "a", "b"]) == [True, True, False, True, False, False]
+    assert _new(Catalog(WINDOWS), "a", "b", "a", "c", "a", "b") == [True, True, False, True, False, False]
 
 
 def test_a_copy_of_an_earlier_epoch_is_dropped_and_nothing_else_is() -> None:
-    assert _folded([("a", 1)], [("b", 250)]).decide(["a", "A", "aa", "", "b"]) == [False, True, True, True, False]
+    assert _new(_folded([("a", 1)], [("b", 250)]), "a", "A", "aa", "", "b") == [False, True, True, True, False]
 
 
 def test_a_copy_whose_time_was_changed_is_still_a_copy() -> None:
     known = _folded([("a", 10)])
     known.fold(_delta([("b", 900)]))
     # The row's own window would be another one: the decision is by id alone, over every live window.
-    assert known.decide(["a"]) == [False]
+    assert _new(known, "a") == [False]
 
 
 def test_deciding_changes_nothing_so_a_repeat_decides_the_same() -> None:
     known = _folded([("a", 1)])
-    assert known.decide(["a", "b"]) == known.decide(["a", "b"]) == [False, True]
+    assert _new(known, "a", "b") == _new(known, "a", "b") == [False, True]
     assert len(known) == 1
 
 
@@ -51,7 +61,97 @@ def test_an_id_leaves_when_its_window_closes_and_not_before() -> None:
     for watermark_ms, live in ((None, 3), (149, 3), (150, 1), (249, 1), (250, 0)):  # window end + 50
         known.expire(watermark_ms)
         assert len(known) == live, watermark_ms
-    assert known.decide(["a"]) == [True]  # by then the copy is late by its own time and does not get here
+        assert _new(known, "a", "c") == [live < 3, live < 1]
+    # By then the copy is late by its own time and does not get here.
+
+
+def test_memory_goes_with_the_last_window_of_a_bucket_and_ids_before_it() -> None:
+    known = Catalog(WINDOWS, bucket_ms=300)
+    known.fold(_delta([(f"{time}", time) for time in range(600)]))
+    known.settle()
+    held = known.summary()["bytes"]
+    gone = []
+    for watermark_ms in (150, 250, 349, 350, 650):
+        known.expire(watermark_ms)
+        gone.append((known.counters.expired, len(known), known.summary()["bytes"] / held))
+    half = pytest.approx(0.5, abs=0.1)
+    assert gone == [(100, 500, 1.0), (100, 400, 1.0), (0, 400, 1.0), (100, 300, half), (300, 0, 0)]
+
+
+@pytest.mark.parametrize("bucket_ms", [100, 600_000])
+def test_a_fold_after_expiry_adds_only_what_the_watermark_leaves_open(bucket_ms: int) -> None:
+    known = Catalog(WINDOWS, bucket_ms)
+    known.fold(_delta([("a", 0)]))
+    known.expire(250)
+    known.expire(None)  # what is closed stays closed
+    known.fold(_delta([("a", 0), ("b", 199), ("c", 200)]))
+    assert _new(known, "a", "b", "c") == [True, True, False]
+    assert len(known) == 1
+
+
+def test_a_worker_that_folded_from_an_older_floor_decides_the_same() -> None:
+    """What it kept of closed windows lies in a bucket that is still open, and must not be seen."""
+    kept, anew = _folded([("a", 10)], [("b", 450)]), _folded([("b", 450)])
+    for known in (kept, anew):
+        known.expire(450)
+    assert _new(kept, "a", "b") == _new(anew, "a", "b") == [True, False]
+
+
+def test_each_row_is_counted_once() -> None:
+    known = _folded([("a", 1), ("b", 1)])
+    _new(known, "a", "c", "c", "d", "a")
+    counted = known.summary()
+    assert (counted["looked_up"], counted["duplicates"]) == (5, 3)
+    assert counted["surely_new"] + counted["false_positives"] == 2
+    assert json.loads(json.dumps(counted)) == counted
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(2)])
+def test_an_id_is_its_bytes_whatever_the_type_of_its_column(kind: pa.DataType) -> None:
+    known = _folded([("aa", 1)])
+    known.fold(pa.table({"id": pa.array([b"bb"]).cast(kind), "event_time_ms": [1]}))
+    column = pa.chunked_array([pa.array([b"xx", b"aa"]).cast(kind)[1:], pa.array([b"bb", b"cc"]).cast(kind)])
+    assert known.decide(column).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("nothing", [pa.array([], pa.string()), pa.array([]), pa.chunked_array([], pa.string())])
+def test_of_no_rows_none_is_new(nothing: pa.Array) -> None:
+    for known in (Catalog(WINDOWS), _folded([("a", 1)]), _folded([])):
+        assert known.decide(nothing).tolist() == []
+        assert known.counters.looked_up == 0
+
+
+def test_a_row_without_an_id_is_refused_by_name() -> None:
+    with pytest.raises(SourceError, match=r"1 of 2 rows have no id .column id.*dead-letter"):
+        Catalog(WINDOWS).decide(pa.array(["a", None]))
+    with pytest.raises(SourceError, match="1 of 2 rows have no id"):
+        Catalog(WINDOWS).fold(pa.table({"id": ["a", None], "event_time_ms": [1, 1]}))
+
+
+def test_a_row_without_a_time_is_refused_by_name() -> None:
+    with pytest.raises(SourceError, match=r"1 of 2 rows have no time .column event_time_ms"):
+        Catalog(WINDOWS).fold(pa.table({"id": ["a", "b"], "event_time_ms": [1, None]}))
+
+
+@pytest.mark.parametrize("ids", [pa.array([1]), pa.array([["a"]]), pa.array([None])])
+def test_ids_that_are_neither_text_nor_bytes_are_refused_by_name(ids: pa.Array) -> None:
+    with pytest.raises(SourceError, match=f"ids are of type {ids.type}"):
+        Catalog(WINDOWS).decide(ids)
+
+
+def test_hashes_that_are_known_are_taken_and_their_number_is_checked() -> None:
+    known = Catalog(WINDOWS)
+    known.fold(_delta([("a", 1), ("b", 1)]), np.array([1, 2], np.uint64))
+    # Taken indeed: the same id with another hash is not found.
+    assert known.decide(pa.array(["a", "b"]), np.array([1, 1 << 63], np.uint64)).tolist() == [False, True]
+    with pytest.raises(ValueError, match="1 hashes of 2 ids"):
+        known.decide(pa.array(["a", "b"]), np.array([1], np.uint64))
+
+
+def test_more_rows_than_keys_can_tell_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "PLACES", 2)
+    with pytest.raises(ValueError, match="3 rows at once, at most 2"):
+        _new(Catalog(WINDOWS), "a", "b", "c")
 
 
 def test_digested_are_the_ids() -> None:
@@ -69,7 +169,7 @@ def test_every_id_in_time_is_accepted_exactly_once_over_all_epochs(epochs: list[
         known.expire(watermark)
         sends = [(identity, fixed.setdefault(identity, time)) for identity, time in rows]
         timely = [row for row in sends if not WINDOWS.closed(WINDOWS.start(row[1]), watermark)]
-        new = [row for row, is_new in zip(timely, known.decide([i for i, _ in timely]), strict=True) if is_new]
+        new = [row for row, is_new in zip(timely, _new(known, *(i for i, _ in timely)), strict=True) if is_new]
         known.fold(_delta(new))
         accepted += [identity for identity, _ in new]
         expected |= {identity for identity, _ in timely}

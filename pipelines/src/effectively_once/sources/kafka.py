@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
-from pyspark.sql import DataFrame, SparkSession
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    # The start check asks the topic, and runs where there is no Spark too.
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class KafkaSource:

@@ -1,0 +1,105 @@
+"""The commands of a pipeline: `python -m effectively_once create|inspect|backup|restore SETTINGS.json`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from effectively_once import create
+from effectively_once.backup import Backup
+from effectively_once.errors import PipelineError
+from effectively_once.inspection_text import lines
+from effectively_once.inspector import Inspector
+from effectively_once.ledger.layout import Layout
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.place import place_of
+from effectively_once.restore import restore
+from effectively_once.settings import PipelineSettings, load, unchanged
+from effectively_once.sinks.names import GLOBAL_COUNTS
+from effectively_once.start_check import start_check
+
+WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command, and return the exit code: that of the named error, or 0."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["create"]:
+        return create.main(arguments[1:])
+    given = _parser().parse_args(arguments)
+    try:
+        code: int = given.command(load(given.settings), given)
+    except PipelineError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return error.exit_code
+    return code
+
+
+def _inspect(settings: PipelineSettings, given: argparse.Namespace) -> int:
+    found = Inspector(settings, os.environ.get(WHEEL_DIGEST)).look(deep=given.deep)
+    for line in [json.dumps(found.told(), indent=2)] if given.json else lines(found):
+        _say(line)
+    return found.exit_code
+
+
+def _backup(settings: PipelineSettings, given: argparse.Namespace) -> int:
+    place = place_of(given.place, settings, given.endpoint)
+    source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
+    manifest = Backup(source, layout, place, [GLOBAL_COUNTS], _say).take(
+        all_output=not given.output_from_floor, checkpoint=given.checkpoint
+    )
+    size = sum(copied.bytes for copied in manifest.objects.values())
+    _say(f"complete: {len(manifest.objects):,} objects, {size:,} bytes, {place}")
+    return 0
+
+
+def _restore(settings: PipelineSettings, given: argparse.Namespace) -> int:
+    place, layout = place_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
+    store = S3ObjectStore(settings.bucket)
+    head = restore(place, store, layout, lambda head: unchanged(head.settings, settings, str(place)), _say)
+    declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""
+    _say(f"restored: epoch {head.last_recorded} is the last recorded{declared}")
+    check = start_check(settings, store, os.environ.get(WHEEL_DIGEST))
+    _say(f"start: {check.verdict}")
+    if check.refusal is not None:
+        raise check.refusal
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + "."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    # For the list of commands only: create has a parser of its own.
+    commands.add_parser("create", help="make bucket and topics")
+
+    inspect = commands.add_parser("inspect", help="show what there is of a pipeline, and what is damaged")
+    inspect.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    inspect.add_argument("--deep", action="store_true", help="read every segment, manifest and published file too")
+    backup = commands.add_parser("backup", help="copy the chain, consistently, while drivers run")
+    backup.add_argument("--checkpoint", action="store_true", help="Spark's checkpoint too")
+    backup.add_argument(
+        "--output-from-floor", action="store_true", help="of object-store sinks only what is not below the floor"
+    )
+    putting_back = commands.add_parser("restore", help="put a chain back from a backup")
+    for command, function in ((inspect, _inspect), (backup, _backup), (putting_back, _restore)):
+        command.add_argument("settings", type=Path, help="settings file of the pipeline")
+        command.set_defaults(command=function)
+    for command in (backup, putting_back):
+        command.add_argument("place", help="a folder, or s3://bucket/prefix; one backup each")
+        command.add_argument("--endpoint", help="of the bucket, when it is not the pipeline's: http[s]://host:port")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The catalog: which ids are live in one shard, and which rows of an epoch are new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from effectively_once.catalog import keys
+from effectively_once.catalog.bloom import Probe
+from effectively_once.catalog.bucket import Bucket, Folded
+from effectively_once.catalog.buckets import BUCKET_MS, Buckets
+from effectively_once.catalog.counters import Counters
+from effectively_once.catalog.hashes import U64, of_ids
+from effectively_once.catalog.ids import as_bytes
+from effectively_once.errors import SourceError
+from effectively_once.windows import Windows
+
+KIND = "ids"
+SCHEMA = pa.schema([("id", pa.string()), ("event_time_ms", pa.int64())])
+Flags = NDArray[np.bool_]
+
+
+class Catalog:
+    """Ids that are live in one shard.
+
+    State before epoch N is the fold of the `ids` deltas of epochs < N. An id is live until its window is closed: a copy
+    that comes later is late by its own event time, which is fixed with the id at its first send (R6), and never gets
+    here. Memory is freed by the bucket, with its last window. Until then closed ids are there but not seen: a decision
+    must not depend on which deltas below the floor a worker happens to have folded.
+
+    Args:
+        windows: the windows of the pipeline.
+        bucket_ms: length of a bucket, in ms of system time.
+        hash_of: gives the 64-bit hash of each id of an array of type binary, the same in every process.
+
+    Attributes:
+        counters: what the last `decide` and the last `expire` came to.
+
+    """
+
+    def __init__(
+        self, windows: Windows, bucket_ms: int = BUCKET_MS, hash_of: Callable[[pa.Array], U64] = of_ids
+    ) -> None:
+        self._divided = Buckets.of(windows, bucket_ms)
+        self._hash_of = hash_of
+        self._buckets: dict[int, Bucket] = {}
+        self._watermark_ms: int | None = None
+        self.counters = Counters()
+
+    def fold(self, delta: pa.Table, hashes: U64 | None = None) -> None:
+        """Add the ids of one epoch's delta, each of which was new.
+
+        Args:
+            delta: columns `id` (text or bytes) and `event_time_ms`.
+            hashes: what `hash_of` gives for the ids, where it is known.
+
+        Raises:
+            SourceError: a row has no id or no time, or ids are neither text nor bytes.
+
+        """
+        ids, times = as_bytes(delta["id"]), delta["event_time_ms"]
+        if times.null_count:
+            raise SourceError(
+                f"{times.null_count} of {len(ids)} rows have no time", "column event_time_ms",
+                "Give such rows a reason in the job's transform: they belong to the dead-letter sink.",
+            )  # fmt: skip
+        numbers, windows = self._divided.placed(times.to_numpy())
+        folded = Folded(self._hashes(ids, hashes), ids, windows)
+        touched = _distinct(numbers)
+        for number in touched:
+            closed = self._divided.closed(number, self._watermark_ms)
+            self._buckets.setdefault(number, Bucket(closed)).add(folded.where(numbers == number))
+        for number in self._buckets.keys() - touched:
+            self._buckets[number].rest()
+
+    def expire(self, watermark_ms: int | None) -> None:
+        """Let the ids go whose windows `watermark_ms` closes, and a bucket's memory with its last window."""
+        known = [mark for mark in (self._watermark_ms, watermark_ms) if mark is not None]
+        self._watermark_ms = max(known, default=None)
+        self.counters.expired = 0
+        for number, bucket in list(self._buckets.items()):
+            closed = self._divided.closed(number, self._watermark_ms)
+            self.counters.expired += bucket.close(closed)
+            if closed == self._divided.length:
+                del self._buckets[number]
+
+    def decide(self, ids: pa.Array | pa.ChunkedArray, hashes: U64 | None = None) -> Flags:
+        """Which rows are new, in order of their source coordinates: of two copies in one epoch the first wins (R4).
+
+        Every live bucket is asked, not only the row's own: a copy whose time was changed on the way is still a copy.
+        Nothing but the counters changes.
+
+        Args:
+            ids: text or bytes, at most 16,777,216 of them.
+            hashes: what `hash_of` gives for the ids, where it is known.
+
+        Raises:
+            SourceError: an id is missing, or ids are neither text nor bytes.
+            ValueError: too many ids at once.
+
+        """
+        ids = as_bytes(ids)
+        ordered = keys.of_hashes(self._hashes(ids, hashes))
+        rows, prefixes = keys.places(ordered), keys.prefixes(ordered)
+        copies = _copies(ids, rows, prefixes)
+        asked, live = self._looked_up(ids, rows, prefixes)
+        new = np.empty(len(ids), np.bool_)
+        new[rows] = ~(copies | live)
+        duplicates = len(ids) - int(np.count_nonzero(new))
+        wrong = int(np.count_nonzero(asked & ~(copies | live)))
+        self.counters = Counters(
+            looked_up=len(ids), surely_new=len(ids) - duplicates - wrong, false_positives=wrong, duplicates=duplicates,
+            expired=self.counters.expired,
+        )  # fmt: skip
+        return new
+
+    def settle(self) -> None:
+        """Sort what was folded since; `decide` sees to it by itself."""
+        for bucket in self._buckets.values():
+            bucket.settle()
+
+    def summary(self) -> dict[str, int]:
+        """Return the counters, the number of live ids and the bytes they take."""
+        return {**asdict(self.counters), "live": len(self), "bytes": sum(b.bytes_ for b in self._buckets.values())}
+
+    def __len__(self) -> int:
+        """Live ids."""
+        return sum(map(len, self._buckets.values()))
+
+    def _hashes(self, ids: pa.Array, given: U64 | None) -> U64:
+        if given is None:
+            return self._hash_of(ids)
+        if len(given) != len(ids):
+            raise ValueError(f"{len(given)} hashes of {len(ids)} ids")
+        return given
+
+    def _looked_up(self, ids: pa.Array, rows: NDArray[np.int64], prefixes: U64) -> tuple[Flags, Flags]:
+        """Which of some rows, sorted by hash, a filter did not say no to, and which of these are live."""
+        self.settle()
+        asked, live = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        probe = Probe.of(prefixes)
+        found: list[pa.Array] = []
+        for bucket in self._buckets.values():
+            maybe = bucket.maybe(probe)
+            asked[maybe] = True
+            found += bucket.found(prefixes[maybe])
+        if found:
+            # Equal bytes make a duplicate, not equal hashes.
+            equal = pc.is_in(keys.taken(ids, rows[asked]), value_set=pa.concat_arrays(found))
+            live[asked] = equal.to_numpy(zero_copy_only=False)
+        return asked, live
+
+
+def _copies(ids: pa.Array, rows: NDArray[np.int64], prefixes: U64) -> Flags:
+    """Which of some rows, sorted by hash, have an id that an earlier row of the same epoch has."""
+    copies = np.zeros(len(rows), np.bool_)
+    alike = prefixes[1:] == prefixes[:-1]
+    if alike.any():
+        some = np.append(alike, False) | np.append(False, alike)
+        codes = keys.taken(ids, rows[some]).dictionary_encode().indices.to_numpy()
+        # An id's code is a new maximum where the id appears first.
+        copies[some] = np.diff(np.maximum.accumulate(codes), prepend=-1) == 0
+    return copies
+
+
+def _distinct(numbers: NDArray[np.int64]) -> list[int]:
+    """Distinct numbers; mostly there is one, and that takes no sorting to tell."""
+    if len(numbers) and numbers.min() == numbers.max():
+        return [int(numbers[0])]
+    return [int(number) for number in np.unique(numbers)]
+
+
+def canonical(delta: pa.Table) -> Iterable[bytes]:
+    """Return the bytes each row of a delta is digested by: the id."""
+    return (identity.encode() for identity in delta["id"].to_pylist())

@@ -1,0 +1,74 @@
+"""Sorted keys with a directory: where each range of hashes begins, so that a look-up costs the same at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effectively_once.catalog import keys
+from effectively_once.catalog.hashes import U64
+
+Rows = NDArray[np.signedinteger[Any]]
+
+_KEYS_PER_CELL = 8
+"""At least half as many on average: the directory takes at most a byte for each."""
+_CELL_MAX = 64
+"""Chance does not fill a cell so far. Where something else does, keys are searched for instead of passed over."""
+
+
+class Index:
+    """Rows of ids by hash."""
+
+    def __init__(self, sorted_keys: U64) -> None:
+        self._keys = sorted_keys
+        bits = max(1, (len(sorted_keys) // _KEYS_PER_CELL).bit_length())
+        self._shift = np.uint64(64 - bits)
+        counts = np.bincount((sorted_keys >> self._shift).astype(np.int64), minlength=1 << bits)
+        self._starts = np.append(0, np.cumsum(counts)).astype(np.int32)
+        self._widest = int(counts.max())
+
+    @classmethod
+    def of(cls, hashes: U64) -> Index:
+        """Index of rows 0, 1, 2, ... with these hashes."""
+        return cls(keys.of_hashes(hashes))
+
+    @classmethod
+    def merged(cls, parts: Sequence[Index]) -> Index:
+        """Index of the rows of several, one after the other."""
+        before = np.cumsum([0, *map(len, parts[:-1])]).astype(np.uint64)
+        together = np.concatenate([part._keys + by for part, by in zip(parts, before, strict=True)])
+        together.sort()
+        return cls(together)
+
+    @property
+    def prefixes(self) -> U64:
+        """Upper 40 bits of the hashes, sorted."""
+        return keys.prefixes(self._keys)
+
+    def rows(self, prefixes: U64) -> NDArray[np.int64]:
+        """Row numbers of all hashes that begin with one of some sorted and distinct prefixes."""
+        first, last = self._around(prefixes)
+        counts = last - first
+        ends = np.cumsum(counts)
+        near = self._keys[np.repeat(last - ends, counts) + np.arange(counts.sum())]
+        return keys.places(near[keys.prefixes(near) == np.repeat(prefixes, counts)])
+
+    @property
+    def bytes_(self) -> int:
+        """Size in memory."""
+        return int(self._keys.nbytes + self._starts.nbytes)
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self._keys)
+
+    def _around(self, prefixes: U64) -> tuple[Rows, Rows]:
+        """Bounds between which all keys of each prefix lie, and not many others."""
+        low, high = keys.bounds(prefixes)
+        if self._widest > _CELL_MAX:
+            return np.searchsorted(self._keys, low), np.searchsorted(self._keys, high, side="right")
+        cells = (low >> self._shift).astype(np.int64)
+        return self._starts[cells], self._starts[cells + 1]

@@ -1,0 +1,161 @@
+"""Looks at everything there is of a pipeline. It reads only, and nobody is fenced.
+
+What is damaged becomes a finding and does not end the looking at the rest. A driver may be at work meanwhile: what the
+floor has passed since head was read is no damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from effectively_once import contents
+from effectively_once.checkpoints import Checkpoint
+from effectively_once.contents import LiveDelta, NamedObject
+from effectively_once.errors import ChainError, PipelineError, SinkError, UnreachableError
+from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Found, Get, body_of, run
+from effectively_once.ledger.records import Head
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.reader import PublishedRows
+from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
+from effectively_once.start_check import start_check
+
+T = TypeVar("T")
+
+
+class Inspector:
+    """Looks at one pipeline.
+
+    Args:
+        settings: those of the pipeline.
+        wheel_digest: of the wheel that is to start; None leaves the comparison of versions out.
+
+    """
+
+    def __init__(self, settings: PipelineSettings, wheel_digest: str | None = None) -> None:
+        self._settings, self._wheel_digest = settings, wheel_digest
+        self._layout = Layout(settings.pipeline)
+        self._store = _SizedStore(settings.bucket, settings.start_patience_s)
+        self.found = Inspection(settings.pipeline, f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}")
+
+    def look(self, *, deep: bool = False) -> Inspection:
+        """Look at everything that a start reads; `deep`: at every segment, manifest and published file too."""
+        found = self.found
+        head = found.head = self._part("head", self._head)
+        self._part("marks", lambda: found.marks.extend(self._kafka_marks()))
+        if head is not None:
+            self._part("marks", lambda: found.marks.append(self._manifest_mark(head)))
+            self._part("deltas", lambda: self._deltas(head))
+            found.checkpoint = self._part("checkpoint", lambda: self._checkpoint(head))
+        if head is not None and deep:
+            for segment in contents.segments(self._layout, head):
+                self._part("segments", lambda segment=segment: self._read(segment))  # type: ignore[misc]
+            self._part("outputs", lambda: self._outputs(head))
+        found.start = start_check(self._settings, self._store, self._wheel_digest)
+        refusal = found.start.refusal
+        if refusal is not None and str(refusal) not in {str(finding.error) for finding in found.findings}:
+            found.findings.append(Finding("start", refusal))
+        return found
+
+    def _part(self, name: str, look: Callable[[], T]) -> T | None:
+        try:
+            return look()
+        except PipelineError as error:
+            self.found.findings.append(Finding(name, error))
+            return None
+
+    def _head(self) -> Head:
+        answer = self._store.answer(Get(self._layout.head))
+        if not isinstance(answer, Found):
+            raise ChainError(
+                "there is no head", self._layout.head, "Start the pipeline for the first time, or restore it."
+            )
+        self.found.head_bytes = len(answer.body)
+        return chain.decoded(answer.body, self._layout.head)
+
+    def _kafka_marks(self) -> Iterator[MarkFacts]:
+        for sink in KAFKA_SINKS:
+            for shard in range(self._settings.shards):
+                address = ShardAddress(self._settings.kafka_bootstrap, self._settings.pipeline, sink, shard)
+                try:
+                    mark = read_mark(address, self._settings.start_patience_s)
+                except UnreachableError:
+                    # The others would not answer either.
+                    raise
+                except SinkError as error:
+                    self.found.findings.append(Finding("marks", error))
+                except (ValueError, TypeError) as error:
+                    damaged = SinkError(f"a progress mark cannot be read: {error}", str(address), "Restore the topic.")
+                    self.found.findings.append(Finding("marks", damaged))
+                else:
+                    yield MarkFacts(sink, shard, mark.epoch if mark else None, mark.generation if mark else None)
+
+    def _manifest_mark(self, head: Head) -> MarkFacts:
+        sink = ManifestSink(self._store, self._layout, GLOBAL_COUNTS)
+        epochs = [*([head.declared.epoch] if head.declared else []), head.last_recorded]
+        for epoch in epochs:
+            manifest = sink.manifest(epoch) if epoch >= 0 else None
+            if manifest is not None:
+                return MarkFacts(GLOBAL_COUNTS, None, epoch, manifest.get("generation"))
+        return MarkFacts(GLOBAL_COUNTS, None, None)
+
+    def _deltas(self, head: Head) -> None:
+        records = run(chain.history(self._layout, head, head.floor), self._store)
+        for delta in contents.live_deltas(records, head.floor):
+            facts = self.found.deltas.setdefault(delta.kind, DeltaFacts())
+            facts.deltas += 1
+            facts.rows += delta.named.rows.rows
+            stored = delta.stored(self._layout)
+            if stored is None:
+                facts.inline += 1
+            else:
+                facts.bytes += self._part("deltas", lambda d=delta, s=stored: self._bytes_of(d, s)) or 0  # type: ignore[misc]
+
+    def _bytes_of(self, delta: LiveDelta, stored: NamedObject) -> int:
+        """Check a delta and return its size in bytes; 0 when a driver has collected it since."""
+        try:
+            return self._read(stored)
+        except ChainError:
+            if run(chain.read(self._layout), self._store).floor > delta.named.epoch:
+                return 0
+            raise
+
+    def _read(self, named: NamedObject) -> int:
+        body = run(body_of(named.key), self._store)
+        if body is None:
+            raise ChainError(
+                "an object that the chain names is missing", named.key,
+                "Restore it from the bucket's versions or a backup.",
+            )  # fmt: skip
+        named.check(body)
+        return len(body)
+
+    def _checkpoint(self, head: Head) -> CheckpointFacts | None:
+        last = head.declared or (head.tail[-1] if head.tail else None)
+        if last is None:
+            return None
+        sizes = [self._store.bytes_of(key) for key in self._store.names(f"{self._layout.checkpoint(last.lineage)}/")]
+        fits = self._part("checkpoint", lambda: self._fits(head, last.lineage)) or False
+        return CheckpointFacts(last.lineage, len(sizes), sum(sizes), fits)
+
+    def _fits(self, head: Head, lineage: str) -> bool:
+        checkpoint = Checkpoint(self._store, self._layout, lineage)
+        checkpoint.check()
+        return checkpoint.fits(head)
+
+    def _outputs(self, head: Head) -> None:
+        for _ in PublishedRows(lambda: self._store, self._layout, GLOBAL_COUNTS, head):
+            pass
+
+
+class _SizedStore(S3ObjectStore):
+    """Tells how large an object is without reading it."""
+
+    def bytes_of(self, key: str) -> int:
+        return int(self._asked("HEAD", key).headers.get("Content-Length", 0))

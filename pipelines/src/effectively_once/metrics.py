@@ -1,0 +1,87 @@
+"""What a driver tells Prometheus; off unless the environment names a port. Names begin with `effectively_once_`."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from effectively_once.errors import SettingsError
+from effectively_once.ledger.records import EpochRecord
+
+VARIABLE = "EFFECTIVELY_ONCE_METRICS_PORT"
+PREFIX = "effectively_once_"
+OUTCOMES = ("accepted", "duplicate", "late", "malformed")
+SECONDS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The metrics of one pipeline's driver. Counters begin at 0 with every driver; the ledger has the whole history."""
+
+    def __init__(self, pipeline: str) -> None:
+        self.registry = CollectorRegistry()
+        self._pipeline = pipeline
+        self._rows = self._counter("rows", "Input rows of published epochs, by what became of them.", "outcome")
+        self._epochs = self._counter("epochs", "Published epochs; `repeat`: some of it had been published before.",
+                                     "repeat")  # fmt: skip
+        self._steps = self._counter("step_seconds", "Time of the slowest shard, by step of an epoch.", "step")
+        self._read = self._counter("rows_read", "Rows that Spark's batches read, repeats and skipped batches included.")
+        self._ended = self._counter("queries_ended", "Queries of Spark that ended; `failed`: by an error.", "failed")
+        self._seconds = Histogram(
+            f"{PREFIX}epoch_seconds", "From the declaration of an epoch to its last publication.", ["pipeline"],
+            buckets=SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
+        self._generation = self._gauge("generation", "Of this driver; it rises with every driver that takes over.")
+        self._watermark = self._gauge("watermark_seconds", "Watermark of the last published epoch, seconds since 1970.")
+        self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
+
+    def _counter(self, name: str, says: str, *labels: str) -> Counter:
+        return Counter(PREFIX + name, says, ["pipeline", *labels], registry=self.registry)
+
+    def _gauge(self, name: str, says: str) -> Any:
+        return Gauge(PREFIX + name, says, ["pipeline"], registry=self.registry).labels(self._pipeline)
+
+    def published(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
+        """Count an epoch; `ms` are milliseconds by step, `total` among them."""
+        counts = record.counts.model_dump()
+        for outcome in OUTCOMES:
+            self._rows.labels(self._pipeline, outcome).inc(counts[outcome])
+        self._epochs.labels(self._pipeline, str(repeat).lower()).inc()
+        for step, took in ms.items():
+            if step != "total":
+                self._steps.labels(self._pipeline, step).inc(took / 1000)
+        self._seconds.labels(self._pipeline).observe(ms["total"] / 1000)
+        self._epoch.set(record.epoch)
+        self._generation.set(record.generation)
+        self._published_at.set(time.time())
+        if record.watermark_ms is not None:
+            self._watermark.set(record.watermark_ms / 1000)
+
+    def read(self, rows: int) -> None:
+        """Count the rows of a batch of Spark."""
+        self._read.labels(self._pipeline).inc(rows)
+
+    def query_ended(self, *, failed: bool) -> None:
+        """Count a query that ended."""
+        self._ended.labels(self._pipeline, str(failed).lower()).inc()
+
+    def serve(self, environment: dict[str, str] | None = None) -> int | None:
+        """Serve them on the port that the environment names; the port, None when it names none.
+
+        Raises:
+            SettingsError: it is no free port.
+        """
+        wanted = (os.environ if environment is None else environment).get(VARIABLE)
+        if not wanted:
+            return None
+        try:
+            server, _ = start_http_server(int(wanted), registry=self.registry)
+        except (ValueError, OverflowError, OSError) as error:
+            raise SettingsError(
+                f"{wanted!r} is no port that metrics can be served on: {error}", f"environment variable {VARIABLE}",
+                "Name a free one, or leave it out.",
+            ) from error  # fmt: skip
+        return int(server.server_port)

@@ -1,0 +1,1 @@
+"""Measurements of single parts, each a module that is run by itself and prints JSON lines."""

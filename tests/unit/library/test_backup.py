@@ -1,0 +1,323 @@
+"""A backup taken while a driver runs is the chain at one moment, with everything that its head names (R9)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import cycle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from effectively_once.backup import Backup
+from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
+from effectively_once.errors import ChainError, SinkError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Get, Put, Request, run
+from effectively_once.ledger.records import Head
+from effectively_once.place import Place
+from effectively_once.restore import restore
+from effectively_once.sinks.names import GLOBAL_COUNTS
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.ledger_driver import LedgerDriver, global_counts
+from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.test_reader import found, rows_of
+
+LAYOUT = Layout("clicks")
+
+
+def stored(epochs: int) -> ListedStore:
+    store = ListedStore()
+    LedgerDriver.started(store, LAYOUT).run(epochs)
+    return store
+
+
+def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> Place:
+    place = Place(MemoryStore() if kept is None else kept, "memory")
+    Backup(source, LAYOUT, place, [GLOBAL_COUNTS]).take(**how)
+    return place
+
+
+def restored(place: Place) -> ListedStore:
+    store = ListedStore()
+    restore(place, store, LAYOUT)
+    return store
+
+
+def goes_on(store: ListedStore, until: int) -> None:
+    """A driver goes on with what is there, and every row is published as if nothing had happened."""
+    driver = LedgerDriver.started(store, LAYOUT, "after")
+    for step in driver.steps():
+        if step == "published" and chain.recorded(driver.held.head, driver._published).last_recorded >= until - 1:
+            break
+    driver.stop()
+    assert found(rows_of(store)) == global_counts(until)
+
+
+def head_of(store: MemoryStore) -> Head:
+    return run(chain.read(LAYOUT), store)
+
+
+def test_a_backup_holds_every_object_of_a_pipeline_that_head_names() -> None:
+    """And head besides; what nobody reads any more is not copied."""
+    source = stored(70)
+    assert head_of(source).segments
+    orphan = LAYOUT.staged(GLOBAL_COUNTS, 3, "orphan")
+    source.objects[orphan] = b"orphan"
+    place = taken(source)
+    again = restored(place)
+    assert {key: body for key, body in source.objects.items() if key not in (LAYOUT.head, orphan)} == {
+        key: body for key, body in again.objects.items() if key != LAYOUT.head
+    }
+    changed = {"owner", "generation", "sequence"}
+    assert head_of(again).model_dump(exclude=changed) == head_of(source).model_dump(exclude=changed)
+    goes_on(again, 80)
+
+
+def test_the_manifest_is_written_last_and_holds_the_head() -> None:
+    source, kept = stored(5), MemoryStore()
+    taken(source, kept)
+    puts = [request.key for request in kept.requests if isinstance(request, Put)]
+    assert puts.count(MANIFEST) == 1
+    assert puts[-1] == MANIFEST
+    manifest = BackupManifest.model_validate_json(kept.objects[MANIFEST])
+    assert manifest.head.encode() == source.objects[LAYOUT.head]
+    assert set(manifest.objects) == set(kept.objects) - {MANIFEST}
+
+
+def test_a_pipeline_that_has_published_nothing_can_be_backed_up() -> None:
+    source = ListedStore()
+    LedgerDriver.started(source, LAYOUT)
+    goes_on(restored(taken(source)), 4)
+
+
+def test_a_declared_epoch_is_published_again_after_a_restore() -> None:
+    source = stored(6)
+    steps = LedgerDriver.started(source, LAYOUT, "second").steps()
+    while next(steps) != "published":
+        pass
+    again = restored(taken(source))
+    declared = head_of(again).declared
+    assert declared is not None
+    assert declared.epoch == 6
+    assert found(rows_of(again)) == global_counts(6)
+    goes_on(again, 9)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_at_whatever_pace_a_driver_goes_on_meanwhile_the_backup_can_go_on_from(paces: list[int]) -> None:
+    """Before each request of the copying the driver does some steps: declares, collects, publishes, moves segments."""
+    source = stored(8)
+    steps, turns = LedgerDriver.started(source, LAYOUT, "second").steps(), cycle(paces)
+    left = iter(range(200))
+
+    def advance(_: Request) -> None:
+        for _step in range(next(turns)):
+            if next(left, None) is not None:
+                next(steps)
+
+    source.before = advance
+    again = restored(taken(source))
+    goes_on(again, head_of(again).last_recorded + 5)
+
+
+def collecting(source: ListedStore, *, times: int) -> list[str]:
+    """Let three epochs pass before a delta is read, so that it is collected: so many times. Returns those deltas."""
+    steps = LedgerDriver.started(source, LAYOUT, "second").steps()
+    gone: list[str] = []
+
+    def collect(request: Request) -> None:
+        if isinstance(request, Get) and "/deltas/ids/" in request.key and len(gone) < times:
+            gone.append(request.key)
+            while request.key in source.objects:
+                next(steps)
+
+    source.before = collect
+    return gone
+
+
+def test_deltas_that_are_collected_while_they_are_copied_are_not_missed() -> None:
+    source = stored(8)
+    gone, said, kept = collecting(source, times=2), list[str](), MemoryStore()
+    manifest = Backup(source, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS], said.append).take()
+    assert len(gone) == 2
+    assert not set(gone) & {f"{LAYOUT.pipeline}/{name}" for name in manifest.objects}
+    assert sum("is not there; going on" in line for line in said) in (1, 2)  # two may belong to one head
+    goes_on(restored(Place(kept, "memory")), 40)
+
+
+def test_a_floor_that_always_overtakes_the_copying_is_named() -> None:
+    source, kept = stored(8), MemoryStore()
+    collecting(source, times=10**6)
+    with pytest.raises(
+        BackupError, match=r"rose above what was being copied, 10 times .*while the pipeline is stopped"
+    ):
+        taken(source, kept)
+    assert MANIFEST not in kept.objects
+
+
+def test_a_manifest_purged_while_it_is_looked_for_is_not_missed() -> None:
+    """Retention deletes manifests below the floor: then the floor of the copied head has to be there."""
+    source = stored(8)
+    floor = head_of(source).floor
+    steps, purged = LedgerDriver.started(source, LAYOUT, "second").steps(), list[int]()
+
+    def purge(request: Request) -> None:
+        if isinstance(request, Get) and request.key == LAYOUT.manifest(GLOBAL_COUNTS, floor) and not purged:
+            while head_of(source).floor <= floor + 1:
+                next(steps)
+            for epoch in range(floor + 1):
+                purged.append(epoch)
+                del source.objects[LAYOUT.manifest(GLOBAL_COUNTS, epoch)]
+
+    source.before = purge
+    manifest = manifest_of(taken(source))
+    assert purged
+    held = {int(name[-14:-5]) for name in manifest.objects if "/manifests/" in name}
+    head = chain.decoded(manifest.head.encode(), "head")
+    assert head.floor > floor
+    assert held == set(range(floor + 1, head.last_recorded + 1))
+
+
+@pytest.mark.parametrize("kind", ["deltas/ids", "deltas/counts", "segments", "global_counts/data"])
+def test_what_is_missing_or_damaged_is_named_and_no_backup_is_complete(kind: str) -> None:
+    for damage in (None, b"", b"\x00" * 700):
+        source, kept = stored(70), MemoryStore()
+        key = next(key for key in sorted(source.objects) if f"/{kind}/" in key)
+        source.objects.pop(key)
+        if damage is not None:
+            source.objects[key] = damage
+        with pytest.raises((ChainError, SinkError), match=f"(missing|damaged|corrupt).*{key}"):
+            taken(source, kept)
+        assert MANIFEST not in kept.objects
+
+
+def test_rows_that_are_not_those_of_the_chain_are_not_copied() -> None:
+    """A whole delta in the place of another one."""
+    source = stored(8)
+    keys = [key for key in sorted(source.objects) if "/deltas/ids/" in key]
+    source.objects[keys[0]] = source.objects[keys[1]]
+    with pytest.raises(ChainError, match="not those the chain names"):
+        taken(source)
+
+
+def test_without_a_head_or_with_a_damaged_one_there_is_no_backup() -> None:
+    source = stored(3)
+    body = source.objects.pop(LAYOUT.head)
+    with pytest.raises(ChainError, match=f"there is no head .{LAYOUT.head}"):
+        taken(source)
+    source.objects[LAYOUT.head] = body[:-9]
+    with pytest.raises(ChainError, match="head cannot be read"):
+        taken(source)
+
+
+@pytest.mark.parametrize("puts", range(0, 22, 3))
+def test_a_backup_that_broke_off_is_incomplete_and_can_be_finished(puts: int) -> None:
+    source, kept = stored(8), ListedStore()
+    kept.break_off_after(puts)
+    with pytest.raises(ConnectionError):
+        taken(source, kept)
+    with pytest.raises(BackupError, match="the backup has no manifest: it is incomplete"):
+        restored(Place(kept, "memory"))
+    kept.mend()
+    LedgerDriver.started(source, LAYOUT, "second").run(3)
+    goes_on(restored(taken(source, kept)), 15)
+
+
+def test_a_place_with_another_backup_is_refused_and_left_as_it_is() -> None:
+    source, kept = stored(5), MemoryStore()
+    taken(source, kept)
+    before = dict(kept.objects)
+    with pytest.raises(BackupError, match=r"another backup is there .memory, backup.json.*Name an empty place"):
+        taken(source, kept)
+    assert kept.objects == before
+    name = next(name for name in kept.objects if name.startswith("deltas/"))
+    other = MemoryStore()
+    other.objects[name] = b"other"
+    with pytest.raises(BackupError, match=f"another backup is there .memory, {name}"):
+        taken(source, other)
+
+
+def test_of_two_backups_to_one_place_at_once_one_is_refused() -> None:
+    """Whose manifest is there first has the place, and it is complete: both copied the same objects."""
+    source, first, kept = stored(5), MemoryStore(), ListedStore()
+    taken(source, first)
+
+    def overtake(request: Request) -> None:
+        if isinstance(request, Put) and request.key == MANIFEST:
+            kept.objects |= {
+                name: body.replace(b'"taken_ms":', b'"taken_ms": ') for name, body in first.objects.items()
+            }
+
+    kept.before = overtake
+    with pytest.raises(BackupError, match=r"another backup is there .memory, backup.json"):
+        taken(source, kept)
+    restored(Place(kept, "memory"))
+
+
+def test_output_below_the_floor_can_be_left_out() -> None:
+    source = stored(12)
+    floor = head_of(source).floor
+    again = restored(taken(source, all_output=False))
+    rows = rows_of(again)
+    assert (rows.first, rows.last) == (floor, 11)
+    assert found(rows) == [row for row in global_counts(12) if row[0] >= floor]
+
+
+CHECKPOINT = {
+    "metadata": b"{}", "offsets/10": b"10", "offsets/11": b"11", "offsets/12": b"12", "offsets/13": b"13",
+    "commits/10": b"10", "commits/11": b"11", "commits/12": b"12", "state/0/0/1.zip": b"zip",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("declared", "left_out"), [(False, {"offsets/12", "offsets/13", "commits/12"}),
+                                                    (True, {"offsets/13", "commits/12"})])  # fmt: skip
+def test_a_checkpoint_is_copied_up_to_where_head_is(declared: bool, left_out: set[str]) -> None:
+    """So it fits the chain, whatever batches Spark has planned since."""
+    source = stored(12)
+    if declared:
+        next(LedgerDriver.started(source, LAYOUT, "second").steps())
+    folder = LAYOUT.checkpoint("000001-abcd")
+    source.objects |= {f"{folder}/{name}": body for name, body in CHECKPOINT.items()}
+    source.objects[f"{LAYOUT.checkpoint('000001-other')}/metadata"] = b"another lineage's"
+    again = restored(taken(source, checkpoint=True))
+    copied = {name.removeprefix(f"{folder}/"): again.objects[name] for name in again.names(LAYOUT.checkpoint(""))}
+    assert copied == {name: body for name, body in CHECKPOINT.items() if name not in left_out}
+    assert not list(restored(taken(source)).names(LAYOUT.checkpoint("")))
+
+
+def test_of_a_lineage_that_has_recorded_nothing_no_commit_is_copied() -> None:
+    """Its batch 0 is declared, the chain's last recorded batch is of the lineage before."""
+    source = stored(12)
+    next(LedgerDriver.started(source, LAYOUT, "second").steps())
+    head = json.loads(source.objects[LAYOUT.head])
+    head["declared"] |= {"lineage": "000002-new", "batch_id": 0}
+    source.objects[LAYOUT.head] = json.dumps(head).encode()
+    folder = LAYOUT.checkpoint("000002-new")
+    source.objects |= {f"{folder}/{name}": b"0" for name in ("offsets/0", "offsets/1", "commits/0", "commits/1")}
+    again = restored(taken(source, checkpoint=True))
+    assert list(again.names(LAYOUT.checkpoint(""))) == [f"{folder}/offsets/0"]
+
+
+def test_what_spark_deletes_from_its_checkpoint_meanwhile_is_left_out() -> None:
+    source = stored(12)
+    folder = LAYOUT.checkpoint("000001-abcd")
+    source.objects |= {f"{folder}/{name}": body for name, body in CHECKPOINT.items()}
+
+    def names(prefix: str) -> Iterator[str]:
+        found = sorted(name for name in source.objects if name.startswith(prefix))
+        del source.objects[f"{folder}/offsets/10"]
+        return iter(found)
+
+    source.names = names  # type: ignore[method-assign]
+    assert "checkpoints/000001-abcd/offsets/10" not in manifest_of(taken(source, checkpoint=True)).objects
+
+
+def test_the_manifest_is_json_that_others_can_read() -> None:
+    kept = MemoryStore()
+    taken(stored(3), kept)
+    told = json.loads(kept.objects[MANIFEST])
+    assert (told["format"], told["pipeline"], json.loads(told["head"])["last_recorded"]) == (1, "clicks", 2)

@@ -1,0 +1,52 @@
+"""The filter never denies what it was given, and rarely says maybe to anything else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once.catalog import keys
+from effectively_once.catalog.bloom import Filter, Probe
+from effectively_once.catalog.hashes import U64
+
+PREFIXES = st.lists(st.integers(0, 2**keys.PREFIX_BITS - 1), max_size=50).map(
+    lambda numbers: np.array(sorted(numbers), np.uint64)
+)
+
+
+def _random(count: int, seed: int) -> U64:
+    drawn = np.random.default_rng(seed).integers(0, 1 << keys.PREFIX_BITS, count, dtype=np.uint64)
+    drawn.sort()
+    return drawn
+
+
+@given(PREFIXES, PREFIXES, st.sampled_from([0, 1, 10, 10**5]))
+def test_what_was_taken_in_is_never_denied(first: U64, then: U64, capacity: int) -> None:
+    asked = Filter(capacity)
+    asked.add(first)
+    asked.add(then)
+    for prefixes in (first, then):
+        assert len(asked.maybe(Probe.of(prefixes))) == len(prefixes)
+
+
+@given(PREFIXES)
+def test_an_empty_filter_denies_everything(prefixes: U64) -> None:
+    assert len(Filter(100).maybe(Probe.of(prefixes))) == 0
+
+
+@pytest.mark.parametrize("ids", [1_000, 50_000, 500_000])
+def test_a_full_filter_is_wrong_less_often_than_0_1_percent_over_18_buckets(ids: int) -> None:
+    full = Filter(ids)
+    full.add(_random(ids, seed=1))
+    # A prefix drawn twice is no mistake of the filter: 500,000 of 2^40 make 0.5 of a million.
+    wrong = len(full.maybe(Probe.of(_random(1_000_000, seed=2)))) / 1_000_000
+    assert 18 * wrong < 0.001
+    assert full.bytes_ <= 4 * ids + 64
+
+
+def test_a_filter_beyond_its_capacity_is_wrong_more_often_and_still_denies_nothing() -> None:
+    small, prefixes = Filter(100), _random(100_000, seed=3)
+    small.add(prefixes)
+    assert len(small.maybe(Probe.of(prefixes))) == 100_000

@@ -1,0 +1,65 @@
+"""What the catalog takes is bounded by what is live."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.windows import Windows
+
+ID_BYTES = 24
+BESIDE_ID = 24
+"""Bytes for each live id beside its own: key 8, offset 4, filter at most 6, directory at most 1, window 1, and room."""
+
+
+def _delta(first: int, count: int, time_ms: int) -> pa.Table:
+    ids = [f"{number:0{ID_BYTES}d}" for number in range(first, first + count)]
+    return pa.table({"id": ids, "event_time_ms": np.full(count, time_ms)})
+
+
+@pytest.mark.parametrize("epochs", [1, 5, 20])
+def test_an_id_takes_24_bytes_beside_its_own(epochs: int) -> None:
+    known = Catalog(Windows(60_000, 120_000))
+    for epoch in range(epochs):
+        known.fold(_delta(epoch * 5_000, 5_000, epoch))
+        known.settle()
+    counted = known.summary()
+    assert counted["live"] == epochs * 5_000
+    assert counted["bytes"] / counted["live"] <= ID_BYTES + BESIDE_ID
+
+
+@pytest.mark.parametrize(("name", "limit"), [("RUN_IDS", 25), ("RUN_BYTES", 25 * ID_BYTES)])
+def test_a_rebuild_sorts_no_more_at_once_than_a_run_may_hold(
+    name: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, name, limit)
+    monkeypatch.setattr(runs, name, limit)
+    # More at once could not be told apart by their places.
+    monkeypatch.setattr(keys, "PLACES", 25)
+    known = Catalog(Windows(60_000, 120_000))
+    for epoch in range(40):
+        known.fold(_delta(epoch * 10, 10, epoch))
+    assert not known.decide(_delta(380, 20, 0)["id"]).any()
+    assert len(known) == 400
+
+
+def test_memory_stays_the_same_while_ids_come_and_go() -> None:
+    known = Catalog(Windows(60_000, 540_000))
+    held = []
+    for minute in range(100):
+        known.expire(minute * 60_000)
+        known.decide(pa.array([], pa.string()))
+        known.fold(_delta(minute * 500, 500, minute * 60_000))
+        held.append(known.summary())
+    # Open are a window and its lateness of nine; up to nine more wait for the last one of their bucket.
+    assert [h["live"] for h in held[9:]] == 91 * [10 * 500]
+    assert max(h["bytes"] for h in held) <= 20 * 500 * (ID_BYTES + BESIDE_ID)
+
+
+def test_however_long_lateness_is_few_buckets_are_asked() -> None:
+    known = Catalog(Windows(60_000, 7 * 24 * 3_600_000))
+    minutes = np.arange(7 * 24 * 60)
+    known.fold(pa.table({"id": minutes.astype(str), "event_time_ms": minutes * 60_000}))
+    assert len(known._buckets) <= 18

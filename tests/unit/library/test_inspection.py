@@ -1,0 +1,84 @@
+"""What is told of a pipeline: as text, as JSON, and by the exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from effectively_once.errors import CheckpointError, SinkError
+from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
+from effectively_once.inspection_text import lines
+from effectively_once.ledger.layout import Layout
+from effectively_once.start_check import StartCheck
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.library.ledger_driver import LedgerDriver
+
+
+@pytest.fixture
+def found() -> Inspection:
+    """Twelve epochs and a declared one."""
+    store = MemoryStore()
+    driver = LedgerDriver.started(store, Layout("clicks"))
+    driver.run(70)
+    next(driver.steps())
+    return Inspection(
+        "clicks", "http://store/data/clicks", driver.held.head, 4321,
+        [MarkFacts("accepted", 0, 69, 1), MarkFacts("accepted", 1, None), MarkFacts("global_counts", None, 69, 1)],
+        {"ids": DeltaFacts(8, 4, 1234, 5678)}, CheckpointFacts("000001-abcd", 3, 900, True),
+        StartCheck("a driver would start"),
+    )  # fmt: skip
+
+
+def test_the_text_tells_each_fact_in_a_line(found: Inspection) -> None:
+    assert list(lines(found)) == [
+        "pipeline    clicks at http://store/data/clicks",
+        "head        sequence 72, generation 1, owner first, 4,321 bytes",
+        "recorded    epoch 69 (lineage 000001-abcd batch 69), watermark 68900 ms, events 0:690-700",
+        "declared    epoch 70 (lineage 000001-abcd batch 70), watermark 69900 ms, events 0:700-710",
+        "floor       67",
+        "segments    1, epochs 0 to 31",
+        "marks       accepted: shard 0 epoch 69, shard 1 none",
+        "marks       global_counts: epoch 69",
+        "deltas      ids: 8 live, 1,234 rows; 4 inline, 4 objects of 5,678 bytes",
+        "checkpoint  lineage 000001-abcd: 3 objects of 900 bytes; it fits the chain",
+        "start       a driver would start",
+    ]
+    assert found.exit_code == 0
+
+
+def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection) -> None:
+    found.findings = [
+        Finding("checkpoint", CheckpointError("it is damaged", "offsets/9", "Delete it.")),
+        Finding("start", SinkError("a mark lies outside", "sink accepted shard 1", "Restore both.")),
+    ]
+    assert list(lines(found))[-2:] == [
+        "damage      checkpoint: it is damaged (offsets/9). Delete it.",
+        "refusal     start: a mark lies outside (sink accepted shard 1). Restore both.",
+    ]
+    assert found.exit_code == CheckpointError.exit_code
+    assert found.told()["findings"][1] == {
+        "part": "start", "error": "SinkError", "what": "a mark lies outside", "where": "sink accepted shard 1",
+        "todo": "Restore both.",
+    }  # fmt: skip
+
+
+def test_json_has_what_the_text_has(found: Inspection) -> None:
+    told = json.loads(json.dumps(found.told()))
+    head = told["head"]
+    assert (head["generation"], head["owner"], head["last_recorded"], head["floor"]) == (1, "first", 69, 67)
+    assert (head["recorded"]["epoch"], head["declared"]["epoch"]) == (69, 70)
+    assert head["recorded"]["ranges"] == {"events": {"0": [690, 700]}}
+    assert (head["segments"], head["bytes"], head["settings"]["shards"]) == ([[0, 31]], 4321, 2)
+    assert told["marks"][0] == {"sink": "accepted", "shard": 0, "epoch": 69, "generation": 1}
+    assert told["deltas"] == {"ids": {"deltas": 8, "inline": 4, "rows": 1234, "bytes": 5678}}
+    assert told["checkpoint"] == {"lineage": "000001-abcd", "objects": 3, "bytes": 900, "fits": True}
+    assert (told["start"], told["findings"]) == ("a driver would start", [])
+
+
+def test_what_is_not_there_is_told_as_that() -> None:
+    found = Inspection("clicks", "http://store/data/clicks")
+    assert list(lines(found)) == ["pipeline    clicks at http://store/data/clicks"]
+    assert found.told()["head"] is None
+    found.head = LedgerDriver.started(MemoryStore(), Layout("clicks")).held.head
+    assert list(lines(found))[2:] == ["recorded    no epoch", "declared    no epoch", "floor       0", "segments    0"]

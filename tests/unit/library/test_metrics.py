@@ -1,0 +1,67 @@
+"""Metrics: an epoch's record as samples, served where the environment says."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from effectively_once.errors import SettingsError
+from effectively_once.ledger.records import Counts
+from effectively_once.metrics import OUTCOMES, VARIABLE, Metrics
+from tests.unit.ledger.samples import declaration, record_of
+
+MS = {"ids": 120, "accepted": 40, "total": 900}
+
+
+def _sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"effectively_once_{name}", {"pipeline": "uc", **labels})
+
+
+def test_an_epoch_is_counted_by_outcome_and_step() -> None:
+    metrics = Metrics("uc")
+    counts = Counts.model_validate({"in": 10, "accepted": 6, "duplicate": 2, "late": 1, "malformed": 1})
+    record = record_of(declaration(4), generation=3).model_copy(update={"counts": counts})
+    metrics.published(record, MS, repeat=False)
+    metrics.published(record, MS, repeat=True)
+    assert [_sample(metrics, "rows_total", outcome=name) for name in OUTCOMES] == [12, 4, 2, 2]
+    assert _sample(metrics, "epochs_total", repeat="true") == 1
+    assert _sample(metrics, "step_seconds_total", step="ids") == pytest.approx(0.24)
+    assert _sample(metrics, "step_seconds_total", step="total") is None
+    assert _sample(metrics, "epoch_seconds_bucket", le="1.0") == 2
+    assert _sample(metrics, "epoch_seconds_bucket", le="0.75") == 0
+    assert (_sample(metrics, "last_epoch"), _sample(metrics, "generation")) == (4, 3)
+    assert _sample(metrics, "watermark_seconds") == record.watermark_ms / 1000  # type: ignore[operator]
+
+
+def test_queries_are_counted() -> None:
+    metrics = Metrics("uc")
+    metrics.read(7)
+    metrics.read(3)
+    metrics.query_ended(failed=True)
+    assert _sample(metrics, "rows_read_total") == 10
+    assert _sample(metrics, "queries_ended_total", failed="true") == 1
+
+
+def test_they_are_served_where_the_environment_says() -> None:
+    metrics = Metrics("uc")
+    assert metrics.serve({}) is None
+    port = metrics.serve({VARIABLE: "0"})
+    metrics.read(5)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert 'effectively_once_rows_read_total{pipeline="uc"} 5.0' in answer.read().decode()
+
+
+@pytest.mark.parametrize("port", ["many", "-1", "70000"])
+def test_a_port_that_is_none_is_refused_by_name(port: str) -> None:
+    with pytest.raises(SettingsError, match=VARIABLE):
+        Metrics("uc").serve({VARIABLE: port})
+
+
+def test_a_port_that_is_taken_is_refused_by_name() -> None:
+    with socket.socket() as one:
+        one.bind(("0.0.0.0", 0))  # noqa: S104 - as the server binds it
+        one.listen()
+        with pytest.raises(SettingsError, match=VARIABLE):
+            Metrics("uc").serve({VARIABLE: str(one.getsockname()[1])})
