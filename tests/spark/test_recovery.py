@@ -79,7 +79,8 @@ def test_killed_and_replaced_drivers_leave_every_output_exact(new_pipeline: Call
     assert counts["UNREAD"] == 0
     assert counts["LATE"] == LATE
     assert min(counts["DUPLICATE"], counts["MALFORMED"]) > 0
-    assert {record.generation for record in pipeline.epochs()} >= {1, 3, 4, 5}
+    # The driver of another version was refused before it took head over: it has no generation.
+    assert {record.generation for record in pipeline.epochs()} == {1, 2, 3, 4}
     repeated = {line["epoch"] for line in pipeline.events("epoch", state="published", repeat=True)}
     assert {declared, interrupted} <= repeated
 

@@ -33,6 +33,7 @@ from effectively_once.progress import announce
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
 from effectively_once.sinks.names import ACCEPTED, DEAD_LETTER, USER_COUNTS
+from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.publish import Published
 from effectively_once.windows import Windows
 
@@ -113,8 +114,13 @@ class ShardStep:
     def publish(self, sink: str, rows: list[Row]) -> None:
         """Publish this shard's rows of a Kafka sink."""
         settings = self.task.settings
-        shard_sink = _sink(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, self.shard))
-        shard_sink.announce = lambda what: self.announce(what, sink)
+        address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, self.shard)
+        shard_sink: ShardSink | PlainSink
+        if settings.semantics == "exactly_once":
+            shard_sink = _sink(address)
+            shard_sink.announce = lambda what: self.announce(what, sink)
+        else:
+            shard_sink = _plain(address)
         content, published = shard_sink.publish(self.task.declaration.epoch, self.task.generation, rows)
         self.sinks[sink] = content
         self.repeated |= published is Published.BEFORE
@@ -276,6 +282,12 @@ def _count_row(user: str, start_ms: int, number: int, epoch: int) -> Row:
 def _folder() -> deltas.Folder:
     """One per Python worker: state stays folded between epochs."""
     return deltas.Folder()
+
+
+@lru_cache(maxsize=256)
+def _plain(address: ShardAddress) -> PlainSink:
+    """One per Python worker and shard."""
+    return PlainSink(address)
 
 
 @lru_cache(maxsize=256)

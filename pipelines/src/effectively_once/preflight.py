@@ -111,8 +111,9 @@ class Preflight:
     def _marks(self, head: Head) -> None:
         """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
-        for address, number in self._marks_found(low):
-            _within(low, high, number, address)
+        if self.settings.semantics == "exactly_once":
+            for address, number in self._marks_found(low):
+                _within(low, high, number, address)
         manifests = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
         published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
         _within(low, high, next(published, -1), f"sink {GLOBAL_COUNTS}")

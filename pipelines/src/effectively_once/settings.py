@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -28,6 +28,7 @@ class PipelineSettings(BaseModel):
         window_ms: length of the fixed windows.
         lateness_ms: how long after its end a window still takes records.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
+        semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
         start_patience_s: how long broker and object store may stay silent before a start is given up.
 
     """
@@ -43,6 +44,7 @@ class PipelineSettings(BaseModel):
     window_ms: Annotated[int, Field(ge=1)] = 60_000
     lateness_ms: Annotated[int, Field(ge=0)] = 120_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
+    semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
 
     @model_validator(mode="after")

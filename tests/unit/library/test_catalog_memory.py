@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog.index import Index
 from effectively_once.windows import Windows
 
 ID_BYTES = 24
@@ -45,6 +50,25 @@ def test_a_rebuild_sorts_no_more_at_once_than_a_run_may_hold(
     assert len(known) == 400
 
 
+@pytest.mark.parametrize("stragglers", [0, 1])
+def test_a_full_bucket_is_merged_into_one_run_and_stragglers_do_not_merge_it_again(stragglers: int) -> None:
+    known = Catalog(Windows(60_000, 1_200_000))
+    for epoch in range(14):
+        known.fold(_delta(epoch * 1_000, 1_000, 0))
+        known.settle()
+    (full,) = known._buckets.values()
+    assert len(list(full._runs)) > 1
+    merged: set[int] = set()
+    for epoch in range(14, 54):
+        known.fold(_delta(epoch * 1_000, 1_000, 900_000))
+        known.fold(_delta(1_000_000 + epoch, stragglers, 0))
+        known.settle()
+        merged.add(max(map(len, full._runs)))
+    assert len(list(full._runs)) <= 1 + 3 * stragglers
+    assert len(merged) <= 2 + stragglers
+    assert len(full) == 14_000 + 40 * stragglers
+
+
 def test_memory_stays_the_same_while_ids_come_and_go() -> None:
     known = Catalog(Windows(60_000, 540_000))
     held = []
@@ -56,6 +80,29 @@ def test_memory_stays_the_same_while_ids_come_and_go() -> None:
     # Open are a window and its lateness of nine; up to nine more wait for the last one of their bucket.
     assert [h["live"] for h in held[9:]] == 91 * [10 * 500]
     assert max(h["bytes"] for h in held) <= 20 * 500 * (ID_BYTES + BESIDE_ID)
+
+
+@contextmanager
+def _peak_below(limit: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
+def test_looking_up_hashes_that_are_all_equal_takes_memory_for_each_row_not_for_each_pair() -> None:
+    known = Catalog(Windows(60_000, 120_000), hash_of=lambda ids: np.zeros(len(ids), np.uint64))
+    known.fold(_delta(0, 3_000, 0))
+    with _peak_below(5_000_000):
+        assert not known.decide(_delta(0, 3_000, 0)["id"]).any()
+
+
+def test_looking_up_beside_a_crowd_of_equal_hashes_does_not_go_through_the_crowd() -> None:
+    crowd = Index.of(np.zeros(30_000, np.uint64))
+    with _peak_below(5_000_000):
+        assert len(crowd.rows(np.arange(1, 1_000, dtype=np.uint64))) == 0
 
 
 def test_however_long_lateness_is_few_buckets_are_asked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ Rows = NDArray[np.signedinteger[Any]]
 
 _KEYS_PER_CELL = 8
 """At least half as many on average: the directory takes at most a byte for each."""
+_SLICE = 1 << 16
+"""So many keys are counted at once: intermediate arrays stay in the processor's cache."""
 _CELL_MAX = 64
 """Chance does not fill a cell so far. Where something else does, keys are searched for instead of passed over."""
 
@@ -26,8 +29,12 @@ class Index:
         self._keys = sorted_keys
         bits = max(1, (len(sorted_keys) // _KEYS_PER_CELL).bit_length())
         self._shift = np.uint64(64 - bits)
-        counts = np.bincount((sorted_keys >> self._shift).astype(np.int64), minlength=1 << bits)
-        self._starts = np.append(0, np.cumsum(counts)).astype(np.int32)
+        counts = np.zeros(1 << bits, np.int32)
+        for first in range(0, len(sorted_keys), _SLICE):
+            cells = (sorted_keys[first : first + _SLICE] >> self._shift).astype(np.int64)
+            counts[cells[0] : cells[-1] + 1] += np.bincount(cells - cells[0])
+        self._starts = np.zeros(len(counts) + 1, np.int32)
+        np.cumsum(counts, out=self._starts[1:])
         self._widest = int(counts.max())
 
     @classmethod
@@ -38,8 +45,9 @@ class Index:
     @classmethod
     def merged(cls, parts: Sequence[Index]) -> Index:
         """Index of the rows of several, one after the other."""
-        before = np.cumsum([0, *map(len, parts[:-1])]).astype(np.uint64)
-        together = np.concatenate([part._keys + by for part, by in zip(parts, before, strict=True)])
+        together = np.concatenate([part._keys for part in parts])
+        for begin, end in pairwise(accumulate(map(len, parts), initial=0)):
+            together[begin:end] += np.uint64(begin)
         together.sort()
         return cls(together)
 

@@ -19,8 +19,8 @@ RUN_IDS = 1 << 22
 """A run does not grow beyond this many ids by merging: it bounds the pause and the memory of a merge (0.1 s)."""
 RUN_BYTES = 1 << 30
 """Nor beyond this many bytes of ids: an Arrow array of type binary ends at 2 GiB."""
-FACTOR = 4
-"""A run is merged with the one before it unless that one is so many times as large: each id is merged 6 to 9 times."""
+FACTOR = 3
+"""A run is merged with the one before it unless that one is so many times as large: each id is merged 5 to 7 times."""
 
 
 @dataclass(frozen=True, slots=True)

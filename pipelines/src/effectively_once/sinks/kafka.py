@@ -6,7 +6,7 @@ Topics: `<pipeline>.<sink>` holds rows, `<pipeline>.<sink>.progress` (compacted,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -34,11 +34,19 @@ PROPAGATION_MS = 30_000
 """How long a topic may be unknown to the broker before it counts as missing: longer than a broker takes to restart."""
 MESSAGE_BYTES_MAX = 100_000_000
 """The producer's own limit, out of the way: what a topic takes is the topic's setting, and its refusal names it."""
+CLIENT: dict[str, str | int | float | bool] = {
+    "compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 1_048_576, "log_level": 0, "topic.metadata.propagation.max.ms": PROPAGATION_MS,
+    "message.max.bytes": MESSAGE_BYTES_MAX, "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
+}  # fmt: skip
+"""What every producer of a sink is set to."""
 MARK_KEY = b"mark"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
 _MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 Row = tuple[bytes | None, bytes]
+Record = tuple[str, bytes | None, bytes]
+"""Topic, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,10 @@ class ShardAddress:
     def transactional_id(self) -> str:
         """One per shard, the same in every driver: whoever initialises it fences the others."""
         return f"{self.pipeline}.{self.sink}.{self.shard}"
+
+    def records(self, rows: Sequence[Row]) -> Iterator[Record]:
+        """Yield rows with their topic."""
+        return ((self.topic, key, value) for key, value in rows)
 
     def __str__(self) -> str:
         """As messages name it."""
@@ -97,7 +109,9 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         failures: list[Failure] = []
         try:
             producer.begin_transaction()
-            if not _produce(producer, self.address, rows, mark, failures) or not _flushed(producer):
+            body = json.dumps(asdict(mark), separators=(",", ":")).encode()
+            records = chain(self.address.records(rows), [(self.address.progress, MARK_KEY, body)])
+            if not produced(producer, self.address.shard, records, failures) or not flushed(producer):
                 return Committed.UNKNOWN
             self.announce("transaction_open")
             if failures:
@@ -198,11 +212,8 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
 
 def _opened(address: ShardAddress) -> Producer:
     producer = Producer({
-        "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "compression.type": "lz4", "linger.ms": 5,
-        "queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_048_576, "log_level": 0,
-        "topic.metadata.propagation.max.ms": PROPAGATION_MS, "message.max.bytes": MESSAGE_BYTES_MAX,
-        "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
+        **CLIENT, "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
     })  # fmt: skip
     try:
         # librdkafka asks for a producer id as soon as it has heard of the coordinator, and, when the connection is not
@@ -216,19 +227,15 @@ def _opened(address: ShardAddress) -> Producer:
     return producer
 
 
-def _produce(
-    producer: Producer, address: ShardAddress, rows: Sequence[Row], mark: Mark, failures: list[Failure]
-) -> bool:
-    """Hand rows and mark to the producer; False when the broker stopped taking them."""
+def produced(producer: Producer, partition: int, records: Iterable[Record], failures: list[Failure]) -> bool:
+    """Hand records to the producer; False when the broker stopped taking them."""
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failures.append((error, message))
 
-    body = json.dumps(asdict(mark), separators=(",", ":")).encode()
-    records = chain(((address.topic, key, value) for key, value in rows), [(address.progress, MARK_KEY, body)])
     for topic, key, value in records:
-        queue = partial(producer.produce, topic, value, key, partition=address.shard, on_delivery=delivered)
+        queue = partial(producer.produce, topic, value, key, partition=partition, on_delivery=delivered)
         while not _queued(queue):
             # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
             waiting = len(producer)
@@ -245,7 +252,7 @@ def _queued(queue: Callable[[], None]) -> bool:
     return True
 
 
-def _flushed(producer: Producer) -> bool:
+def flushed(producer: Producer) -> bool:
     """Wait until every row is acknowledged, as long as the broker goes on acknowledging; False when it stopped."""
     left = len(producer)
     while left:

@@ -1,0 +1,31 @@
+"""The sink that publishes at least once: a repeat is visible, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from effectively_once.errors import SinkError
+from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.plain import PlainSink
+from effectively_once.sinks.publish import Published
+from tests.stack.conftest import Topic
+from tests.stack.reader import values
+
+pytestmark = pytest.mark.stack
+
+ROWS = [(None, f"r{n}".encode()) for n in range(5)]
+
+
+def test_a_repeat_is_visible_again(shard: ShardAddress) -> None:
+    sink = PlainSink(shard)
+    first, _ = sink.publish(0, 1, ROWS)
+    again, how = sink.publish(0, 1, ROWS)
+    assert first == again
+    assert how is Published.NOW
+    assert sorted(values(shard)) == sorted([value for _, value in ROWS] * 2)
+
+
+def test_a_missing_topic_is_named(topic: Topic, stack: object) -> None:
+    address = ShardAddress(stack.endpoints.kafka_bootstrap, "nobody", "accepted", 0)  # type: ignore[attr-defined]
+    with pytest.raises(SinkError, match=r"nobody\.accepted"):
+        PlainSink(address).publish(0, 1, ROWS)
