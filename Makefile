@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo check judge up env status open logs bundle acceptance down tools images schema lint test test-all lock
+.PHONY: help doctor demo check judge up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -54,6 +54,8 @@ lint: ## linters, types, layers
 	@$(CLI) lint
 test: ## everything that needs no cluster [ARGS=-k chain]
 	@$(CLI) test $(ARGS)
+bench: ## what exactly-once costs, as ratios of one run [CASE=semantics|catalog ARGS=]
+	@$(CLI) bench $(call option,case,CASE) $(ARGS)
 test-all: ## and the slow suites
 	@$(CLI) test --all $(ARGS)
 lock: ## write requirements.lock anew from requirements.in

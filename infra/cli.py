@@ -259,6 +259,14 @@ def test(
     raise typer.Exit(done.returncode)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "semantics") -> None:
+    """Measure; a table of ratios, raw samples below runs/bench."""
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
+    words = [sys.executable, "-m", "tests.bench", case, *context.args]
+    raise typer.Exit(subprocess.run(words, cwd=CHECKOUT, env=environment, check=False).returncode)
+
+
 @app.command()
 def lock() -> None:
     """Write requirements.lock anew from requirements.in, and that of the images, which follows it."""

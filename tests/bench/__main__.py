@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.bench import semantics
+from tests.bench import catalog, semantics
 
 
 def main() -> int:
-    """Run one case and print its table."""
+    """Run one case; options are the case's own."""
     given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("case", choices=["semantics"])
-    given.add_argument("--records", type=int, default=600_000)
-    given.add_argument("--rounds", type=int, default=5)
+    cases = given.add_subparsers(dest="case", required=True)
+    measured = cases.add_parser("semantics", help="at least once on plain Spark, with the catalog, and exactly once")
+    measured.add_argument("--records", type=int, default=600_000)
+    measured.add_argument("--rounds", type=int, default=5)
+    catalog.arguments(cases.add_parser("catalog", help="speed and size of the dedup catalog in one process"))
     asked = given.parse_args()
-    sys.stdout.write(semantics.measure(asked.records, asked.rounds) + "\n")
+    if asked.case == "catalog":
+        catalog.measure(asked)
+    else:
+        sys.stdout.write(semantics.measure(asked.records, asked.rounds) + "\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Speed and size of the dedup catalog: `python -m tests.bench.catalog --ids 1000000 --batch 20000`.
+"""Speed and size of the dedup catalog: `make bench CASE=catalog ARGS='--ids 1000000'`.
 
 One JSON object a line. Rates are ids per second of wall time, medians over the batches; `cpu` is the same of processor
 time, for a machine that is not idle. "Cold" means that 64 MiB were written between two batches, as the rest of an epoch
@@ -173,15 +173,17 @@ def _resident() -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def main() -> None:
-    """Measure everything at one number of live ids."""
-    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(given: argparse.ArgumentParser) -> None:
+    """Add the options of this case."""
     given.add_argument("--ids", type=int, default=1_000_000, help="live ids")
     given.add_argument("--batch", type=int, default=20_000, help="ids of one epoch and shard")
     given.add_argument("--buckets", type=int, default=4, help="live buckets")
     given.add_argument("--id-bytes", type=int, default=24, help="bytes of an id")
     given.add_argument("--rounds", type=int, default=100, help="batches to decide, for each kind of batch")
-    asked = given.parse_args()
+
+
+def measure(asked: argparse.Namespace) -> None:
+    """Measure everything at one number of live ids."""
     load = Workload(asked.ids, asked.batch, asked.buckets, asked.id_bytes)
     _say("workload", ids=load.ids, batch=load.batch, buckets=load.buckets, id_bytes=load.id_bytes)
     known = filled(load)
@@ -191,7 +193,3 @@ def main() -> None:
     steady(known, load)
     del known
     rebuilt(load)
-
-
-if __name__ == "__main__":
-    main()
