@@ -9,14 +9,12 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from infra.embedded.ports import HOST, free_ports
+from infra.embedded.ports import HOST
 from infra.embedded.process import Child, ServerError, wait_for
 from infra.embedded.server import Server
-from infra.toolchain.command import tail
 
 START_TIMEOUT_S = 60.0  # 2-3 s on an idle machine; a loaded one has been seen ten times slower
 FORMAT_TIMEOUT_S = 60.0
-PORT_TRIES = 3
 
 # A small broker that is up soon: serial collector, first-tier compiler only (1.5 s to its first answer, not 2.0 s).
 JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -70,9 +68,8 @@ class KafkaBroker(Server):
         `link` is the port of something in front of the broker (a test's faulty link): there is a second listener then,
         at `link_port`, which sends its clients to `link`.
         """
-        super().__init__()
+        super().__init__(log)
         self._work = work
-        self._log = log
         self._java = java
         self._class_path = class_path
         self._link = link
@@ -89,22 +86,13 @@ class KafkaBroker(Server):
 
         Raises ServerError with the broker's last log lines. A port that somebody took meanwhile is replaced.
         """
-        for attempt in range(1, PORT_TRIES + 1):
-            self._port, self.link_port, controller_port = free_ports(3)
-            self._configure(controller_port, attempt)
-            try:
-                self._launch()
-            except ServerError:
-                self.stop(grace_s=0)
-                if attempt == PORT_TRIES or "Address already in use" not in tail(self._log, 200):
-                    raise
-            else:
-                return
+        self._start_on(3, self._configure)
 
     def _java_command(self, main: str, *arguments: str) -> list[str]:
         return [str(self._java), *JVM_FLAGS, "-cp", f"{self._class_path}/*", main, *arguments]
 
-    def _configure(self, controller_port: int, attempt: int) -> None:
+    def _configure(self, ports: list[int], attempt: int) -> None:
+        self._port, self.link_port, controller_port = ports
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._work.mkdir(parents=True, exist_ok=True)
         data = self._work / f"data-{attempt}"

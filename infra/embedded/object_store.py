@@ -8,13 +8,11 @@ from pathlib import Path
 import urllib3
 from minio import Minio
 
-from infra.embedded.ports import HOST, free_ports
-from infra.embedded.process import Child, ServerError, wait_for
+from infra.embedded.ports import HOST
+from infra.embedded.process import Child, wait_for
 from infra.embedded.server import Server
-from infra.toolchain.command import tail
 
 START_TIMEOUT_S = 30.0  # under 1 s on an idle machine
-PORT_TRIES = 3
 BUCKET = "effectively-once"
 REGION = "us-east-1"  # MinIO's default; named so that no client asks for it
 
@@ -26,9 +24,8 @@ class ObjectStore(Server):
 
     def __init__(self, work: Path, log: Path, binary: Path, bucket: str = BUCKET) -> None:
         """Nothing is started yet. The credentials go to the server by its environment and are in no log."""
-        super().__init__()
+        super().__init__(log)
         self._work = work
-        self._log = log
         self._binary = binary
         self._port = 0
         self.bucket = bucket
@@ -45,16 +42,7 @@ class ObjectStore(Server):
 
         Raises ServerError with the server's last log lines. A port that somebody took meanwhile is replaced.
         """
-        for attempt in range(1, PORT_TRIES + 1):
-            (self._port,) = free_ports(1)
-            try:
-                self._launch()
-            except ServerError:
-                self.stop(grace_s=0)
-                if attempt == PORT_TRIES or "in use" not in tail(self._log, 200):
-                    raise
-            else:
-                break
+        self._start_on(1, self._at)
         client = self.client()
         if not client.bucket_exists(self.bucket):
             client.make_bucket(self.bucket)
@@ -64,6 +52,9 @@ class ObjectStore(Server):
         return Minio(
             f"{HOST}:{self._port}", access_key=self.access_key, secret_key=self.secret_key, secure=False, region=REGION
         )
+
+    def _at(self, ports: list[int], _attempt: int) -> None:
+        (self._port,) = ports
 
     def _launch(self) -> None:
         data = self._work / "data"

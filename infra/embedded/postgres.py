@@ -17,14 +17,12 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from infra.embedded.ports import HOST, free_ports
+from infra.embedded.ports import HOST
 from infra.embedded.process import Child, ServerError, wait_for
 from infra.embedded.server import Server
-from infra.toolchain.command import tail
 
 START_TIMEOUT_S = 30.0  # 0.1 s on an idle machine, more when it recovers from a SIGKILL
 INITDB_TIMEOUT_S = 60.0  # 1 s
-PORT_TRIES = 3
 DATABASE = "results"
 ACCOUNTS = ("postgres", "nobody")
 
@@ -48,9 +46,8 @@ class PostgresServer(Server):
 
     def __init__(self, work: Path, log: Path, programs: Path, database: str = DATABASE) -> None:
         """`programs` is the folder of initdb and postgres; nothing is started yet."""
-        super().__init__()
+        super().__init__(log)
         self._home = work
-        self._log = log
         self._programs = programs
         self._port = 0
         self._as_user: list[str] = []
@@ -69,16 +66,7 @@ class PostgresServer(Server):
         Raises ServerError with the server's last log lines. A port that somebody took meanwhile is replaced.
         """
         self._make_data()
-        for attempt in range(1, PORT_TRIES + 1):
-            (self._port,) = free_ports(1)
-            try:
-                self._launch()
-            except ServerError:
-                self.stop(grace_s=0)
-                if attempt == PORT_TRIES or "Address already in use" not in tail(self._log, 200):
-                    raise
-            else:
-                break
+        self._start_on(1, self._at)
         with self.connect("postgres") as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
 
@@ -100,6 +88,9 @@ class PostgresServer(Server):
     def remove(self) -> None:
         """Delete the data of a stopped server."""
         shutil.rmtree(self._home, ignore_errors=True)
+
+    def _at(self, ports: list[int], _attempt: int) -> None:
+        (self._port,) = ports
 
     @property
     def _data(self) -> Path:

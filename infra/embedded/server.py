@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
 
+from infra.embedded.ports import free_ports
 from infra.embedded.process import Child, ServerError
+from infra.toolchain.command import tail
+
+PORT_TRIES = 3
 
 
 class Server(ABC):
@@ -13,7 +19,8 @@ class Server(ABC):
 
     name: str
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path) -> None:
+        self._log = log
         self._child: Child | None = None
 
     @abstractmethod
@@ -23,6 +30,20 @@ class Server(ABC):
     @abstractmethod
     def _launch(self) -> None:
         """Start the process on the ports and data there are, and return when it answers. Raises ServerError."""
+
+    def _start_on(self, count: int, configure: Callable[[list[int], int], None]) -> None:
+        """Choose ports, `configure(ports, attempt)` and launch; other ports when somebody took one meanwhile."""
+        for attempt in range(1, PORT_TRIES + 1):
+            configure(free_ports(count), attempt)
+            try:
+                self._launch()
+            except ServerError:
+                self.stop(grace_s=0)
+                # All of them say it so, with an error number or without.
+                if attempt == PORT_TRIES or "in use" not in tail(self._log, 200):
+                    raise
+            else:
+                return
 
     @property
     def pid(self) -> int:

@@ -246,7 +246,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(
         thief.listen()
         taken = thief.getsockname()[1]
         offers = iter([[taken, *free_ports(2)]])
-        monkeypatch.setattr("infra.embedded.kafka.free_ports", lambda count: next(offers, None) or free_ports(count))
+        monkeypatch.setattr("infra.embedded.server.free_ports", lambda count: next(offers, None) or free_ports(count))
         broker = KafkaBroker(tmp_path / "work", tmp_path / "kafka.log", toolchain.java, toolchain.kafka_classpath)
         try:
             broker.start()

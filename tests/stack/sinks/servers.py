@@ -25,8 +25,8 @@ class LinkedBroker(KafkaBroker):
 
     link: FaultyLink
 
-    def _configure(self, controller_port: int, attempt: int) -> None:
-        super()._configure(controller_port, attempt)
+    def _configure(self, ports: list[int], attempt: int) -> None:
+        super()._configure(ports, attempt)
         ours, links = f"PLAINTEXT://{HOST}:{self._port}", f"PLAINTEXT://{self.link.address}"
         text = self._config.read_text()
         self._config.write_text(text.replace(f"advertised.listeners={ours}", f"advertised.listeners={links}"))
