@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
+from confluent_kafka import Producer
 
 from effectively_once.sinks import kafka
-from effectively_once.sinks.publish import Mark
 
 ADDRESS = kafka.ShardAddress("localhost:1", "counts", "accepted", 0)
 ROWS: list[kafka.Row] = [(b"k", bytes([n])) for n in range(10)]
@@ -42,13 +43,12 @@ class Queue:
 @pytest.mark.parametrize("pace", [1, 2, 3])
 def test_rows_beyond_the_queue_are_sent_in_order_once(pace: int) -> None:
     queue = Queue(pace)
-    assert kafka._produce(queue, ADDRESS, ROWS, Mark(3, 1, 10, "d"), [])
-    assert kafka._flushed(queue)
-    assert queue.taken[:-1] == [value for _, value in ROWS]
-    assert b'"epoch":3' in queue.taken[-1]
+    assert kafka.produced(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
+    assert kafka.flushed(cast(Producer, queue))
+    assert queue.taken == [value for _, value in ROWS]
 
 
 def test_a_broker_that_takes_nothing_ends_the_attempt() -> None:
     queue = Queue(0)
-    assert not kafka._produce(queue, ADDRESS, ROWS, Mark(3, 1, 10, "d"), [])
-    assert not kafka._flushed(queue)
+    assert not kafka.produced(cast(Producer, queue), 0, ADDRESS.records(ROWS), [])
+    assert not kafka.flushed(cast(Producer, queue))
