@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from infra.cluster.engine import EngineError, install_packages, why_not_install
+from infra.cluster.engine import EngineError, install_packages, why_not_here
 from infra.console import Console
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
@@ -31,9 +30,7 @@ def rootfs(cache: Cache, arch: str, console: Console) -> Path:
 
     def build(directory: Path) -> None:
         if shutil.which("mmdebstrap") is None:
-            refusal = why_not_install(
-                os.environ, root=os.geteuid() == 0, apt=shutil.which("apt-get") is not None, missing="mmdebstrap"
-            )
+            refusal = why_not_here("mmdebstrap")
             if refusal:
                 raise EngineError(refusal)
             install_packages(("mmdebstrap",), "base of the images", console)

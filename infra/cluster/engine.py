@@ -121,7 +121,7 @@ def ensure(state: StateDirectory, console: Console, env: Mapping[str, str] | Non
 
 
 def _install(console: Console, env: Mapping[str, str]) -> None:
-    refusal = why_not_install(env, root=os.geteuid() == 0, apt=shutil.which("apt-get") is not None)
+    refusal = why_not_here(env=env)
     if refusal:
         raise EngineError(refusal)
     install_packages(PACKAGES, "container engine", console)
@@ -136,6 +136,12 @@ def why_not_install(env: Mapping[str, str], *, root: bool, apt: bool, missing: s
     if not root:
         return f"{missing} is needed and only root can install it; run `make up` as root, or have it installed"
     return None
+
+
+def why_not_here(missing: str = "Docker", env: Mapping[str, str] | None = None) -> str | None:
+    """`why_not_install` of this machine and user."""
+    root, apt = os.geteuid() == 0, shutil.which("apt-get") is not None
+    return why_not_install(os.environ if env is None else env, root=root, apt=apt, missing=missing)
 
 
 def install_packages(packages: Sequence[str], what: str, console: Console) -> None:

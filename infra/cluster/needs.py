@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from contextlib import suppress
@@ -13,7 +12,7 @@ import psutil
 
 from infra.check import GIB, Check, amount, free_bytes
 from infra.cluster import engine as engines
-from infra.cluster.engine import OLDEST, Engine, EngineError, why_not_install
+from infra.cluster.engine import OLDEST, Engine, EngineError, why_not_here
 from infra.cluster.kind import API_PORT, PORTS
 from infra.cluster.state import StateDirectory, engine_data
 
@@ -101,7 +100,7 @@ def gather(state: StateDirectory) -> ClusterFacts:
     return ClusterFacts(
         engine=version,
         trouble=trouble,
-        refusal=why_not_install(os.environ, root=os.geteuid() == 0, apt=shutil.which("apt-get") is not None),
+        refusal=why_not_here(),
         debootstrap=shutil.which("mmdebstrap") is not None,
         memory_total_bytes=psutil.virtual_memory().total,
         disk_free_bytes=free_bytes(place),

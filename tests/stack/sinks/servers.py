@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from infra.cluster.engine import install_packages, why_not_install
+from infra.cluster.engine import install_packages, why_not_here
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.ports import HOST
@@ -39,10 +37,7 @@ class Servers:
     def __init__(self, work: Path) -> None:
         """Programs are found, built or installed; nothing is started yet. Raises ToolchainError."""
         tools, console = prepare(), default_console()
-        refusal = why_not_install(
-            os.environ, root=os.geteuid() == 0, apt=shutil.which("apt-get") is not None, missing="PostgreSQL"
-        )
-        programs = ensure_postgres(console, refusal, install_packages)
+        programs = ensure_postgres(console, why_not_here("PostgreSQL"), install_packages)
         self.links = {kind: FaultyLink() for kind in ("kafka", "manifest", "postgres")}
         self.kafka = LinkedBroker(work / "kafka", work / "kafka.log", tools.java, tools.kafka_classpath)
         self.kafka.link = self.links["kafka"]
