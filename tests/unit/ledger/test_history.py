@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.objects import Put, run
-from effectively_once.ledger.records import EpochRecord
+from effectively_once.ledger.records import FORMAT, EpochRecord
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, record_of, taken
 
@@ -117,11 +119,27 @@ def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(body: bytes) ->
 def test_a_head_of_a_newer_format_asks_for_a_newer_version_not_for_a_backup() -> None:
     store = MemoryStore()
     head = taken(store).head
-    newer = head.model_copy(update={"format": 2}).encoded()
+    newer = head.model_copy(update={"format": FORMAT + 1}).encoded()
     for body in (newer, newer.replace(b"{", b'{"invented_later":1,', 1)):
         store.objects[LAYOUT.head] = body
-        with pytest.raises(ChainError, match=r"head has format 2, this version reads 1.*Use a newer version"):
+        with pytest.raises(ChainError, match=r"head has format \d, this version reads 1 to \d.*Use a newer version"):
             taken(store, "second")
+
+
+def test_a_head_of_the_first_format_is_read_and_written_anew_in_this_one() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    later = ("merged", "catalog", "ms")
+    older = held.head.model_dump(mode="json", by_alias=True) | {"format": 1}
+    for record in older["tail"]:
+        for field in later:
+            del record[field]
+        for by_shard in record["sinks"].values():
+            for rows in by_shard.values():
+                del rows["bytes"]
+    store.objects[LAYOUT.head] = json.dumps(older).encode()
+    head = taken(store, "second").head
+    assert (head.format, head.tail) == (FORMAT, held.head.tail)
 
 
 def test_head_stays_small_however_long_the_pipeline_runs() -> None:

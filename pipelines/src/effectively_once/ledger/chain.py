@@ -43,8 +43,10 @@ def take_over(
             old = decoded(found.body, layout.head)
             accept(old)
             new = old.model_copy(
-                update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1},
-            )
+                update={
+                    "format": FORMAT, "generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1,
+                }
+            )  # fmt: skip
             held = yield from _replace(layout, new, found.etag)
         else:
             new = Head(pipeline=layout.pipeline, generation=1, owner=owner, settings=settings)
@@ -156,8 +158,10 @@ def decoded(body: bytes, key: str) -> Head:
     try:
         # The format first: what a newer one added must not look like damage, which is answered with an old backup.
         version = Versioned.model_validate_json(body).format
-        if version != FORMAT:
-            raise ChainError(f"head has format {version}, this version reads {FORMAT}", key, "Use a newer version.")
+        if not 1 <= version <= FORMAT:
+            raise ChainError(
+                f"head has format {version}, this version reads 1 to {FORMAT}", key, "Use a newer version."
+            )
         return Head.model_validate_json(body)
     except ValidationError as wrong:
         raise ChainError(

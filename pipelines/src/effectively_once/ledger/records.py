@@ -11,7 +11,8 @@ from effectively_once import digest
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
-FORMAT = 1
+FORMAT = 2
+"""What this version writes. It reads all from 1 on: format 2 added `merged`, `catalog`, `ms` and `bytes`."""
 
 
 class Record(BaseModel):
@@ -42,10 +43,11 @@ class Declaration(Record):
 
 
 class Rows(Record):
-    """How many rows a shard published or decided on, and their order-independent digest."""
+    """How many rows a shard published or decided on, their order-independent digest, and how many bytes they took."""
 
     rows: int = 0
     digest: str = digest.EMPTY
+    bytes: int = 0
 
 
 class Counts(Record):
@@ -66,17 +68,37 @@ class Delta(Rows):
     inline: str | None = None
 
 
+class Span(Rows):
+    """Deltas of one kind and shard, of all epochs from `first` to `last`, merged into one object that stands for them.
+
+    It holds their rows in order, so its content is decided by the deltas, and its digest is the sum of theirs (R9).
+    """
+
+    first: int
+    last: int
+
+
 ByShard = dict[str, Rows]
 
 
 class EpochRecord(Declaration):
-    """An epoch that was published, with what came of it."""
+    """An epoch that was published, with what came of it.
+
+    Attributes:
+        merged: kind -> shard -> deltas of earlier epochs that were merged in this one, and may go once it is recorded.
+        catalog: what the dedup catalog did, summed over the shards.
+        ms: milliseconds of the slowest shard, by step.
+
+    """
 
     generation: int
     counts: Counts
     max_event_time_ms: int | None
     sinks: dict[str, ByShard]
     deltas: dict[str, dict[str, Delta]]
+    merged: dict[str, dict[str, Span]] = {}
+    catalog: dict[str, int] = {}
+    ms: dict[str, int] = {}
 
 
 class Head(Record):
