@@ -24,6 +24,19 @@ class Layout:
         """Name what an epoch adds to the state of a shard (R5)."""
         return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{epoch:09d}.arrow"
 
+    def span(self, kind: str, first: int, last: int, shard: int) -> str:
+        """Name the deltas of epochs `first` to `last` of a shard, merged (R9)."""
+        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{first:09d}-{last:09d}.arrow"
+
+    def recorded(self, step: str, epoch: int, shard: int) -> str:
+        """Name what a non-deterministic step gave in an epoch, for a shard (R4)."""
+        return f"{self.pipeline}/recorded/{step}/{shard:04d}/{epoch:09d}.arrow"
+
+    @property
+    def control(self) -> str:
+        """What an operator asks of the drivers; not part of the chain."""
+        return f"{self.pipeline}/control.json"
+
     def manifest(self, sink: str, epoch: int) -> str:
         """Name what an epoch published to an object-store sink."""
         return f"{self.pipeline}/{sink}/manifests/{epoch:09d}.json"
