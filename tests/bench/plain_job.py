@@ -15,17 +15,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from effectively_once.ledger.records import Declaration
 from effectively_once.main import SPARK_CONF
 from effectively_once.progress import announce
 from effectively_once.session import session
 from effectively_once.settings import load
-from effectively_once_jobs.user_counts.transform import split
+from effectively_once_jobs.user_counts.transform import events
 
-UNPINNED = Declaration(
-    epoch=0, lineage="", batch_id=0, ranges={}, topic_ids={}, watermark_ms=None, previous_watermark_ms=None, shards=1,
-    wheel_digest="", settings_digest="",
-)  # fmt: skip
 FIELDS = ("id", "user", "event_time_ms", "payload", "crc")
 
 
@@ -41,7 +36,7 @@ def main(argv: list[str]) -> None:
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", state="declared", epoch=number)
-        rows = split(batch, UNPINNED, settings).where("reason is null").persist()
+        rows = events(batch).where("reason is null").persist()
         _send(rows.select(f.col("user").alias("key"), f.to_json(f.struct(*FIELDS)).alias("value")), "accepted")
         minute = (f.col("event_time_ms") - f.col("event_time_ms") % settings.window_ms).alias("window_start_ms")
         counts = rows.groupBy("user", minute).count()

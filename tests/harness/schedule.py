@@ -13,7 +13,7 @@ STEPS = (
     ("ids_decided", None),
     ("transaction_open", "accepted"),
     ("committed", "accepted"),
-    ("counts_decided", None),
+    ("windows_decided", None),
     ("transaction_open", "user_counts"),
 )
 

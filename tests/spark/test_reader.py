@@ -16,10 +16,10 @@ from effectively_once.ledger.objects import Delete, run
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.reader import PublishedRows, published
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import GLOBAL_COUNTS
 from effectively_once.worker_errors import named_error
 from infra.embedded.stack import EmbeddedStack
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
+from tests.unit.library.names import GLOBAL_COUNTS
 
 pytestmark = pytest.mark.spark
 

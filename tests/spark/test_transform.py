@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once.ledger.records import Declaration
-from effectively_once.settings import PipelineSettings
+from effectively_once import rows
 from effectively_once.windows import Windows
-from effectively_once_jobs.user_counts.transform import late, split
+from effectively_once_jobs.user_counts import pipeline
 
 pytestmark = pytest.mark.spark
 
@@ -22,25 +21,13 @@ TIME_MS = 1_750_000_000_000
 KAFKA = "topic string, partition int, offset long, value binary"
 
 
-def pipeline_of(windows: Windows) -> PipelineSettings:
-    """Make settings with these windows; nothing is connected to."""
-    return PipelineSettings(
-        pipeline="p", topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h:1", s3_bucket="bucket",
-        window_ms=windows.length_ms, lateness_ms=windows.lateness_ms,
-    )  # fmt: skip
-
-
 def judged(
     spark: SparkSession, values: list[bytes | None], watermark_ms: int | None = None, windows: Windows | None = None
 ) -> list[Row]:
-    """Run `split` over values, returned in their order."""
+    """Run the transform and the library's part after it over values, returned in their order."""
     windows = windows or Windows(60_000, 120_000)
-    declaration = Declaration(
-        epoch=1, lineage="l", batch_id=1, ranges={}, topic_ids={}, watermark_ms=watermark_ms,
-        previous_watermark_ms=None, shards=2, wheel_digest="", settings_digest="",
-    )  # fmt: skip
     frame = spark.createDataFrame([("t", 0, n, value) for n, value in enumerate(values)], KAFKA)
-    return sorted(split(frame, declaration, pipeline_of(windows)).collect(), key=lambda row: row.offset)
+    return sorted(rows.judged(pipeline, frame, windows, watermark_ms).collect(), key=lambda row: row.offset)
 
 
 def record(**changes: Any) -> bytes:
@@ -177,7 +164,7 @@ def test_the_late_rule_in_spark_is_the_rule_of_the_windows_to_the_millisecond(
     watermarks = [closes - 1, closes, closes + 1]
     frame = spark.createDataFrame([(time,) for time in times], "t long")
     rules = [
-        late(f.col("t"), watermark_ms, pipeline_of(windows)).alias(f"w{n}") for n, watermark_ms in enumerate(watermarks)
+        rows.late(f.col("t"), windows, watermark_ms).alias(f"w{n}") for n, watermark_ms in enumerate(watermarks)
     ]
     for time, row in zip(times, frame.select(*rules).collect(), strict=True):
         assert list(row) == [windows.closed(windows.start(time), watermark_ms) for watermark_ms in watermarks]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from effectively_once.create import create
+from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
@@ -20,12 +21,13 @@ from effectively_once.preflight import Preflight
 from effectively_once.reader import published
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
-from effectively_once.sinks.names import ACCEPTED, GLOBAL_COUNTS, USER_COUNTS
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.reader import values
 from tests.unit.library.ledger_driver import SHARDS, WHEEL, WINDOWS, LedgerDriver, accepted_once, global_counts
+from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, USER_COUNTS
 
 
 class Clicks:
@@ -40,7 +42,8 @@ class Clicks:
         )  # fmt: skip
         self.file = folder / "settings.json"
         self.file.write_text(self.settings.model_dump_json())
-        create(self.settings, replication=1, deadline_s=30, source_partitions=1)
+        self.job = Job(user_counts, self.settings)
+        create(self.job, replication=1, deadline_s=30, source_partitions=1)
         self.layout, self.store = Layout(pipeline), S3ObjectStore(self.settings.bucket)
 
     def head(self) -> Head:
@@ -49,7 +52,7 @@ class Clicks:
     def start(self, owner: str) -> LedgerDriver:
         """Check and take over as a driver's process does. Raises what a start is refused with."""
         source, sinks = KafkaSource(self.settings), dict[tuple[str, int], ShardSink]()
-        preflight = Preflight(self.settings, self.layout, self.store, source)
+        preflight = Preflight(self.job, self.layout, self.store, source)
         ids = preflight.surroundings()
 
         def accept(head: Head) -> None:
@@ -59,7 +62,7 @@ class Clicks:
             where = ShardAddress(self.settings.kafka_bootstrap, self.settings.pipeline, sink, shard)
             return sinks.setdefault((sink, shard), ShardSink(where)).publish(epoch, generation, rows)[0]
 
-        held = run(chain.take_over(self.layout, owner, self.settings.bound, accept), self.store)
+        held = run(chain.take_over(self.layout, owner, self.job.bound, accept), self.store)
         live = LiveDeltas(self.layout, WINDOWS, preflight.chain(held), held.head.floor)
         return LedgerDriver(
             self.store, self.layout, held, live,

@@ -163,6 +163,6 @@ def test_settings_that_changed_since_the_chain_began_are_refused_by_name(store: 
     run(chain.take_over(LAYOUT, "first", settings.bound), store)
     wider = settings.model_copy(update={"shards": 3})
     held = run(chain.take_over(LAYOUT, "second", wider.bound), store)
-    unchanged(held.head.settings, settings, LAYOUT.head)
+    unchanged(held.head.settings, settings.bound, LAYOUT.head)
     with pytest.raises(SettingsError, match=f"shards was 2 when this pipeline began and is 3 now .{LAYOUT.head}"):
-        unchanged(held.head.settings, wider, LAYOUT.head)
+        unchanged(held.head.settings, wider.bound, LAYOUT.head)

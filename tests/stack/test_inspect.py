@@ -13,11 +13,11 @@ from effectively_once.__main__ import main
 from effectively_once.errors import SourceError, UnreachableError, VersionError
 from effectively_once.ledger.objects import Delete, Found, Get, Put, create_once, run
 from effectively_once.sinks.kafka import ShardAddress
-from effectively_once.sinks.names import ACCEPTED, GLOBAL_COUNTS, KAFKA_SINKS
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import SHARDS
+from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, KAFKA_SINKS
 
 pytestmark = pytest.mark.stack
 

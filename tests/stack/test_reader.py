@@ -11,10 +11,10 @@ from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.reader import PublishedRows, published
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import GLOBAL_COUNTS
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import global_counts
+from tests.unit.library.names import GLOBAL_COUNTS
 
 pytestmark = pytest.mark.stack
 

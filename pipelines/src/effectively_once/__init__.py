@@ -1,4 +1,44 @@
 """Exactly-once streaming on Spark: a chain of epochs on an object store, a dedup catalog and sinks that publish once.
 
-The protocol is told in docs/explanation/protocol.md; rule numbers (R1 to R12) in docstrings refer to it.
+What a job author and a reader of outputs need is here. The protocol is told in docs/explanation/protocol.md; rule
+numbers (R1 to R12) in docstrings refer to it.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from effectively_once.aggregates import Count, Max, Min, Sum
+    from effectively_once.destinations import ToFiles, ToKafka, ToTable
+    from effectively_once.errors import PipelineError
+    from effectively_once.object_store import BucketAddress
+    from effectively_once.pipeline import Pipeline
+    from effectively_once.reader import published
+    from effectively_once.stable import RecordedStep
+    from effectively_once.trial import Outputs, Trial
+    from effectively_once.windowed import Windowed
+
+__all__ = [
+    "BucketAddress", "Count", "Max", "Min", "Outputs", "Pipeline", "PipelineError", "RecordedStep", "Sum", "ToFiles",
+    "ToKafka", "ToTable", "Trial", "Windowed", "published",
+]  # fmt: skip
+
+_MODULES = {
+    "aggregates": ("Count", "Max", "Min", "Sum"), "destinations": ("ToFiles", "ToKafka", "ToTable"),
+    "errors": ("PipelineError",), "object_store": ("BucketAddress",), "pipeline": ("Pipeline",),
+    "reader": ("published",), "stable": ("RecordedStep",), "trial": ("Outputs", "Trial"), "windowed": ("Windowed",),
+}  # fmt: skip
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is asked for: a gateway needs no Arrow, a command needs no Spark."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"effectively_once.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

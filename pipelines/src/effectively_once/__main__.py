@@ -14,12 +14,12 @@ from effectively_once.backup import Backup
 from effectively_once.errors import PipelineError
 from effectively_once.inspection_text import lines
 from effectively_once.inspector import Inspector
+from effectively_once.job import Job, job_of
 from effectively_once.ledger.layout import Layout
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.place import place_of
 from effectively_once.restore import restore
-from effectively_once.settings import PipelineSettings, load, unchanged
-from effectively_once.sinks.names import GLOBAL_COUNTS
+from effectively_once.settings import unchanged
 from effectively_once.start_check import start_check
 
 WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
@@ -32,24 +32,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return create.main(arguments[1:])
     given = _parser().parse_args(arguments)
     try:
-        code: int = given.command(load(given.settings), given)
+        code: int = given.command(job_of(given.settings), given)
     except PipelineError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
     return code
 
 
-def _inspect(settings: PipelineSettings, given: argparse.Namespace) -> int:
-    found = Inspector(settings, os.environ.get(WHEEL_DIGEST)).look(deep=given.deep)
+def _inspect(job: Job, given: argparse.Namespace) -> int:
+    found = Inspector(job, os.environ.get(WHEEL_DIGEST)).look(deep=given.deep)
     for line in [json.dumps(found.told(), indent=2)] if given.json else lines(found):
         _say(line)
     return found.exit_code
 
 
-def _backup(settings: PipelineSettings, given: argparse.Namespace) -> int:
+def _backup(job: Job, given: argparse.Namespace) -> int:
+    settings = job.settings
     place = place_of(given.place, settings, given.endpoint)
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
-    manifest = Backup(source, layout, place, [GLOBAL_COUNTS], _say).take(
+    manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say).take(
         all_output=not given.output_from_floor, checkpoint=given.checkpoint
     )
     size = sum(copied.bytes for copied in manifest.objects.values())
@@ -57,13 +58,14 @@ def _backup(settings: PipelineSettings, given: argparse.Namespace) -> int:
     return 0
 
 
-def _restore(settings: PipelineSettings, given: argparse.Namespace) -> int:
+def _restore(job: Job, given: argparse.Namespace) -> int:
+    settings = job.settings
     place, layout = place_of(given.place, settings, given.endpoint), Layout(settings.pipeline)
     store = S3ObjectStore(settings.bucket)
-    head = restore(place, store, layout, lambda head: unchanged(head.settings, settings, str(place)), _say)
+    head = restore(place, store, layout, lambda head: unchanged(head.settings, job.bound, str(place)), _say)
     declared = f", epoch {head.declared.epoch} is declared" if head.declared else ""
     _say(f"restored: epoch {head.last_recorded} is the last recorded{declared}")
-    check = start_check(settings, store, os.environ.get(WHEEL_DIGEST))
+    check = start_check(job, store, os.environ.get(WHEEL_DIGEST))
     _say(f"start: {check.verdict}")
     if check.refusal is not None:
         raise check.refusal

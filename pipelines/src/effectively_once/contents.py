@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from effectively_once import catalog, state
+from effectively_once import catalog, merge, state
 from effectively_once.deltas import Canonical, Named, ShardDeltas
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.reader import Manifest, files_of, of_file
-
-CANONICAL: dict[str, Canonical] = {catalog.KIND: catalog.canonical, state.KIND: state.canonical}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class NamedObject:
 
 @dataclass(frozen=True, slots=True)
 class LiveDelta:
-    """A delta at or above the floor, in an object or inline."""
+    """A delta at or above the floor, in an object or inline, or the span that stands for several."""
 
     kind: str
     shard: int
@@ -40,12 +38,12 @@ class LiveDelta:
 
     def stored(self, layout: Layout) -> NamedObject | None:
         """Return its object; None when it travels in its epoch's record."""
-        if self.named.rows.inline is not None:
+        key = self.named.key(layout, self.kind, self.shard)
+        if key is None:
             return None
-        key = layout.delta(self.kind, self.named.epoch, self.shard)
 
         def check(body: bytes) -> object:
-            return ShardDeltas(_Holding(body), layout, self.kind, self.shard, CANONICAL[self.kind]).read(self.named)
+            return ShardDeltas(_Holding(body), layout, self.kind, self.shard, _canonical(self.kind)).read(self.named)
 
         return NamedObject(key, check)
 
@@ -61,13 +59,18 @@ class _Holding:
 
 
 def live_deltas(records: Iterable[EpochRecord], floor: int) -> Iterator[LiveDelta]:
-    """Yield the deltas that have rows, of epochs from the floor on, in the order of the chain."""
+    """Yield what a start folds, in the order of the chain: deltas that have rows, and spans instead of their parts."""
+    named: dict[merge.Where, list[Named]] = {}
     for record in records:
         if record.epoch >= floor:
-            for kind, by_shard in record.deltas.items():
-                for shard, rows in by_shard.items():
-                    if rows.rows:
-                        yield LiveDelta(kind, int(shard), Named(record.epoch, rows))
+            merge.take_in(named, record)
+    live = [
+        LiveDelta(kind, shard, entry)
+        for (kind, shard), entries in named.items()
+        for entry in entries
+        if entry.epoch >= floor and entry.rows.rows
+    ]
+    yield from sorted(live, key=lambda delta: delta.named.epoch)
 
 
 def segments(layout: Layout, head: Head) -> Iterator[NamedObject]:
@@ -92,3 +95,8 @@ def outputs(layout: Layout, sink: str, manifests: Mapping[int, Manifest]) -> Ite
                 return of_file(body, name, number)
 
             yield NamedObject(name, check)
+
+
+def _canonical(kind: str) -> Canonical:
+    """Bytes that rows are digested by: ids are the catalog's, every other kind is that of some windows."""
+    return catalog.canonical if kind == catalog.KIND else state.canonical

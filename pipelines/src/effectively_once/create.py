@@ -1,4 +1,4 @@
-"""Makes what a pipeline needs before it starts: its bucket and its topics. Safe to run again, and with others at once.
+"""Makes what a pipeline needs before it starts: bucket, topics and tables. Safe to run again, and with others at once.
 
     python -m effectively_once.create settings.json --source-partitions 4 --replication 1
 
@@ -26,10 +26,12 @@ from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
+from effectively_once.job import Job, job_of
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
-from effectively_once.settings import PipelineSettings, load
+from effectively_once.settings import PipelineSettings
+from effectively_once.sinks import tables
+from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka import ShardAddress
-from effectively_once.sinks.names import KAFKA_SINKS
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -80,10 +82,11 @@ class Broker(Protocol):
         ...
 
 
-def topics_of(settings: PipelineSettings, source_partitions: int | None) -> list[Topic]:
+def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
     """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
+    settings = job.settings
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
-    for sink in KAFKA_SINKS:
+    for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         found += [Topic(shard.topic, settings.shards), Topic(shard.progress, settings.shards, compacted=True)]
     return found
@@ -263,16 +266,17 @@ def _store(settings: PipelineSettings) -> Minio:
 
 
 def create(
-    settings: PipelineSettings, *, replication: int, deadline_s: float, source_partitions: int | None = None,
+    job: Job, *, replication: int, deadline_s: float, source_partitions: int | None = None,
     event_log_bucket: str | None = None, say: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Make bucket and topics, and return when every partition has a leader.
+    """Make bucket, topics and tables, and return when every partition has a leader.
 
     Raises:
         PipelineError: Settings, Access, Source, Sink, or Unreachable with the evidence of what was waited for.
 
     """
-    client, wanted = _store(settings), topics_of(settings, source_partitions)
+    settings = job.settings
+    client, wanted = _store(settings), topics_of(job, source_partitions)
     for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
         log = bucket == event_log_bucket
         until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
@@ -280,6 +284,9 @@ def create(
     broker = KafkaCluster(settings.kafka_bootstrap)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
+    for name, shape in job.pipeline.tables.items():
+        database = DatabaseAddress(settings.database or "")
+        tables.make(database, settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say)
 
 
 def _number(text: str) -> int:
@@ -302,7 +309,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     try:
         create(
-            load(given.settings), replication=given.replication, deadline_s=given.deadline_s,
+            job_of(given.settings), replication=given.replication, deadline_s=given.deadline_s,
             source_partitions=given.source_partitions, event_log_bucket=given.event_log_bucket,
             say=lambda line: sys.stdout.write(line + "\n"),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Deltas: what one epoch adds to the state of one shard, written once, folded in the order of the chain (R5)."""
+"""Deltas: what epochs add to the state of one shard, written once, folded in the order of the chain (R5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from effectively_once import digest
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Delta
+from effectively_once.ledger.records import Delta, Span
 
 Canonical = Callable[[pa.Table], Iterable[bytes]]
 
@@ -22,7 +22,7 @@ class State(Protocol):
     """State that is a fold of deltas."""
 
     def fold(self, delta: pa.Table) -> None:
-        """Add one epoch's delta."""
+        """Add one epoch's delta, or several merged."""
         ...
 
     def expire(self, watermark_ms: int | None) -> None:
@@ -41,10 +41,33 @@ DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, Memo
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A delta as the chain names it."""
+    """A delta as the chain names it, or the span that stands for those of several epochs.
+
+    Attributes:
+        epoch: whose delta it is; the last one of a span.
+
+    """
 
     epoch: int
-    rows: Delta
+    rows: Delta | Span
+
+    @property
+    def first(self) -> int:
+        """First epoch of a span; of a delta, its only one."""
+        return self.rows.first if isinstance(self.rows, Span) else self.epoch
+
+    @property
+    def inline(self) -> str | None:
+        """Rows that travel in the epoch's record."""
+        return self.rows.inline if isinstance(self.rows, Delta) else None
+
+    def key(self, layout: Layout, kind: str, shard: int) -> str | None:
+        """Name its object; None where there is none, as it has no rows or they are inline."""
+        if not self.rows.rows or self.inline is not None:
+            return None
+        if isinstance(self.rows, Span):
+            return layout.span(kind, self.first, self.epoch, shard)
+        return layout.delta(kind, self.epoch, shard)
 
 
 def encoded(table: pa.Table) -> bytes:
@@ -95,40 +118,69 @@ class ShardDeltas:
         if not ours.rows:
             return ours
         if table.nbytes <= self.inline_bytes:
-            return ours.model_copy(update={"inline": json.dumps(table.to_pydict(), separators=(",", ":"))})
+            text = json.dumps(table.to_pydict(), separators=(",", ":"))
+            return ours.model_copy(update={"inline": text, "bytes": len(text)})
         key = self.layout.delta(self.kind, epoch, self.shard)
+        held, theirs = self.create(key, table, ours.digest)
+        if theirs != ours.digest:
+            raise SinkError(
+                f"a repeat of epoch {epoch} decided otherwise in step {self.kind!r}, shard {self.shard}",
+                key,
+                "The step is not deterministic: record its outside inputs (stable input) before it decides.",
+            )
+        return ours.model_copy(update={"bytes": held})
+
+    def create(self, key: str, table: pa.Table, ours: str) -> tuple[int, str]:
+        """Create an object of rows, whose digest is `ours`, unless it is there; return size and digest of what holds.
+
+        Raises:
+            ChainError: what is there cannot be read.
+
+        """
         body = encoded(table)
         held = run(create_once(key, body), self.store)
-        if held != body:
-            _, theirs = self._digested(held, key)
-            if theirs != ours.digest:
-                raise SinkError(
-                    f"a repeat of epoch {epoch} decided otherwise in step {self.kind!r}, shard {self.shard}",
-                    key,
-                    "The step is not deterministic: record its outside inputs (stable input) before it decides.",
-                )
-        return ours
+        return len(held), ours if held == body else self._digest(self._decoded(held, key), key)
 
     def read(self, named: Named) -> pa.Table:
-        """Read a delta that the chain names. Raises ChainError when it is missing or is not what the chain recorded."""
-        key = self.layout.delta(self.kind, named.epoch, self.shard)
-        if named.rows.inline is not None:
+        """Read rows that the chain names, if there are any.
+
+        Raises:
+            ChainError: they are missing, or are not what the chain recorded.
+
+        """
+        table = self.unchecked(named)
+        key = named.key(self.layout, self.kind, self.shard)
+        if key is not None and self._digest(table, key) != named.rows.digest:
+            raise _corrupt(key, "its rows are not those the chain names")
+        return table
+
+    def unchecked(self, named: Named) -> pa.Table:
+        """Read rows without a look at their digest, for whoever checks them together with others.
+
+        Raises:
+            ChainError: they are missing, or cannot be read.
+
+        """
+        key = named.key(self.layout, self.kind, self.shard)
+        if key is None:
             # Text and whole numbers are all a delta holds, and Arrow infers them as such.
-            return pa.table(json.loads(named.rows.inline))
+            return pa.table(json.loads(named.inline or "{}"))
         found = run(body_of(key), self.store)
         if found is None:
             raise ChainError(
                 "a delta that the chain names is missing", key, "Restore it from the bucket's versions or a backup."
             )
-        table, held = self._digested(found, key)
-        if held != named.rows.digest:
-            raise _corrupt(key, "its rows are not those the chain names")
-        return table
+        return self._decoded(found, key)
 
-    def _digested(self, body: bytes, key: str) -> tuple[pa.Table, str]:
+    def _decoded(self, body: bytes, key: str) -> pa.Table:
         try:
-            table = decoded(body)
-            return table, digest.of_rows(self.canonical(table))
+            return decoded(body)
+        except DAMAGE as error:
+            raise _corrupt(key, str(error)) from error
+
+    def _digest(self, table: pa.Table, key: str) -> str:
+        try:
+            return digest.of_rows(self.canonical(table))
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 
@@ -144,15 +196,18 @@ class Folder:
         self._kept: dict[tuple[str, str, int], tuple[int, State]] = {}
 
     def state(self, log: ShardDeltas, fresh: Callable[[], S], named: list[Named], epoch: int) -> S:
-        """State before `epoch`: the fold of the deltas `named`, which are those of epochs >= floor and < `epoch`."""
+        """State before `epoch`: the fold of what is `named`, which is that of epochs >= floor and < `epoch`, in order.
+
+        A span that began before what is kept ends, and ends after it, cannot be added to it: then all is folded anew.
+        """
         where = (log.layout.pipeline, log.kind, log.shard)
         # Taken out while it changes: a fold that fails half-way must not be found again.
         folded, state = self._kept.pop(where, (-1, None))
-        if state is None or folded >= epoch:
+        if state is None or folded >= epoch or any(entry.first <= folded < entry.epoch for entry in named):
             folded, state = -1, fresh()
-        for delta in named:
-            if delta.epoch > folded:
-                state.fold(log.read(delta))
+        for entry in named:
+            if entry.epoch > folded and entry.rows.rows:
+                state.fold(log.read(entry))
         self._kept[where] = (epoch - 1, state)
         return state  # type: ignore[return-value]
 

@@ -7,57 +7,53 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from typing import Any
 
-import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import epoch, points
+from effectively_once import control, epoch, points, rows, stable, state
 from effectively_once.checkpoints import Checkpoint, Offsets
-from effectively_once.errors import PipelineError, StaleDriverError
+from effectively_once.errors import PipelineError, StaleDriverError, UnreachableError
+from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Ranges, Rows
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Ranges
 from effectively_once.live import LiveDeltas
 from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
 from effectively_once.query_listener import QueryListener
-from effectively_once.settings import PipelineSettings
+from effectively_once.shard_step import EpochTask
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
-from effectively_once.sinks.publish import Published
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.summary import Summary
 from effectively_once.windows import Windows
 from effectively_once.worker_errors import named_error
-
-Split = Callable[[DataFrame, "Declaration", PipelineSettings], DataFrame]
-"""A job's pure part: Kafka rows -> id, user, event_time_ms, payload, crc, reason, value and the source coordinate."""
 
 EPOCH_ATTEMPTS = 3
 """Spark has retried every task by then; a third failure of the whole epoch is not an executor that died."""
 
-GLOBAL_SCHEMA = pa.schema([("window_start_ms", pa.int64()), ("count", pa.int64())])
 log = structlog.get_logger()
 
 
 class Driver:
     """Runs the epochs of one pipeline. One instance per process; its owner name is random."""
 
-    def __init__(self, settings: PipelineSettings, split: Split, wheel_digest: str) -> None:
-        self.settings, self.split, self.wheel_digest = settings, split, wheel_digest
+    def __init__(self, job: Job, wheel_digest: str) -> None:
+        settings = job.settings
+        self.job, self.settings, self.pipeline, self.wheel_digest = job, settings, job.pipeline, wheel_digest
         self.owner = uuid.uuid4().hex
         self.layout = Layout(settings.pipeline)
         self.store = S3ObjectStore(settings.bucket)
         self.source = KafkaSource(settings)
-        self.globals = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
+        self.windows = Windows(settings.window_ms, settings.lateness_ms)
         self.metrics = Metrics(settings.pipeline)
+        self.control = control.Control()
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self.busy = threading.Lock()
@@ -81,18 +77,17 @@ class Driver:
         """
         points.reach("started")
         self.metrics.serve()
-        preflight = Preflight(self.settings, self.layout, self.store, self.source)
+        preflight = Preflight(self.job, self.layout, self.store, self.source)
         topic_ids = preflight.surroundings()
 
         def accept(head: Head) -> None:
             preflight.accept(head, topic_ids, self.wheel_digest)
 
-        self._held = run(chain.take_over(self.layout, self.owner, self.settings.bound, accept), self.store)
+        self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
         points.reach("taken_over")
         records = preflight.chain(self._held)
-        windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
-        self._live = LiveDeltas(self.layout, windows, records, self.head.floor)
+        self._live = LiveDeltas(self.layout, self.windows, records, self.head.floor)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Finish the declared epoch, then start the query; `check` comes first.
@@ -101,6 +96,7 @@ class Driver:
             PipelineError: any of the named refusals.
 
         """
+        rows.check(self.pipeline, spark)
         if self.head.declared is not None:
             self._recover(self.head.declared, spark)
         starting, folder = self._lineage()
@@ -164,8 +160,26 @@ class Driver:
                 declaration, repeat = self.head.declared, True
                 assert declaration is not None  # noqa: S101 - classified said so
             case _:
+                self._allowed(seen)
                 declaration, repeat = self._declare(seen, ranges, batch_id), False
         self._publish(declaration, frame, repeat)
+
+    def drained(self) -> control.Wish | None:
+        """Return the wish to drain once everything up to its ends is published, else None."""
+        try:
+            wish = self.control.wish(self.store, self.layout)
+        except UnreachableError as error:
+            # Whether the pipeline can go on without its store shows at the next epoch.
+            log.warning("what operators wish cannot be read", error=str(error))
+            return None
+        last = self._published.ranges if self._published else control.reached(self.head)
+        return wish if control.drained(last, wish) else None
+
+    def _allowed(self, seen: Head) -> None:
+        """Wait while the pipeline is paused; no new epoch once it is to stop or is drained."""
+        wish = self.control.hold(self.store, self.layout, self.stopping)
+        if self.stopping.is_set() or control.drained(control.reached(seen), wish):
+            raise InterruptedError("the pipeline is stopping")
 
     def _declare(self, seen: Head, ranges: Ranges, batch_id: int) -> Declaration:
         now = self.source.topic_ids()
@@ -180,14 +194,20 @@ class Driver:
             previous_watermark_ms=seen.tail[-1].watermark_ms if seen.tail else None,
             shards=self.settings.shards,
             wheel_digest=self.wheel_digest,
-            settings_digest=self.settings.digest,
+            settings_digest=self.job.digest,
         )
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
         self._published = None
         points.reach("declared", epoch=declaration.epoch)
-        self._live.collect(self.store, self.head.floor)
+        self._collect(seen.last_recorded)
         return declaration
+
+    def _collect(self, recorded: int) -> None:
+        """Delete what nobody reads any more now that head records an epoch (R9)."""
+        self._live.collect(self.store, self.head.floor)
+        if self.pipeline.recorded is not None and recorded >= 0:
+            stable.collect([self.pipeline.recorded.name], self.store, self.layout, recorded, self.settings.shards)
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         started = time.monotonic()
@@ -195,7 +215,7 @@ class Driver:
         announce("epoch", state="declared", **facts)
         for attempt in range(EPOCH_ATTEMPTS):
             try:
-                record, ms, repeated = self._attempt(declaration, frame)
+                record, repeated = self._attempt(declaration, frame)
                 break
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
@@ -209,74 +229,44 @@ class Driver:
                     "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
                 )
                 repeat = True
-        self._published = record
-        self._live.add(record)
         repeat = repeat or repeated
-        ms["total"] = round((time.monotonic() - started) * 1000)
+        ms = {**record.ms, "total": round((time.monotonic() - started) * 1000)}
+        self._published = record = record.model_copy(update={"ms": ms})
+        self._live.add(record)
         self.metrics.published(record, ms, repeat=repeat)
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
         announce("epoch", state="published", **line)
         points.reach("epoch_published", epoch=declaration.epoch)
-        log.info("epoch published", **line)
+        out = {name: sum(rows.rows for rows in shards.values()) for name, shards in record.sinks.items()}
+        log.info("epoch published", **line, ranges=record.ranges, out=out, bytes=record.bytes, catalog=record.catalog)
 
-    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, dict[str, int], bool]:
-        """One run of an epoch's job, and the object-store sink after it; milliseconds by step, and whether repeated."""
-        task = epoch.EpochTask(self.settings, declaration, self.head.generation, self.owner, self._live.named())
-        shards = self.settings.shards
-        rows = self.split(frame, declaration, self.settings)
-        by_id = rows.withColumn(
-            "shard", _shard_of(f.coalesce("id", f.concat_ws("-", "topic", "partition", "offset")), shards)
-        )
+    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
+        """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
+        pipeline, shards = self.pipeline, self.settings.shards
+        task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, self._live.named())
+        judged = rows.judged(pipeline, frame, self.windows, declaration.watermark_ms)
+        columns = epoch.ddl(epoch.between(pipeline))
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
-        counted = (
-            by_id.repartitionById(shards, f.col("shard"))
-            .mapInArrow(lambda batches, task=task: epoch.dedup(task, batches), epoch.BETWEEN)
-            .repartitionById(shards, f.coalesce(_shard_of(f.col("user"), shards), f.lit(0)))
-            .mapInArrow(lambda batches, task=task: epoch.count(task, batches), epoch.BETWEEN)
-            .collect()
+        steps = rows.in_shards(pipeline, judged, shards).mapInArrow(
+            lambda batches, task=task: epoch.dedup(task, batches), columns
         )
+        if pipeline.windows:
+            by_key = f.coalesce(rows.shard_of(f.col(state.KEY), shards), f.lit(0))
+            steps = steps.repartitionById(shards, by_key).mapInArrow(
+                lambda batches, task=task: epoch.aggregate(task, batches), columns
+            )
+        found = steps.toArrow()
         points.reach("job_done", epoch=declaration.epoch)
-        sums: dict[int, int] = {}
-        for row in counted:
-            if row["kind"] == "global":
-                sums[row["window_start_ms"]] = sums.get(row["window_start_ms"], 0) + row["count"]
-        table = pa.table(
-            {"window_start_ms": sorted(sums), "count": [sums[start] for start in sorted(sums)]},
-            schema=GLOBAL_SCHEMA,
-        )
-        began = time.monotonic()
-        content, published = self.globals.publish(declaration.epoch, self.head.generation, table)
-        ms = {GLOBAL_COUNTS: round((time.monotonic() - began) * 1000)}
-        notes = [(row["shard"], json.loads(row["note"])) for row in counted if row["kind"] == "shard"]
-        record = self._record(declaration, notes, content)
-        for _, note in notes:
-            # The slowest shard is what the epoch waits for.
-            ms.update({step: max(took, ms.get(step, 0)) for step, took in note["ms"].items()})
-        repeated = published is Published.BEFORE or any(note["repeated"] for _, note in notes)
-        return record, ms, repeated
-
-    def _record(self, declaration: Declaration, notes: list[tuple[int, dict[str, Any]]], content: Rows) -> EpochRecord:
-        sinks: dict[str, dict[str, Rows]] = {}
-        changes: dict[str, dict[str, Delta]] = {}
-        for shard, note in notes:
-            for name, rows in note["sinks"].items():
-                sinks.setdefault(name, {})[str(shard)] = Rows(**rows)
-            for kind, rows in note["deltas"].items():
-                changes.setdefault(kind, {})[str(shard)] = Delta(**rows)
-        sinks[GLOBAL_COUNTS] = {"0": content}
-        missing = [name for name in KAFKA_SINKS if len(sinks.get(name, {})) != self.settings.shards]
-        if missing:
-            raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
-        decided = [note for _, note in notes if "accepted" in note]
-        times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
-        return EpochRecord(
-            **declaration.model_dump(),
-            generation=self.head.generation,
-            counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
-            max_event_time_ms=max(times, default=None),
-            sinks=sinks,
-            deltas=changes,
-        )
+        told = found.filter(pc.equal(found["kind"], "shard"))
+        summary = Summary(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
+        for each in pipeline.windows:
+            if each.totals is not None:
+                began = time.monotonic()
+                sink = ManifestSink(self.store, self.layout, each.totals.name)
+                table = epoch.totals_of(each, found).select(pipeline.schema_of(each.totals.name).names)
+                content, published = sink.publish(declaration.epoch, self.head.generation, table)
+                summary.published(each.totals.name, content, published, round((time.monotonic() - began) * 1000))
+        return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
 
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
@@ -321,10 +311,6 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, PipelineError):
         return f"{type(error).__name__}: {error}"
     return f"the query failed: {str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}"
-
-
-def _shard_of(key: Any, shards: int) -> Any:
-    return f.pmod(f.xxhash64(key), f.lit(shards)).cast("int")
 
 
 def _start_of_lineage(head: Head, lineage: str) -> Offsets:

@@ -71,6 +71,12 @@ class SourceError(PipelineError):
     exit_code = 65
 
 
+class StepError(PipelineError):
+    """The function of a recorded step raised, or gave something else than the step declares (R4)."""
+
+    exit_code = 71
+
+
 class CheckpointError(PipelineError):
     """An object of Spark's checkpoint cannot be read."""
 

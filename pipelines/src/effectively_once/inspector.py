@@ -14,16 +14,17 @@ from effectively_once.checkpoints import Checkpoint
 from effectively_once.contents import LiveDelta, NamedObject
 from effectively_once.errors import ChainError, PipelineError, SinkError, UnreachableError
 from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
+from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, body_of, run
 from effectively_once.ledger.records import Head
 from effectively_once.object_store import S3ObjectStore
+from effectively_once.publishing import table_addresses
 from effectively_once.reader import PublishedRows
-from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
+from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.start_check import start_check
 
 T = TypeVar("T")
@@ -33,13 +34,14 @@ class Inspector:
     """Looks at one pipeline.
 
     Args:
-        settings: those of the pipeline.
+        job: the pipeline.
         wheel_digest: of the wheel that is to start; None leaves the comparison of versions out.
 
     """
 
-    def __init__(self, settings: PipelineSettings, wheel_digest: str | None = None) -> None:
-        self._settings, self._wheel_digest = settings, wheel_digest
+    def __init__(self, job: Job, wheel_digest: str | None = None) -> None:
+        settings = job.settings
+        self._job, self._settings, self._wheel_digest = job, settings, wheel_digest
         self._layout = Layout(settings.pipeline)
         self._store = _SizedStore(settings.bucket, settings.start_patience_s)
         self.found = Inspection(settings.pipeline, f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}")
@@ -50,14 +52,15 @@ class Inspector:
         head = found.head = self._part("head", self._head)
         self._part("marks", lambda: found.marks.extend(self._kafka_marks()))
         if head is not None:
-            self._part("marks", lambda: found.marks.append(self._manifest_mark(head)))
+            self._part("marks", lambda: found.marks.extend(self._manifest_marks(head)))
+            self._part("marks", lambda: found.marks.extend(self._table_marks()))
             self._part("deltas", lambda: self._deltas(head))
             found.checkpoint = self._part("checkpoint", lambda: self._checkpoint(head))
         if head is not None and deep:
             for segment in contents.segments(self._layout, head):
                 self._part("segments", lambda segment=segment: self._read(segment))  # type: ignore[misc]
             self._part("outputs", lambda: self._outputs(head))
-        found.start = start_check(self._settings, self._store, self._wheel_digest)
+        found.start = start_check(self._job, self._store, self._wheel_digest)
         refusal = found.start.refusal
         if refusal is not None and str(refusal) not in {str(finding.error) for finding in found.findings}:
             found.findings.append(Finding("start", refusal))
@@ -80,7 +83,7 @@ class Inspector:
         return chain.decoded(answer.body, self._layout.head)
 
     def _kafka_marks(self) -> Iterator[MarkFacts]:
-        for sink in KAFKA_SINKS:
+        for sink in self._job.pipeline.kafka_sinks:
             for shard in range(self._settings.shards):
                 address = ShardAddress(self._settings.kafka_bootstrap, self._settings.pipeline, sink, shard)
                 try:
@@ -96,14 +99,20 @@ class Inspector:
                 else:
                     yield MarkFacts(sink, shard, mark.epoch if mark else None, mark.generation if mark else None)
 
-    def _manifest_mark(self, head: Head) -> MarkFacts:
-        sink = ManifestSink(self._store, self._layout, GLOBAL_COUNTS)
+    def _manifest_marks(self, head: Head) -> Iterator[MarkFacts]:
         epochs = [*([head.declared.epoch] if head.declared else []), head.last_recorded]
-        for epoch in epochs:
-            manifest = sink.manifest(epoch) if epoch >= 0 else None
-            if manifest is not None:
-                return MarkFacts(GLOBAL_COUNTS, None, epoch, manifest.get("generation"))
-        return MarkFacts(GLOBAL_COUNTS, None, None)
+        for name in self._job.pipeline.file_sinks:
+            sink = ManifestSink(self._store, self._layout, name)
+            there = ((epoch, sink.manifest(epoch)) for epoch in epochs if epoch >= 0)
+            epoch, manifest = next(((e, m) for e, m in there if m is not None), (None, {}))
+            yield MarkFacts(name, None, epoch, manifest.get("generation"))
+
+    def _table_marks(self) -> Iterator[MarkFacts]:
+        for address in table_addresses(self._job):
+            mark = table_mark(address, self._settings.start_patience_s)
+            yield MarkFacts(
+                address.sink, address.shard, mark.epoch if mark else None, mark.generation if mark else None
+            )
 
     def _deltas(self, head: Head) -> None:
         records = run(chain.history(self._layout, head, head.floor), self._store)
@@ -150,8 +159,9 @@ class Inspector:
         return checkpoint.fits(head)
 
     def _outputs(self, head: Head) -> None:
-        for _ in PublishedRows(lambda: self._store, self._layout, GLOBAL_COUNTS, head):
-            pass
+        for name in self._job.pipeline.file_sinks:
+            for _ in PublishedRows(lambda: self._store, self._layout, name, head):
+                pass
 
 
 class _SizedStore(S3ObjectStore):

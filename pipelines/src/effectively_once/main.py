@@ -9,15 +9,18 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from effectively_once.driver import Driver, Split, one_line
+from effectively_once.control import stopped_line
+from effectively_once.driver import Driver, one_line
 from effectively_once.errors import PipelineError, SettingsError
+from effectively_once.job import job_of
+from effectively_once.pipeline import Pipeline
 from effectively_once.session import session
-from effectively_once.settings import load
 from effectively_once.worker_errors import named_error
 
 POLL_S = 0.5
@@ -26,8 +29,12 @@ UNNAMED = 70
 WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
 
 
-def run(split: Split, argv: list[str]) -> int:
-    """Run a job until SIGTERM or SIGINT, and return the exit code.
+def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
+    """Run a pipeline until SIGTERM or SIGINT, and return the exit code.
+
+    Args:
+        argv: the settings file.
+        pipeline: the declaration; None for the one that the settings name as `job`.
 
     The environment gives credentials, the wheel's digest and, as JSON, the Spark settings of the place it runs in.
     """
@@ -39,7 +46,7 @@ def run(split: Split, argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stop.append(received))
     try:
-        return _run(split, argv, stop)
+        return _run(argv, pipeline, stop)
     except Exception as error:
         named = named_error(error)
         if named is None:
@@ -47,12 +54,16 @@ def run(split: Split, argv: list[str]) -> int:
         return _told(named or error)
 
 
-def _run(split: Split, argv: list[str], stop: list[int]) -> int:
+def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int:
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
-    driver = Driver(load(Path(argv[0])), split, os.environ.get(WHEEL_DIGEST) or code_digest(split))
+    job = job_of(Path(argv[0]), pipeline)
+    driver = Driver(job, os.environ.get(WHEEL_DIGEST) or code_digest(job.pipeline.transform))
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
+    if driver.head.declared is None and (drained := driver.drained()) is not None:
+        sys.stdout.write(f"{stopped_line(drained)}\n")
+        return 0
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
     spark = session(driver.settings, conf)
     try:
@@ -68,10 +79,10 @@ def _run(split: Split, argv: list[str], stop: list[int]) -> int:
     return 0 if error is None else _told(driver.named(error) or error)
 
 
-def code_digest(split: Split) -> str:
+def code_digest(transform: Callable[..., Any]) -> str:
     """Digest of library and job, for a start without a wheel: other code is another version (R3)."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    job = inspect.getsourcefile(split)
+    job = inspect.getsourcefile(transform)
     digest = hashlib.sha256()
     for path in [*files, *([Path(job)] if job else [])]:
         digest.update(path.name.encode() + path.read_bytes())
@@ -85,11 +96,17 @@ def _told(error: BaseException) -> int:
 
 
 def _watched(query: Any, driver: Driver, stop: list[int]) -> BaseException | None:
-    """Wait until the query ends (its error) or a signal asks to stop (None)."""
+    """Wait until the query ends (its error), a signal asks to stop, or a drain is done (None)."""
     while not stop:
+        drained = driver.drained()
+        if drained is not None:
+            sys.stdout.write(f"{stopped_line(drained)}\n")
+            break
         try:
             if query.awaitTermination(POLL_S):
                 return RuntimeError("the query ended by itself")
         except Exception as error:
-            return driver.failure or error
+            if not isinstance(driver.failure, InterruptedError):
+                return driver.failure or error
+            # It refused an epoch beyond the drain's ends: looked at once more, to say so.
     return None

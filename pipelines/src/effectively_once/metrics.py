@@ -14,6 +14,7 @@ from effectively_once.ledger.records import EpochRecord
 VARIABLE = "EFFECTIVELY_ONCE_METRICS_PORT"
 PREFIX = "effectively_once_"
 OUTCOMES = ("accepted", "duplicate", "late", "malformed")
+LOOKUPS = ("surely_new", "false_positives", "duplicates")
 SECONDS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -35,6 +36,11 @@ class Metrics:
         )  # fmt: skip
         self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
         self._generation = self._gauge("generation", "Of this driver; it rises with every driver that takes over.")
+        self._looked_up = self._counter("catalog_lookups", "Ids that the dedup catalog was asked for.", "outcome")
+        self._expired = self._counter("catalog_expired", "Ids that were forgotten.")
+        self._live = self._gauge("catalog_ids", "Ids that are live.")
+        self._memory = self._gauge("catalog_bytes", "Memory that live ids take.")
+        self._bytes = self._counter("published_bytes", "Bytes of published rows.", "sink")
         self._watermark = self._gauge("watermark_seconds", "Watermark of the last published epoch, seconds since 1970.")
         self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
 
@@ -53,6 +59,14 @@ class Metrics:
         for step, took in ms.items():
             if step != "total":
                 self._steps.labels(self._pipeline, step).inc(took / 1000)
+        for sink, size in record.bytes.items():
+            self._bytes.labels(self._pipeline, sink).inc(size)
+        if record.catalog:
+            for outcome in LOOKUPS:
+                self._looked_up.labels(self._pipeline, outcome).inc(record.catalog[outcome])
+            self._expired.labels(self._pipeline).inc(record.catalog["expired"])
+            self._live.set(record.catalog["live"])
+            self._memory.set(record.catalog["bytes"])
         self._seconds.labels(self._pipeline).observe(ms["total"] / 1000)
         self._epoch.set(record.epoch)
         self._generation.set(record.generation)

@@ -16,15 +16,17 @@ from confluent_kafka.admin import AdminClient
 
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import S3ObjectStore
+from effectively_once.publishing import table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import GLOBAL_COUNTS, KAFKA_SINKS
+from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sources.kafka import KafkaSource
 
 MARK_WAIT_S = 0.3
@@ -34,10 +36,15 @@ MARK_WAIT_S = 0.3
 class Preflight:
     """The checks of one start."""
 
-    settings: PipelineSettings
+    job: Job
     layout: Layout
     store: S3ObjectStore
     source: KafkaSource
+
+    @property
+    def settings(self) -> PipelineSettings:
+        """Those of the job."""
+        return self.job.settings
 
     def surroundings(self) -> dict[str, str]:
         """Check store, broker and topics, without a look at the chain; return the ids of the input topics.
@@ -59,7 +66,7 @@ class Preflight:
             PipelineError: Settings, Source or Version, each with what to do.
 
         """
-        unchanged(head.settings, self.settings, self.layout.head)
+        unchanged(head.settings, self.job.bound, self.layout.head)
         self.source.same_topic(head, topic_ids)
         chain.same_version(head, wheel_digest, self.layout.head)
 
@@ -81,7 +88,7 @@ class Preflight:
         """Every sink has its topic and its progress topic, with a partition for each shard."""
         settings = self.settings
         wanted: list[str] = []
-        for sink in KAFKA_SINKS:
+        for sink in self.job.pipeline.kafka_sinks:
             shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
             wanted += [shard.topic, shard.progress]
         admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
@@ -114,9 +121,13 @@ class Preflight:
         if self.settings.semantics == "exactly_once":
             for address, number in self._marks_found(low):
                 _within(low, high, number, address)
-        manifests = ManifestSink(self.store, self.layout, GLOBAL_COUNTS)
-        published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
-        _within(low, high, next(published, -1), f"sink {GLOBAL_COUNTS}")
+        for shard in table_addresses(self.job):
+            mark = table_mark(shard, self.settings.start_patience_s)
+            _within(low, high, mark.epoch if mark else -1, str(shard))
+        for sink in self.job.pipeline.file_sinks:
+            manifests = ManifestSink(self.store, self.layout, sink)
+            published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
+            _within(low, high, next(published, -1), f"sink {sink}")
 
     def _marks_found(self, low: int) -> Iterator[tuple[str, int]]:
         """The mark of every shard of the Kafka sinks.
@@ -125,7 +136,7 @@ class Preflight:
         again for a while.
         """
         settings = self.settings
-        for sink in KAFKA_SINKS:
+        for sink in self.job.pipeline.kafka_sinks:
             for shard in range(settings.shards):
                 address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
                 number = tenacity.Retrying(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from effectively_once.errors import SettingsError
 from effectively_once.object_store import BucketAddress
 
+JOB = "effectively_once_jobs.user_counts"
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
 
@@ -21,9 +23,11 @@ class PipelineSettings(BaseModel):
     Attributes:
         pipeline: its identity: drivers of one name fence each other, progress marks and objects carry it.
         topic: the Kafka topic it reads.
+        job: the module that declares it as `pipeline`, or `module:name`.
         kafka_bootstrap: host:port[,host:port].
         s3_endpoint: http://host:port or https://host:port.
         s3_bucket: bucket of chain, deltas, checkpoints and file sinks.
+        database: postgresql://host:port/database, for pipelines with tables; user and password are in the environment.
         shards: P of R4; it may not change while state exists.
         window_ms: length of the fixed windows.
         lateness_ms: how long after its end a window still takes records.
@@ -40,6 +44,8 @@ class PipelineSettings(BaseModel):
     kafka_bootstrap: Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
     s3_bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    job: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = JOB
+    database: Annotated[str, Field(pattern=r"^postgresql://[^\s/:@?]+:\d+/[^\s/:@?]+$")] | None = None
     shards: Annotated[int, Field(ge=1, le=256)] = 2
     window_ms: Annotated[int, Field(ge=1)] = 60_000
     lateness_ms: Annotated[int, Field(ge=0)] = 120_000
@@ -62,19 +68,26 @@ class PipelineSettings(BaseModel):
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The settings that state depends on: kept in head, and refused when they change."""
+        """The settings that state depends on; beside them is what the declaration says of it."""
         return {name: getattr(self, name) for name in ("topic", "shards", "window_ms", "lateness_ms")}
 
-    @property
-    def digest(self) -> str:
-        """Digest of the bound settings, pinned in every declaration."""
-        return hashlib.sha256(json.dumps(self.bound, sort_keys=True).encode()).hexdigest()[:32]
+
+def digest(bound: Mapping[str, Any]) -> str:
+    """Digest of what state depends on, pinned in every declaration."""
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def load(path: Path) -> PipelineSettings:
-    """Read a settings file. Raises SettingsError naming field, value and what is allowed."""
+def load(path: Path, defaults: Callable[[str], Mapping[str, Any]] = lambda _: {}) -> PipelineSettings:
+    """Read a settings file; `defaults` are those of the job that it names.
+
+    Raises:
+        SettingsError: naming field, value and what is allowed.
+
+    """
     try:
-        return PipelineSettings.model_validate_json(path.read_bytes())
+        body = path.read_bytes()
+        settings = PipelineSettings.model_validate_json(body)
+        return PipelineSettings.model_validate({**settings.model_dump(), **defaults(settings.job), **json.loads(body)})
     except OSError as error:
         raise SettingsError(f"settings cannot be read: {error.strerror}", str(path), "Name a readable file.") from error
     except ValidationError as wrong:
@@ -88,15 +101,16 @@ def load(path: Path) -> PipelineSettings:
         ) from wrong
 
 
-def unchanged(kept: dict[str, Any], settings: PipelineSettings, where: str) -> None:
+def unchanged(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str) -> None:
     """Refuse settings that contradict the state that is there (R4: the shard of a key may not move).
 
     Raises:
         SettingsError: naming the first field that differs, both values, and the way out.
 
     """
-    for name, value in settings.bound.items():
-        if kept.get(name) != value:
+    for name, value in bound.items():
+        # What an older version did not keep cannot be compared.
+        if name in kept and kept[name] != value:
             raise SettingsError(
                 f"{name} was {kept.get(name)!r} when this pipeline began and is {value!r} now",
                 where,

@@ -21,19 +21,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once.ledger.records import Declaration
 from effectively_once.main import SPARK_CONF
 from effectively_once.progress import announce
 from effectively_once.session import session
 from effectively_once.settings import PipelineSettings, load
-from effectively_once_jobs.user_counts.transform import split
+from effectively_once_jobs.user_counts.transform import events
 
 Start = Callable[[DataFrame, dict[str, str]], Any]
 ROUND_ROWS = 60_000
-UNPINNED = Declaration(
-    epoch=0, lineage="", batch_id=0, ranges={}, topic_ids={}, watermark_ms=None, previous_watermark_ms=None, shards=1,
-    wheel_digest="", settings_digest="",
-)  # fmt: skip
 
 
 def spark_kafka_sink(accepted: DataFrame, options: dict[str, str]) -> Any:
@@ -67,7 +62,7 @@ def accepted_of(spark: SparkSession, settings: PipelineSettings, topic: str) -> 
     )
     # `value` is kept for refused rows only; here the accepted ones go on as they came.
     fields = ("id", "user", "event_time_ms", "payload", "crc")
-    kept = split(rows, UNPINNED, settings).where("reason is null")
+    kept = events(rows).where("reason is null")
     return kept.select(f.col("user").alias("key"), f.to_json(f.struct(*fields)).alias("value"))
 
 

@@ -12,21 +12,24 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from effectively_once import catalog, state
+from effectively_once import catalog, merge, state
+from effectively_once.aggregates import Count
 from effectively_once.deltas import Named, ShardDeltas
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows, Span
 from effectively_once.live import LiveDeltas
 from effectively_once.sinks.kafka import Row
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.names import ACCEPTED, DEAD_LETTER, GLOBAL_COUNTS, USER_COUNTS
 from effectively_once.windows import Windows
+from tests.unit.library.names import ACCEPTED, DEAD_LETTER, GLOBAL_COUNTS, USER_COUNTS
 
 TOPIC, WHEEL, SHARDS, EPOCH_ROWS, RECORD_MS = "events", "a" * 64, 2, 10, 100
 WINDOWS = Windows(1000, 1000)
 BOUND = {"topic": TOPIC, "shards": SHARDS, "window_ms": WINDOWS.length_ms, "lateness_ms": WINDOWS.lateness_ms}
+COUNTS, COUNTED = "counts", {"count": Count()}
+COUNT = {"count": Count()}
 INLINE_BYTES = (0, 10_000)
 """By shard: the deltas of one are objects, those of the other travel in the record."""
 GLOBAL_SCHEMA = pa.schema([("window_start_ms", pa.int64()), ("count", pa.int64())])
@@ -42,6 +45,10 @@ def identity(offset: int) -> int:
 class LedgerDriver:
     """Runs epochs step by step.
 
+    Args:
+        fan: how many deltas are merged; so short a chain as tests have has never 64 that live.
+        windows: those of the pipeline.
+
     Attributes:
         held: head as it holds it.
 
@@ -50,18 +57,23 @@ class LedgerDriver:
     def __init__(
         self, store: ObjectStore, layout: Layout, held: chain.Held, live: LiveDeltas,
         *, publish: Publish = lambda *_: Rows(), topic: str = TOPIC, topic_id: str = "id-of-events",
+        fan: int = merge.FAN, windows: Windows = WINDOWS,
     ) -> None:  # fmt: skip
-        self.held = held
+        self.held, self._fan, self._windows = held, fan, windows
         self._store, self._layout, self._live, self._publish = store, layout, live, publish
         self._topic, self._topic_id = topic, topic_id
         self._published: EpochRecord | None = None
 
     @classmethod
-    def started(cls, store: ObjectStore, layout: Layout, owner: str = "first") -> LedgerDriver:
+    def started(
+        cls, store: ObjectStore, layout: Layout, owner: str = "first", *,
+        publish: Publish = lambda *_: Rows(), fan: int = merge.FAN, windows: Windows = WINDOWS,
+    ) -> LedgerDriver:  # fmt: skip
         """Take over, as a driver does whose sinks need no start check."""
         held = run(chain.take_over(layout, owner, BOUND), store)
         records = run(chain.history(layout, held.head, held.head.floor), store)
-        return cls(store, layout, held, LiveDeltas(layout, WINDOWS, records, held.head.floor))
+        live = LiveDeltas(layout, windows, records, held.head.floor)
+        return cls(store, layout, held, live, publish=publish, fan=fan, windows=windows)
 
     def steps(self) -> Iterator[str]:
         """Repeat what is declared, then run epoch after epoch; yields the name of each step that was done."""
@@ -105,7 +117,8 @@ class LedgerDriver:
         epoch, generation = declared.epoch, self.held.head.generation
         start, end = declared.ranges[self._topic]["0"]
         sinks: dict[str, dict[str, Rows]] = {ACCEPTED: {}, DEAD_LETTER: {}, USER_COUNTS: {}}
-        written: dict[str, dict[str, Delta]] = {catalog.KIND: {}, state.KIND: {}}
+        written: dict[str, dict[str, Delta]] = {catalog.KIND: {}, COUNTS: {}}
+        merged: dict[str, dict[str, Span]] = {}
         accepted: list[int] = []
         for shard in range(SHARDS):
             log = self._log(catalog.KIND, shard)
@@ -117,21 +130,24 @@ class LedgerDriver:
             rows: list[Row] = [(None, json.dumps({"id": n, "epoch": epoch}).encode()) for n in ours]
             sinks[ACCEPTED][str(shard)] = self._publish(ACCEPTED, shard, epoch, generation, rows)
             sinks[DEAD_LETTER][str(shard)] = self._publish(DEAD_LETTER, shard, epoch, generation, [])
+            self._merge(log, merged)
             accepted += ours
             yield f"accepted {shard}"
         sums: Counter[int] = Counter()
         for shard in range(SHARDS):
-            log = self._log(state.KIND, shard)
-            counts = state.WindowCounts(WINDOWS)
+            log = self._log(COUNTS, shard)
+            counts = state.WindowState(self._windows, COUNTED)
             for named in self._named(log):
                 counts.fold(log.read(named))
             counts.expire(declared.previous_watermark_ms)
-            added = Counter(WINDOWS.start(n * RECORD_MS) for n in accepted if n % 3 % SHARDS == shard)
-            delta = [{"user": f"u{shard}", "window_start_ms": at, "count": n} for at, n in sorted(added.items())]
-            written[log.kind][str(shard)] = log.write(epoch, pa.Table.from_pylist(delta, state.SCHEMA))
-            final = counts.final(declared.previous_watermark_ms, declared.watermark_ms)
+            added = Counter(self._windows.start(n * RECORD_MS) for n in accepted if n % 3 % SHARDS == shard)
+            delta = [{"key": f"u{shard}", "window_start_ms": at, "count": n} for at, n in sorted(added.items())]
+            written[log.kind][str(shard)] = log.write(epoch, pa.Table.from_pylist(delta, state.schema(COUNTED)))
+            closed = counts.final(declared.previous_watermark_ms, declared.watermark_ms)
+            final = [tuple(row.values()) for row in closed.to_pylist()]
             rows = [(user.encode(), json.dumps([user, at, n, epoch]).encode()) for user, at, n in final]
             sinks[USER_COUNTS][str(shard)] = self._publish(USER_COUNTS, shard, epoch, generation, rows)
+            self._merge(log, merged)
             for _, at, n in final:
                 sums[at] += n
             yield f"counted {shard}"
@@ -143,16 +159,22 @@ class LedgerDriver:
                 {"in": end - start, "accepted": len(accepted), "duplicate": end - start - len(accepted)}
             ),
             max_event_time_ms=max(accepted) * RECORD_MS, sinks={**sinks, GLOBAL_COUNTS: {"0": content}},
-            deltas=written,
+            deltas=written, merged=merged,
         )  # fmt: skip
         self._live.add(self._published)
         yield "published"
 
+    def _merge(self, log: ShardDeltas, into: dict[str, dict[str, Span]]) -> None:
+        """Merge in this thread: others would wait for a store that is held meanwhile."""
+        span = merge.merged(log, self._live.named().get(log.kind, {}).get(log.shard, []), self._fan, readers=1)
+        if span is not None:
+            into.setdefault(log.kind, {})[str(log.shard)] = span
+
     def _named(self, log: ShardDeltas) -> list[Named]:
-        return self._live.named().get(log.kind, {}).get(log.shard, [])
+        return [named for named in self._live.named().get(log.kind, {}).get(log.shard, []) if named.rows.rows]
 
     def _log(self, kind: str, shard: int) -> ShardDeltas:
-        canonical = {catalog.KIND: catalog.canonical, state.KIND: state.canonical}[kind]
+        canonical = catalog.canonical if kind == catalog.KIND else state.canonical
         return ShardDeltas(self._store, self._layout, kind, shard, canonical, inline_bytes=INLINE_BYTES[shard])
 
 

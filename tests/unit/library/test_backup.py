@@ -19,10 +19,10 @@ from effectively_once.ledger.objects import Get, Put, Request, run
 from effectively_once.ledger.records import Head
 from effectively_once.place import Place
 from effectively_once.restore import restore
-from effectively_once.sinks.names import GLOBAL_COUNTS
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_reader import found, rows_of
 
 LAYOUT = Layout("clicks")

@@ -23,13 +23,16 @@ from effectively_once.create import (
     until,
 )
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.job import Job
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.names import KAFKA_SINKS
+from effectively_once_jobs.user_counts import pipeline
+from tests.unit.library.names import KAFKA_SINKS
 
 SETTINGS = PipelineSettings(
     pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1",
     s3_bucket="clicks", shards=3,
 )  # fmt: skip
+JOB = Job(pipeline, SETTINGS)
 
 
 class MemoryBroker:
@@ -65,7 +68,7 @@ def repeated(attempt: Callable[[], None], deadline_s: float = 5.0) -> None:
 
 def test_topics_of_a_pipeline() -> None:
     """Rows and compacted marks for each sink, a partition a shard; the source only when it is asked for."""
-    without, with_source = topics_of(SETTINGS, None), topics_of(SETTINGS, 6)
+    without, with_source = topics_of(JOB, None), topics_of(JOB, 6)
     assert {topic.name for topic in without} == {
         f"clicks.{sink}{end}" for sink in KAFKA_SINKS for end in ("", ".progress")
     }
@@ -77,7 +80,7 @@ def test_topics_of_a_pipeline() -> None:
 @pytest.mark.parametrize("looks", [{}, {"unknown_looks": 3}, {"leaderless_looks": 3}])
 def test_everything_is_made_once_and_waited_for(looks: dict[str, int]) -> None:
     """However long the broker takes to know a topic, and to find leaders."""
-    broker, wanted = MemoryBroker(**looks), topics_of(SETTINGS, 2)
+    broker, wanted = MemoryBroker(**looks), topics_of(JOB, 2)
     repeated(lambda: step(broker, wanted, 3))
     assert [topic for topic, _ in broker.made] == wanted
     assert {copies for _, copies in broker.made} == {3}

@@ -14,7 +14,7 @@ from effectively_once.deltas import Named, ShardDeltas, decoded, encoded
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
-from effectively_once.ledger.records import Delta
+from effectively_once.ledger.records import Delta, Span
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 
 LAYOUT = Layout("counts")
@@ -30,9 +30,10 @@ def log_of(store: MemoryStore) -> ShardDeltas:
 
 
 def test_a_delta_comes_back_as_it_was_written() -> None:
-    log = log_of(MemoryStore())
+    store = MemoryStore()
+    log = log_of(store)
     rows = log.write(3, ids("a", "b"))
-    assert rows == Delta(rows=2, digest=digest.of_rows([b"a", b"b"]))
+    assert rows == Delta(rows=2, digest=digest.of_rows([b"a", b"b"]), bytes=len(store.objects[KEY]))
     assert log.read(Named(3, rows)).equals(ids("a", "b"))
 
 
@@ -42,6 +43,7 @@ def test_a_small_delta_travels_in_the_record_and_costs_no_request(names: tuple[s
     log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, inline_bytes=512)
     rows = log.write(3, ids(*names))
     kept = Delta.model_validate_json(rows.model_dump_json())
+    assert kept.bytes == len(kept.inline or "")
     assert log.read(Named(3, kept)).equals(ids(*names))
     assert store.requests == []
 
@@ -62,8 +64,17 @@ def test_an_empty_delta_is_not_written() -> None:
 
 
 def test_deltas_of_other_epochs_shards_and_kinds_have_other_names() -> None:
-    names = {LAYOUT.delta(kind, epoch, shard) for kind in ("ids", "counts") for epoch in (0, 11) for shard in (0, 11)}
-    assert len(names) == 8
+    """So have spans, from each other and from the delta of each of their epochs."""
+    spans = [Span(first=0, last=11, rows=1), Span(first=0, last=0, rows=1), Span(first=11, last=11, rows=1)]
+    named = [Named(0, Delta(rows=1)), Named(11, Delta(rows=1)), *(Named(span.last, span) for span in spans)]
+    names = {each.key(LAYOUT, kind, shard) for kind in ("ids", "counts") for each in named for shard in (0, 11)}
+    assert len(names) == 20
+    assert None not in names
+
+
+@pytest.mark.parametrize("rows", [Delta(), Delta(rows=1, inline="{}"), Span(first=0, last=3)])
+def test_what_is_empty_or_inline_has_no_object(rows: Delta | Span) -> None:
+    assert Named(3, rows).key(LAYOUT, "ids", 0) is None
 
 
 @pytest.mark.parametrize("repeat", [ids("a", "b"), ids("b", "a"), pa.concat_tables([ids("a"), ids("b")])])

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog, state
+from effectively_once import catalog, merge, state
+from effectively_once.aggregates import Count
 from effectively_once.catalog import Catalog
 from effectively_once.deltas import Folder, Named, ShardDeltas
 from effectively_once.errors import ChainError
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, body_of, create_once, run
-from effectively_once.state import WindowCounts
+from effectively_once.ledger.objects import Delete, Request, body_of, create_once, run
+from effectively_once.ledger.records import Delta, Span
+from effectively_once.state import WindowState
 from effectively_once.windows import Windows
 from tests.unit.ledger.memory_store import MemoryStore
 
@@ -110,26 +112,70 @@ def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> N
     assert _new(past.before(9, folder), "id-6") == [False]
 
 
+VALUES = {"count": Count()}
+
+
+@dataclass
+class Counts:
+    """Counts of one shard, folded by one worker: an id folded twice is one id, a count folded twice is a wrong one."""
+
+    log: ShardDeltas = field(default_factory=lambda: ShardDeltas(MemoryStore(), LAYOUT, "counts", 0, state.canonical))
+    folder: Folder = field(default_factory=Folder)
+
+    def write(self, epochs: int) -> list[Named]:
+        """Write a delta of one record for each epoch."""
+        delta = pa.table({"key": ["ann"], "window_start_ms": [0], "count": [1]}, schema=state.schema(VALUES))
+        return [Named(epoch, self.log.write(epoch, delta)) for epoch in range(epochs)]
+
+    def before(self, epoch: int, named: list[Named]) -> int:
+        """Count what is named, as a task of `epoch` gets it."""
+        counts = self.folder.state(self.log, lambda: WindowState(WINDOWS, VALUES), named, epoch)
+        found: list[int] = counts.final(None, 1000)["count"].to_pylist()
+        return sum(found)
+
+
 def test_a_fold_that_fails_half_way_is_not_found_again() -> None:
-    """With counts, not ids: an id folded twice is one id, a count folded twice is a wrong one."""
-    log, folder = ShardDeltas(MemoryStore(), LAYOUT, state.KIND, 0, state.canonical), Folder()
-    delta = pa.table({"user": ["ann"], "window_start_ms": [0], "count": [1]}, schema=state.SCHEMA)
-    named = [Named(epoch, log.write(epoch, delta)) for epoch in range(8)]
-
-    def final(epoch: int) -> list[tuple[str, int, int]]:
-        counts = folder.state(log, lambda: WindowCounts(WINDOWS), named[:epoch], epoch)
-        return counts.final(None, 1000)
-
-    assert final(2) == [("ann", 0, 2)]
-    gone = LAYOUT.delta(state.KIND, 5, 0)
-    body = run(body_of(gone), log.store)
+    counts = Counts()
+    named, store = counts.write(8), counts.log.store
+    assert counts.before(2, named[:2]) == 2
+    gone = LAYOUT.delta("counts", 5, 0)
+    body = run(body_of(gone), store)
     assert body is not None
-    log.store.answer(Delete(gone))
+    store.answer(Delete(gone))
     for _ in range(2):  # the second try must not take what the first one left for complete
         with pytest.raises(ChainError, match="missing"):
-            final(8)
-    run(create_once(gone, body), log.store)
-    assert final(8) == [("ann", 0, 8)]
+            counts.before(8, named)
+    run(create_once(gone, body), store)
+    assert counts.before(8, named) == 8
+
+
+def test_a_span_is_folded_by_those_only_who_have_nothing_of_it() -> None:
+    """A worker that had the shard in the middle of a span's epochs, and gets it again after them, folds all anew."""
+    counts = Counts()
+    named = counts.write(10)
+    span = merge.merged(counts.log, named, fan=4, readers=1)
+    assert span is not None
+    merged = [Named(span.last, span), *named[4:]]
+    for kept in range(9):
+        counts.folder = Folder()
+        assert counts.before(kept, named[:kept]) == kept
+        asked = len(requests(counts))
+        assert counts.before(10, merged) == 10
+        # All of the span: it is not read again. None or some of it: it and the six deltas after it are read.
+        assert len(requests(counts)) - asked == (10 - kept if kept >= 4 else 7)
+
+
+def requests(counts: Counts) -> list[Request]:
+    assert isinstance(counts.log.store, MemoryStore)
+    return counts.log.store.requests
+
+
+def test_what_has_no_rows_is_not_read() -> None:
+    counts = Counts()
+    named = [*counts.write(2), Named(2, Delta()), Named(6, Span(first=3, last=6))]
+    asked = len(requests(counts))
+    assert counts.before(7, named) == 2
+    assert len(requests(counts)) - asked == 2
 
 
 def test_shards_and_kinds_are_kept_apart() -> None:

@@ -14,10 +14,10 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Put, Request, run
 from effectively_once.ledger.records import Head
 from effectively_once.restore import restore
-from effectively_once.sinks.names import GLOBAL_COUNTS
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver
 from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_backup import LAYOUT, goes_on, head_of, restored, stored, taken
 
 

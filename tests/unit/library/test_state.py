@@ -6,21 +6,28 @@ from collections import Counter
 from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import state
-from effectively_once.state import WindowCounts
+from effectively_once import Count, Max, Min, Sum, state
+from effectively_once.errors import SinkError
+from effectively_once.state import WindowState
 from effectively_once.windows import Windows
 
 WINDOWS = Windows(100, 150)
 EVENTS = st.lists(st.tuples(st.sampled_from(["ann", "bob", "cem"]), st.integers(0, 1500)), max_size=60)
+COUNT = {"count": Count()}
 FAR_AHEAD = ("closer", 10**6)
 
 
 def _delta(counts: Counter[tuple[str, int]]) -> pa.Table:
-    rows = [{"user": user, "window_start_ms": start, "count": n} for (user, start), n in counts.items()]
-    return pa.Table.from_pylist(rows, state.SCHEMA)
+    rows = [{"key": user, "window_start_ms": start, "count": n} for (user, start), n in counts.items()]
+    return pa.Table.from_pylist(rows, state.schema(COUNT))
+
+
+def _final(state: WindowState, previous_ms: int | None, watermark_ms: int | None) -> list[tuple[str, int, int]]:
+    return [tuple(row.values()) for row in state.final(previous_ms, watermark_ms).to_pylist()]
 
 
 def _divided(events: list[tuple[str, int]], cuts: list[int]) -> list[list[tuple[str, int]]]:
@@ -34,7 +41,7 @@ def _divided(events: list[tuple[str, int]], cuts: list[int]) -> list[list[tuple[
 def test_every_window_is_final_exactly_once_with_the_count_of_all_its_records(
     events: list[tuple[str, int]], cuts: list[int]
 ) -> None:
-    counts = WindowCounts(WINDOWS)
+    counts = WindowState(WINDOWS, COUNT)
     emitted: list[tuple[str, int, int]] = []
     expected: Counter[tuple[str, int]] = Counter()
     previous: int | None = None
@@ -42,8 +49,8 @@ def test_every_window_is_final_exactly_once_with_the_count_of_all_its_records(
     for epoch in _divided(events, cuts):
         counts.expire(previous)
         timely = [(user, time) for user, time in epoch if not WINDOWS.closed(WINDOWS.start(time), watermark)]
-        final = counts.final(previous, watermark)
-        assert final == counts.final(previous, watermark)  # a repeat emits the same
+        final = _final(counts, previous, watermark)
+        assert final == _final(counts, previous, watermark)  # a repeat emits the same
         emitted += final
         counts.fold(_delta(Counter((user, WINDOWS.start(time)) for user, time in timely)))
         expected.update((user, time - time % 100) for user, time in timely)
@@ -54,26 +61,64 @@ def test_every_window_is_final_exactly_once_with_the_count_of_all_its_records(
 
 
 def test_a_window_is_emitted_in_the_epoch_whose_watermark_closes_it_and_dropped_after() -> None:
-    counts = WindowCounts(WINDOWS)
+    counts = WindowState(WINDOWS, COUNT)
     counts.fold(_delta(Counter({("ann", 0): 2, ("bob", 0): 1, ("ann", 100): 4})))
     counts.fold(_delta(Counter({("ann", 0): 3})))
-    assert counts.final(None, 249) == []
-    assert counts.final(None, 250) == [("ann", 0, 5), ("bob", 0, 1)]
-    assert counts.final(250, 349) == []
-    assert counts.final(250, 350) == [("ann", 100, 4)]
+    assert _final(counts, None, 249) == []
+    assert _final(counts, None, 250) == [("ann", 0, 5), ("bob", 0, 1)]
+    assert _final(counts, 250, 349) == []
+    assert _final(counts, 250, 350) == [("ann", 100, 4)]
     counts.expire(250)
-    assert counts.final(None, 10**6) == [("ann", 100, 4)]
+    assert _final(counts, None, 10**6) == [("ann", 100, 4)]
 
 
 def test_final_counts_are_in_order_of_window_and_user_whatever_the_order_of_folds() -> None:
     parts = [Counter({("bob", 100): 1}), Counter({("cem", 0): 1}), Counter({("ann", 100): 1})]
     for order in (parts, parts[::-1]):
-        counts = WindowCounts(WINDOWS)
+        counts = WindowState(WINDOWS, COUNT)
         for part in order:
             counts.fold(_delta(part))
-        assert counts.final(None, 10**6) == [("cem", 0, 1), ("ann", 100, 1), ("bob", 100, 1)]
+        assert _final(counts, None, 10**6) == [("cem", 0, 1), ("ann", 100, 1), ("bob", 100, 1)]
 
 
 def test_rows_that_differ_in_any_column_are_digested_by_other_bytes() -> None:
     rows: Counter[tuple[str, int]] = Counter({("a", 1): 2, ("a", 2): 1, ("b", 1): 2, ("a|1", 2): 2, ("", 1): 2})
     assert len(set(state.canonical(_delta(rows)))) == len(rows)
+
+
+ROWS = st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.integers(-250, 250), st.integers(-(10**9), 10**9)))
+ALL = {"rows": Count(), "total": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
+
+
+@given(ROWS, st.lists(st.integers(0, 60), max_size=40))
+def test_every_aggregate_equals_that_of_all_rows_however_they_are_divided(
+    rows: list[tuple[str, int, int]], cuts: list[int]
+) -> None:
+    """Times before 1970 too; more deltas than are kept apart."""
+    windows = Windows(100, 10**9)
+    folded = WindowState(windows, ALL)
+    places = sorted({min(cut, len(rows)) for cut in cuts})
+    for start, end in pairwise([0, *places, len(rows)]):
+        users, times, amounts = zip(*rows[start:end], strict=True) if end > start else ((), (), ())
+        columns = {"user": pa.array(users, pa.string()), "event_time_ms": pa.array(times, pa.int64()),
+                   "amount": pa.array(amounts, pa.int64())}  # fmt: skip
+        folded.fold(state.partial(pa.table(columns), "user", ALL, windows))
+    by_key: dict[tuple[int, str], list[int]] = {}
+    for user, time, amount in rows:
+        by_key.setdefault((time - time % 100, user), []).append(amount)
+    assert [tuple(row.values()) for row in folded.final(None, 10**12).to_pylist()] == [
+        (user, start, len(some), sum(some), min(some), max(some)) for (start, user), some in sorted(by_key.items())
+    ]
+
+
+def test_a_sum_that_64_bits_may_not_hold_is_refused_and_not_wrapped() -> None:
+    row = {"user": ["ann"], "event_time_ms": [0], "amount": [2**62]}
+    folded = WindowState(WINDOWS, {"total": Sum("amount")})
+    for _ in range(2):
+        folded.fold(state.partial(pa.table(row), "user", {"total": Sum("amount")}, WINDOWS))
+    others = WindowState(WINDOWS, {"total": Sum("amount")})
+    for user in ("ann", "bob", "cem"):
+        others.fold(state.partial(pa.table({**row, "user": [user]}), "user", {"total": Sum("amount")}, WINDOWS))
+    assert others.final(None, 10**6)["total"].to_pylist() == [2**62] * 3
+    with pytest.raises(SinkError, match="a sum needs more than 64 bits"):
+        folded.final(None, 10**6)

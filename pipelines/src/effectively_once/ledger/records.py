@@ -100,6 +100,11 @@ class EpochRecord(Declaration):
     catalog: dict[str, int] = {}
     ms: dict[str, int] = {}
 
+    @property
+    def bytes(self) -> dict[str, int]:
+        """Bytes that each sink published."""
+        return {name: sum(rows.bytes for rows in shards.values()) for name, shards in self.sinks.items()}
+
 
 class Head(Record):
     """The one object that orders everything. It changes by conditional puts only (R1).

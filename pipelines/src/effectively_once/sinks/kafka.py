@@ -95,7 +95,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         self._producer: Producer | None = None
 
     def _described(self, rows: Sequence[Row]) -> Rows:
-        return Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows))
+        return described(rows)
 
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
         self._producer = _opened(self.address)
@@ -138,6 +138,12 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
                 f"topic {topic}",
                 "Raise its max.message.bytes; nothing was lost, start the pipeline again.",
             )
+
+
+def described(rows: Sequence[Row]) -> Rows:
+    """Count and digest messages; their bytes are those of keys and values."""
+    size = sum(len(value) + len(key or b"") for key, value in rows)
+    return Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows), bytes=size)
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +18,18 @@ from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import Published
 
 
-class ManifestSink:
-    """Publishes tables of one sink, a table an epoch. An epoch without rows has a manifest that names no file."""
+def _random() -> str:
+    return uuid.uuid4().hex
 
-    def __init__(self, store: ObjectStore, layout: Layout, sink: str) -> None:
-        self._store, self._layout, self._sink = store, layout, sink
+
+class ManifestSink:
+    """Publishes tables of one sink, a table an epoch. An epoch without rows has a manifest that names no file.
+
+    `unique` names an attempt at publishing; no two attempts may get the same name.
+    """
+
+    def __init__(self, store: ObjectStore, layout: Layout, sink: str, unique: Callable[[], str] = _random) -> None:
+        self._store, self._layout, self._sink, self._unique = store, layout, sink, unique
 
     def publish(self, epoch: int, generation: int, table: pa.Table) -> tuple[Rows, Published]:
         """Stage the table's file, then create the manifest; when there is one, compare instead (a repeat is a no-op).
@@ -32,7 +39,7 @@ class ManifestSink:
 
         """
         content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
-        files, unique = [], uuid.uuid4().hex
+        files, unique = [], self._unique()
         if content.rows:
             name = self._layout.staged(self._sink, epoch, unique)
             buffer = pa.BufferOutputStream()

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException, Producer
 
-from effectively_once import digest
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.records import Rows
-from effectively_once.sinks.kafka import CLIENT, Failure, Row, ShardAddress, flushed, produced, unreachable
+from effectively_once.sinks.kafka import CLIENT, Failure, Row, ShardAddress, described, flushed, produced, unreachable
 from effectively_once.sinks.publish import Published
 
 
@@ -44,4 +43,4 @@ class PlainSink:
             raise UnreachableError(
                 "the Kafka broker stopped taking rows", self.address.bootstrap, "Check that it runs."
             )
-        return Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows)), Published.NOW
+        return described(rows), Published.NOW

@@ -90,7 +90,7 @@ class TableSink(TransactionalSink[pa.Table]):
                 f"two rows of an epoch have one key ({', '.join(self.shape.key)}): which of them stays is undecided",
                 str(self.address), "Reduce them to one in the job.",
             )  # fmt: skip
-        return Rows(rows=rows.num_rows, digest=digest.of_rows(canonical(rows)))
+        return Rows(rows=rows.num_rows, digest=digest.of_rows(canonical(rows)), bytes=rows.nbytes)
 
     def _open(self, generation: int) -> None:
         self.close()

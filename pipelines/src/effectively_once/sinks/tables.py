@@ -16,7 +16,7 @@ from effectively_once import digest
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, naming
 
-_TYPES = {
+COLUMN_TYPES = {
     pa.string(): "text", pa.int64(): "bigint", pa.int32(): "integer", pa.float64(): "double precision",
     pa.bool_(): "boolean", pa.binary(): "bytea", pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp with time zone",
@@ -50,19 +50,19 @@ class TableShape:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be made."""
-        wrong = [f"{column.name} ({column.type})" for column in self.schema if column.type not in _TYPES]
+        wrong = [f"{column.name} ({column.type})" for column in self.schema if column.type not in COLUMN_TYPES]
         wrong += [f"{name} (not a column)" for name in self.key if name not in self.schema.names]
         if wrong or not self.schema.names:
             raise SettingsError(
                 f"columns that a table cannot have: {', '.join(wrong) or 'none at all'}",
                 "shape of a PostgreSQL sink",
-                f"Types are {', '.join(map(str, _TYPES))}.",
+                f"Types are {', '.join(map(str, COLUMN_TYPES))}.",
             )
 
     @property
     def types(self) -> dict[str, str]:
         """Column -> PostgreSQL's name of its type."""
-        return {column.name: _TYPES[column.type] for column in self.schema}
+        return {column.name: COLUMN_TYPES[column.type] for column in self.schema}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from effectively_once.main import run
-from effectively_once_jobs.user_counts.transform import split
+from effectively_once_jobs.user_counts import pipeline
 
 if __name__ == "__main__":
-    sys.exit(run(split, sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], pipeline))

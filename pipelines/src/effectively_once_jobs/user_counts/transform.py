@@ -8,9 +8,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from effectively_once.ledger.records import Declaration
-from effectively_once.settings import PipelineSettings
-
 # Everything as text: a field of the wrong type is then told apart from a record that is no JSON at all.
 _FIELDS = "id string, user string, event_time_ms string, payload string, crc long, _corrupt string"
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowSingleQuotes": "false"}
@@ -21,11 +18,11 @@ _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 
 
-def split(frame: DataFrame, declaration: Declaration, settings: PipelineSettings) -> DataFrame:
-    """Parse Kafka rows and give each that is not to be counted its reason, before any state (R6).
+def events(frame: DataFrame) -> DataFrame:
+    """Parse Kafka rows; what cannot be counted gets the reason why.
 
     Returns:
-        topic, partition, offset, id, user, event_time_ms, payload, crc, reason (null: in time), value (null: in time).
+        topic, partition, offset, value, id, user, event_time_ms, payload, crc, reason (null: to be counted).
 
     """
     parsed = frame.select(
@@ -41,11 +38,8 @@ def split(frame: DataFrame, declaration: Declaration, settings: PipelineSettings
         f.when(f.col("broken"), "not_json")
         .when(f.coalesce(f.col("id"), f.lit("")) == "", "missing_id")
         .when(f.coalesce(f.col("user"), f.lit("")) == "", "missing_user")
-        .when(f.col("event_time_ms").isNull(), "bad_time")
-        .when(late(f.col("event_time_ms"), declaration.watermark_ms, settings), "late")
     )
-    judged = typed.withColumn("reason", reason).drop("broken")
-    return judged.withColumn("value", f.when(f.col("reason").isNotNull(), f.col("value")))
+    return typed.withColumn("reason", reason).drop("broken")
 
 
 def ambiguous(name: str) -> Column:
@@ -66,11 +60,3 @@ def event_time(name: str) -> Column:
     """Milliseconds since 1970 when the field is a whole number of at most 15 digits, else null."""
     text = f.col(name)
     return f.when(text.rlike(r"^[0-9]{1,15}$"), text.cast("long"))
-
-
-def late(time_ms: Column, watermark_ms: int | None, settings: PipelineSettings) -> Column:
-    """Window end + allowed lateness <= watermark. The same rule, in plain Python, is `Windows.closed`."""
-    if watermark_ms is None:
-        return f.lit(False)
-    start = time_ms - time_ms % settings.window_ms
-    return start + settings.window_ms + settings.lateness_ms <= f.lit(watermark_ms)

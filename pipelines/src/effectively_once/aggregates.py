@@ -1,0 +1,48 @@
+"""What is kept of the rows of a key and window: whole numbers that partial results can be added to in any order.
+
+Floating-point sums depend on the order of the rows, which a repeat need not keep. Amounts of money are whole numbers of
+the smallest unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Merge = Literal["sum", "min", "max"]
+"""How two partial results become one; the name is Arrow's own for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows."""
+
+    merge: ClassVar[Merge] = "sum"
+    column: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Sum of a column of whole numbers; 2^63 and beyond stop the pipeline."""
+
+    column: str
+    merge: ClassVar[Merge] = "sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Min:
+    """Least value of a column of whole numbers."""
+
+    column: str
+    merge: ClassVar[Merge] = "min"
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    """Largest value of a column of whole numbers."""
+
+    column: str
+    merge: ClassVar[Merge] = "max"
+
+
+Aggregate = Count | Sum | Min | Max

@@ -1,0 +1,11 @@
+"""The library's own columns of a row, and the sink that every pipeline has."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+ATTACHED = pa.schema([("id", pa.string())])
+TIME = pa.schema([("event_time_ms", pa.int64())])
+REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
+DEAD_LETTER = "dead_letter"

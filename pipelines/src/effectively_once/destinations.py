@@ -1,0 +1,58 @@
+"""Where rows go: what a job author declares of a sink. Each has a name, which is unique in its pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ToKafka:
+    """The topic `<pipeline>.<name>`, in transactions; read it with `isolation.level=read_committed`.
+
+    Attributes:
+        name: last part of the topic's name.
+        key: the column (text or binary) that is the messages' key; None for no key.
+        columns: those in a message's JSON object, in this order; empty for all. `epoch` is added, and for rows of the
+            input `source`: topic, partition and offset.
+        value: instead of JSON, the column (text or binary) whose content is the message.
+
+    """
+
+    name: str
+    key: str | None = None
+    columns: tuple[str, ...] = ()
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToTable:
+    """The table `<name>` in the schema `<pipeline>` of the settings' PostgreSQL database.
+
+    Attributes:
+        name: of the table.
+        key: empty to append. Else rows replace those of equal key: an epoch may hold a key once, and all rows of a key
+            have to be in one shard, so it begins with the column that rows are sharded by (`id`, or a window's `by`).
+        columns: empty for all.
+
+    """
+
+    name: str
+    key: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToFiles:
+    """Parquet files on the object store, named by a manifest an epoch; read them with `effectively_once.published`.
+
+    Attributes:
+        name: of the folder below the pipeline's.
+        columns: empty for all.
+
+    """
+
+    name: str
+    columns: tuple[str, ...] = ()
+
+
+Destination = ToKafka | ToTable | ToFiles

@@ -1,0 +1,62 @@
+"""Rows as the messages of a Kafka sink."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from effectively_once.columns import COORDINATES
+from effectively_once.destinations import ToKafka
+from effectively_once.sinks.kafka import Row
+
+_SOURCE = tuple(COORDINATES.names)
+
+
+def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
+    """Key and value of each row's message."""
+    keys = map(_bytes, rows[to.key].to_pylist()) if to.key else [None] * rows.num_rows
+    if to.value:
+        return list(zip(keys, (_bytes(value) or b"" for value in rows[to.value].to_pylist()), strict=True))
+    from_input = set(_SOURCE) <= set(rows.column_names)
+    names = to.columns or tuple(name for name in rows.column_names if name not in _SOURCE)
+    lines = _lines(rows, names, epoch) if from_input else (
+        orjson.dumps({**dict(zip(names, row, strict=True)), "epoch": epoch}, default=bytes.hex)
+        for row in columns(rows, *names)
+    )  # fmt: skip
+    return list(zip(keys, lines, strict=True))
+
+
+def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
+    """Records as they came, as text where they are text, with the reason they were refused for."""
+    known = "id" in dead.column_names
+    names = (*_SOURCE, "reason", "value", *(("id",) if known else ()))
+    found: list[Row] = []
+    for topic, partition, offset, reason, value, *identity in columns(dead, *names):
+        try:
+            content, encoding = (value or b"").decode(), "utf-8"
+        except UnicodeDecodeError:
+            content, encoding = base64.b64encode(value).decode(), "base64"
+        line = {"reason": reason, "id": identity[0] if known else None, "value": content, "encoding": encoding,
+                "epoch": epoch, "source": (topic, partition, offset)}  # fmt: skip
+        found.append((None, orjson.dumps(line)))
+    return found
+
+
+def columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of some columns as tuples: a third of the time of a dictionary a row."""
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int) -> Iterator[bytes]:
+    for source, row in zip(columns(rows, *_SOURCE), columns(rows, *names), strict=True):
+        line = dict(zip(names, row, strict=True))
+        line["epoch"], line["source"] = epoch, source
+        yield orjson.dumps(line, default=bytes.hex)
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,226 @@
+"""Runs a declaration on records in memory, for the tests of a job: no broker, no object store, one process.
+
+    trial = Trial(pipeline, spark)
+    first = trial.epoch([b'{"id": "1", ...}', ...])
+    first["accepted"], first["dead_letter"]              # rows, as dictionaries
+    trial.repeat()                                       # what a recovery does; refuses what is not deterministic
+
+The transform is run by Spark, and everything after it by the very steps that executors run. What only several
+processes can show (fencing, kills) is not to be seen here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from effectively_once import digest, epoch, rows, state
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.destinations import ToKafka
+from effectively_once.errors import SinkError
+from effectively_once.folder_store import FolderStore
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Declaration, EpochRecord, Rows
+from effectively_once.live import LiveDeltas
+from effectively_once.pipeline import Pipeline
+from effectively_once.settings import PipelineSettings
+from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.postgres import canonical
+from effectively_once.sinks.publish import Published
+from effectively_once.summary import Summary
+from effectively_once.windows import Windows
+
+Outputs = dict[str, list[dict[str, Any]]]
+"""Sink -> its rows of one epoch; the message of a Kafka sink that is no JSON is under `value`."""
+
+
+class Trial:
+    """One pipeline in memory.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session; `effectively_once.trial_session` makes one.
+        shards: P of R4.
+
+    """
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, shards: int = 2) -> None:
+        self._pipeline, self._spark, self._shards = pipeline, spark, shards
+        rows.check(pipeline, spark)
+        self._settings = PipelineSettings(
+            # A name of its own: folded state is kept by it.
+            pipeline=f"trial_{uuid.uuid4().hex[:12]}", topic="trial", kafka_bootstrap="trial:9092",
+            s3_endpoint="http://trial", s3_bucket="trial", shards=shards, **pipeline.defaults,
+        )  # fmt: skip
+        self._windows = Windows(self._settings.window_ms, self._settings.lateness_ms)
+        self._folder = tempfile.TemporaryDirectory(prefix="effectively-once-trial-")
+        self._store, self._layout = FolderStore(Path(self._folder.name)), Layout(self._settings.pipeline)
+        self._live = LiveDeltas(self._layout, self._windows, [], 0)
+        self._last: EpochRecord | None = None
+        self._sent: list[tuple[Any, ...]] = []
+        self._offset = 0
+        self._memory: dict[tuple[str, int, int], tuple[Rows, Any]] = {}
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """Largest event time that was accepted so far: what the next epoch pins."""
+        if self._last is None:
+            return None
+        known = [t for t in (self._last.watermark_ms, self._last.max_event_time_ms) if t is not None]
+        return max(known, default=None)
+
+    @property
+    def last(self) -> EpochRecord:
+        """Record of the last epoch: its counts, its watermark."""
+        assert self._last is not None, "no epoch was run yet"  # noqa: S101 - a test's mistake
+        return self._last
+
+    def epoch(self, values: Sequence[bytes | str | Mapping[str, Any] | None]) -> Outputs:
+        """Run the next epoch on values of Kafka records (dictionaries are sent as JSON); return what it publishes.
+
+        Raises:
+            PipelineError: what would stop the pipeline.
+
+        """
+        sent = [
+            (None, _encoded(value), "trial", 0, self._offset + number, None, 0) for number, value in enumerate(values)
+        ]
+        first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
+        before = self._last
+        declaration = Declaration(
+            epoch=before.epoch + 1 if before else 0, lineage="trial", batch_id=0,
+            ranges={"trial": {"0": (first, self._offset)}}, topic_ids={}, watermark_ms=self.watermark_ms,
+            previous_watermark_ms=before.watermark_ms if before else None, shards=self._shards, wheel_digest="",
+            settings_digest="",
+        )  # fmt: skip
+        self._last, outputs = self._run(declaration)
+        self._live.add(self._last)
+        return outputs
+
+    def repeat(self) -> Outputs:
+        """Run the last epoch again, as whoever recovers it does; return what it publishes, which is the same.
+
+        Raises:
+            SinkError: it is not the same.
+
+        """
+        pinned = {name: getattr(self.last, name) for name in Declaration.model_fields}
+        return self._run(Declaration(**pinned))[1]
+
+    def _run(self, declaration: Declaration) -> tuple[EpochRecord, Outputs]:
+        pipeline, number = self._pipeline, declaration.epoch
+        task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
+        frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
+        judged = rows.judged(pipeline, frame, self._windows, declaration.watermark_ms)
+        whole = rows.in_shards(pipeline, judged, self._shards).toArrow()
+        told = [
+            pa.Table.from_batches(
+                epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
+            )
+            for shard in range(self._shards)
+        ]
+        if pipeline.windows:
+            between = pa.concat_tables(told)
+            keys = between[state.KEY].to_pylist()
+            owner = pa.array([zlib.crc32((key or "").encode()) % self._shards for key in keys])
+            told = [
+                pa.Table.from_batches(
+                    epoch.aggregated(
+                        self._step(task, "windows", shard), between.filter(pc.equal(owner, shard)).to_batches()
+                    ),
+                    epoch.between(pipeline),
+                )
+                for shard in range(self._shards)
+            ]
+        found = pa.concat_tables(told)
+        shards = found.filter(pc.equal(found["kind"], "shard"))
+        summary = Summary(shards["shard"].to_pylist(), [orjson.loads(note) for note in shards["note"].to_pylist()])
+        for each in pipeline.windows:
+            if each.totals is not None:
+                name = each.totals.name
+                table = epoch.totals_of(each, found).select(pipeline.schema_of(name).names)
+                content, published = self._published(name, 0, number, table)
+                summary.published(name, content, published, 0)
+        outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
+        return summary.record(declaration, 1, pipeline, self._shards), outputs
+
+    def _before(self, number: int) -> dict[str, dict[int, list[Any]]]:
+        """Return the live deltas of epochs before one."""
+        return {
+            kind: {shard: [delta for delta in named if delta.epoch < number] for shard, named in by_shard.items()}
+            for kind, by_shard in self._live.named().items()
+        }
+
+    def _step(self, task: EpochTask, step: str, shard: int) -> ShardStep:
+        def opened(name: str, shard: int, _: Callable[[str], None]) -> _Sink:
+            return _Sink(lambda number, content: self._published(name, shard, number, content))
+
+        return ShardStep(task, step, shard, 0, store=self._store, opened=opened)
+
+    def _published(self, name: str, shard: int, number: int, content: Any) -> tuple[Rows, Published]:
+        lines = canonical(content) if isinstance(content, pa.Table) else (value for _, value in content)
+        size = content.num_rows if isinstance(content, pa.Table) else len(content)
+        ours = Rows(rows=size, digest=digest.of_rows(lines))
+        before = self._memory.setdefault((name, shard, number), (ours, content))
+        if before[0] != ours:
+            raise SinkError(
+                f"a repeat of epoch {number} publishes other rows", f"sink {name} shard {shard}",
+                "A step of the pipeline is not deterministic: declare it as a recorded step.",
+            )  # fmt: skip
+        return ours, Published.NOW if before[1] is content else Published.BEFORE
+
+    def _rows(self, name: str, number: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        raw = False
+        if name != DEAD_LETTER:
+            to, _ = self._pipeline.destinations[name]
+            raw = isinstance(to, ToKafka) and to.value is not None
+        for shard in range(self._shards):
+            _, content = self._memory.get((name, shard, number), (None, []))
+            if isinstance(content, pa.Table):
+                found += content.to_pylist()
+            else:
+                found += [{"value": value} if raw else orjson.loads(value) for _, value in content]
+        return found
+
+
+class _Sink:
+    """A shard of a sink in memory."""
+
+    def __init__(self, take: Callable[[int, Any], tuple[Rows, Published]]) -> None:
+        self._take = take
+
+    def publish(self, epoch: int, generation: int, rows: Any, /) -> tuple[Rows, Published]:  # noqa: ARG002
+        """See Sink."""
+        return self._take(epoch, rows)
+
+
+def trial_session() -> SparkSession:
+    """Return a session of Spark that is good enough for trials: one thread, little memory, no user interface."""
+    builder = SparkSession.builder.master("local[1]").appName("trial")
+    for key, value in {
+        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false",
+    }.items():  # fmt: skip
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = whole.filter(pc.equal(whole["shard"], shard)).to_batches()
+    return batches
+
+
+def _encoded(value: bytes | str | Mapping[str, Any] | None) -> bytes | None:
+    if isinstance(value, Mapping):
+        return orjson.dumps(value)
+    return value.encode() if isinstance(value, str) else value
