@@ -62,8 +62,7 @@ def live_deltas(records: Iterable[EpochRecord], floor: int) -> Iterator[LiveDelt
     """Yield what a start folds, in the order of the chain: deltas that have rows, and spans instead of their parts."""
     named: dict[merge.Where, list[Named]] = {}
     for record in records:
-        if record.epoch >= floor:
-            merge.take_in(named, record)
+        merge.take_in(named, record)
     live = [
         LiveDelta(kind, shard, entry)
         for (kind, shard), entries in named.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from effectively_once import digest
 from effectively_once.errors import ChainError, SinkError
+from effectively_once.hashes import U64
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Delta, Span
 
-Canonical = Callable[[pa.Table], Iterable[bytes]]
+Canonical = Callable[[pa.Table], U64]
+"""Hashes that the rows of a delta are digested by."""
 
 
 class State(Protocol):
@@ -92,7 +94,7 @@ class ShardDeltas:
     """The deltas of one kind and shard.
 
     Attributes:
-        canonical: gives the bytes that rows are digested by.
+        canonical: gives the hashes that rows are digested by.
         inline_bytes: up to here a delta travels in the epoch's record.
 
     """
@@ -114,7 +116,7 @@ class ShardDeltas:
             SinkError: the delta that is there differs: the step before it was not deterministic (R4).
 
         """
-        ours = Delta(rows=table.num_rows, digest=digest.of_rows(self.canonical(table)))
+        ours = Delta(rows=table.num_rows, digest=digest.of_hashes(self.canonical(table)))
         if not ours.rows:
             return ours
         if table.nbytes <= self.inline_bytes:
@@ -180,7 +182,7 @@ class ShardDeltas:
 
     def _digest(self, table: pa.Table, key: str) -> str:
         try:
-            return digest.of_rows(self.canonical(table))
+            return digest.of_hashes(self.canonical(table))
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 

@@ -26,7 +26,7 @@ class LiveDeltas:
     Args:
         layout: names of the objects.
         windows: the windows of the pipeline.
-        records: epoch records from the floor on, oldest first; older ones are left out.
+        records: all epoch records from the floor on, and maybe some before it; oldest first.
         floor: the one in head.
 
     Raises:
@@ -39,11 +39,11 @@ class LiveDeltas:
         self._latest: deque[tuple[int, int | None]] = deque()
         self._named: dict[merge.Where, list[Named]] = {}
         self._merged: deque[str] = deque()
-        live = [record for record in records if record.epoch >= floor]
-        for record in live[:-RECENT]:
+        read = list(records)
+        for record in read[:-RECENT]:
             self.add(record)
         self._merged.clear()
-        for record in live[-RECENT:]:
+        for record in read[-RECENT:]:
             self.add(record)
         for where in self._named:
             self._below(where, floor)

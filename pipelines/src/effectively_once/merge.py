@@ -29,8 +29,8 @@ from effectively_once.ledger.records import EpochRecord, Span
 
 FAN = 64
 """Entries of a group: a start reads at most 63 deltas, 63 spans of 64 epochs, and the spans of 4096."""
-ROWS = 1 << 20
-"""Rows of a span."""
+ROWS = 1 << 19
+"""Rows of a span: merging them takes about a second, for which the epoch waits."""
 READERS = 8
 """Objects that are read at a time."""
 
@@ -130,7 +130,7 @@ def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, re
             tables = list(pool.map(log.unchecked, parts))
     try:
         table = pa.concat_tables(tables)
-        found = table.num_rows, digest.of_rows(log.canonical(table))
+        found = table.num_rows, digest.of_hashes(log.canonical(table))
         how = "their rows are not those the chain names"
     except DAMAGE as error:
         found, how = (-1, ""), f"their columns differ or cannot be read: {str(error)[:200]}"

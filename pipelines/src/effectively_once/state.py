@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from effectively_once.aggregates import Aggregate, Merge
 from effectively_once.errors import SinkError
+from effectively_once.hashes import U64, of_table
 from effectively_once.windows import Windows
 
 KEY, START = "key", "window_start_ms"
@@ -93,6 +93,6 @@ class WindowState:
         return grouped(pa.concat_tables([part.cast(self._schema) for part in parts]), self._how)
 
 
-def canonical(delta: pa.Table) -> Iterator[bytes]:
-    """Return the bytes each row of a delta is digested by: its values as a JSON array."""
-    return map(orjson.dumps, zip(*(column.to_pylist() for column in delta.columns), strict=True))
+def canonical(delta: pa.Table) -> U64:
+    """Return the hash each row of a delta is digested by."""
+    return of_table(delta)

@@ -34,7 +34,6 @@ from effectively_once.live import LiveDeltas
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
 from effectively_once.shard_step import EpochTask, ShardStep
-from effectively_once.sinks.postgres import canonical
 from effectively_once.sinks.publish import Published
 from effectively_once.summary import Summary
 from effectively_once.windows import Windows
@@ -167,9 +166,10 @@ class Trial:
         return ShardStep(task, step, shard, 0, store=self._store, opened=opened)
 
     def _published(self, name: str, shard: int, number: int, content: Any) -> tuple[Rows, Published]:
-        lines = canonical(content) if isinstance(content, pa.Table) else (value for _, value in content)
-        size = content.num_rows if isinstance(content, pa.Table) else len(content)
-        ours = Rows(rows=size, digest=digest.of_rows(lines))
+        if isinstance(content, pa.Table):
+            ours = Rows(rows=content.num_rows, digest=digest.of_rows_in(content))
+        else:
+            ours = Rows(rows=len(content), digest=digest.of_rows([value for _, value in content]))
         before = self._memory.setdefault((name, shard, number), (ours, content))
         if before[0] != ours:
             raise SinkError(

@@ -1,17 +1,19 @@
 """Makes a small, complete and consistent run directory by a simulation of its own.
 
-It shares no code with the checkers: what it writes is a second, independent telling of run-directory.md.
+It shares no code with the checkers: what it writes is a second, independent telling of run-directory.md. Digests are
+the pipeline's own, as they are in a run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+from effectively_once import digest
 
 WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
 T0, EVENT_T0 = 1_750_000_000_000, 1_749_999_960_000
@@ -40,8 +42,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def id_digest(ids: list[str]) -> str:
     """Digest of an `ids` delta."""
-    numbers = [int.from_bytes(hashlib.blake2b(one.encode(), digest_size=16).digest(), "little") for one in ids]
-    return format(sum(numbers) & ((1 << 128) - 1), "032x")
+    return digest.of_rows([one.encode() for one in ids])
 
 
 class _Simulation:

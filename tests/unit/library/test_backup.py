@@ -17,6 +17,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Get, Put, Request, run
 from effectively_once.ledger.records import Head
+from effectively_once.merge import FAN
 from effectively_once.place import Place
 from effectively_once.restore import restore
 from tests.unit.ledger.memory_store import MemoryStore
@@ -28,9 +29,9 @@ from tests.unit.library.test_reader import found, rows_of
 LAYOUT = Layout("clicks")
 
 
-def stored(epochs: int) -> ListedStore:
+def stored(epochs: int, fan: int = FAN) -> ListedStore:
     store = ListedStore()
-    LedgerDriver.started(store, LAYOUT).run(epochs)
+    LedgerDriver.started(store, LAYOUT, fan=fan).run(epochs)
     return store
 
 
@@ -106,12 +107,13 @@ def test_a_declared_epoch_is_published_again_after_a_restore() -> None:
     goes_on(again, 9)
 
 
+@pytest.mark.parametrize("fan", [2, FAN])
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
-def test_at_whatever_pace_a_driver_goes_on_meanwhile_the_backup_can_go_on_from(paces: list[int]) -> None:
-    """Before each request of the copying the driver does some steps: declares, collects, publishes, moves segments."""
-    source = stored(8)
-    steps, turns = LedgerDriver.started(source, LAYOUT, "second").steps(), cycle(paces)
+def test_at_whatever_pace_a_driver_goes_on_meanwhile_the_backup_can_go_on_from(fan: int, paces: list[int]) -> None:
+    """Before each request of the copying the driver does some steps: declares, collects, merges, moves segments."""
+    source = stored(8, fan)
+    steps, turns = LedgerDriver.started(source, LAYOUT, "second", fan=fan).steps(), cycle(paces)
     left = iter(range(200))
 
     def advance(_: Request) -> None:
@@ -122,6 +124,17 @@ def test_at_whatever_pace_a_driver_goes_on_meanwhile_the_backup_can_go_on_from(p
     source.before = advance
     again = restored(taken(source))
     goes_on(again, head_of(again).last_recorded + 5)
+
+
+def test_merged_deltas_are_copied_and_not_the_parts_that_they_stand_for() -> None:
+    """Stopped in order before its parts are deleted."""
+    source = stored(3, fan=2)
+    parts, span = [LAYOUT.delta("ids", epoch, 0) for epoch in (0, 1)], LAYOUT.span("ids", 0, 1, 0)
+    assert {span, *parts} <= set(source.objects)
+    again = restored(taken(source))
+    assert span in again.objects
+    assert not set(parts) & set(again.objects)
+    goes_on(again, 9)
 
 
 def collecting(source: ListedStore, *, times: int) -> list[str]:

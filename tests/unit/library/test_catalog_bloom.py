@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from effectively_once.catalog import keys
 from effectively_once.catalog.bloom import Filter, Probe
-from effectively_once.catalog.hashes import U64
+from effectively_once.hashes import U64
 
 PREFIXES = st.lists(st.integers(0, 2**keys.PREFIX_BITS - 1), max_size=50).map(
     lambda numbers: np.array(sorted(numbers), np.uint64)

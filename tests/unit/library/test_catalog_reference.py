@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.catalog import Catalog, bloom, bucket, runs
-from effectively_once.catalog.hashes import U64, of_ids
+from effectively_once.hashes import U64, of_ids
 from effectively_once.windows import Windows
 
 WINDOWS = Windows(100, 50)

@@ -130,17 +130,20 @@ def test_state_folded_from_spans_is_that_folded_from_their_deltas(
 
 
 @settings(max_examples=100)
-@given(EPOCHS, st.integers(3, 30))
-def test_a_driver_that_starts_names_what_the_one_before_named(epochs: list[list[tuple[str, int]]], pace: int) -> None:
-    """And so does everybody who looks at the chain: inspection, backup."""
+@given(EPOCHS, st.integers(3, 30), st.integers(0, 6))
+def test_a_driver_that_starts_names_what_the_one_before_named(
+    epochs: list[list[tuple[str, int]]], pace: int, more: int
+) -> None:
+    """And so does everybody who looks at the chain: inspection, backup. They may read more records than they need."""
     shard = Shard(merges=True)
     for number, rows in enumerate(epochs):
         shard.declared()
-        anew = LiveDeltas(LAYOUT, WINDOWS, shard.records, shard.floor)
+        records = shard.records[max(0, shard.floor - more) :]
+        anew = LiveDeltas(LAYOUT, WINDOWS, records, shard.floor)
         assert anew.named() == shard.live.named()
         pinned = declaration(number).model_copy(update={"previous_watermark_ms": shard.watermarks[-2]})
         assert anew.floor(pinned) == shard.live.floor(pinned)
-        found = list(contents.live_deltas(shard.records, shard.floor))
+        found = list(contents.live_deltas(records, shard.floor))
         assert [delta.named.epoch for delta in found] == sorted(delta.named.epoch for delta in found)
         for kind in KINDS:
             named = [delta.named for delta in found if delta.kind == kind]
@@ -162,6 +165,17 @@ def test_the_floor_divides_spans_in_these_tests() -> None:
         shard.published([(f"id-{number}", 9 * number)])
     assert divided > 0
     assert longest == 4
+
+
+def test_what_a_task_was_told_does_not_change_when_its_epoch_is_published() -> None:
+    """A task that is sent again folds the same."""
+    shard = Shard(merges=True)
+    for number in range(3):
+        told = shard.live.named()
+        kept = json.dumps(told, default=str)
+        shard.declared()
+        shard.published([(f"id-{number}", 0)])
+        assert json.dumps(told, default=str) == kept != json.dumps(shard.live.named(), default=str)
 
 
 LONG = Windows(1000, 8000)

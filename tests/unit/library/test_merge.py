@@ -252,8 +252,8 @@ def test_spans_take_the_place_of_whole_entries_or_are_refused(spans: list[tuple[
 
 
 def test_the_bound_of_rows_is_one_that_arrow_can_hold() -> None:
-    """Text of more than 2 GiB is no single column: ids may have 2,000 bytes each."""
-    assert merge.ROWS * 2000 < 2**31
+    """Text of more than 2 GiB is no single column: ids may have 4,000 bytes each."""
+    assert merge.ROWS * 4000 < 2**31
     with patch.object(merge, "ROWS", 7):
         store = MemoryStore()
         assert merged(log_of(store), written(store), fan=4) is None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +14,7 @@ from psycopg import sql
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.sinks import postgres
 from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.postgres import TableAddress, TableSink, canonical
+from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import FencedError, Published
 from effectively_once.sinks.tables import Table, TableShape, refuse_other_shape
 
@@ -122,20 +120,6 @@ def test_two_rows_of_one_key_are_refused(session: FakeSession) -> None:
         TableSink(ADDRESS, UPSERT).publish(0, 1, _table("ann", "ann"))
     assert session.said == []
     assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "ann"))[1] is Published.NOW
-
-
-def test_every_value_counts_in_the_digest() -> None:
-    """And only NaN, which JSON does not know, is taken for null."""
-    schema = pa.schema(
-        [("raw", pa.binary()), ("f", pa.float64()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC"))]
-    )
-    rows = [
-        {"raw": b"\x00", "f": 0.5, "d": date(2026, 1, 31), "t": datetime(2026, 1, 31, tzinfo=UTC)},
-        {"raw": b"", "f": math.nan, "d": None, "t": None},
-    ]
-    assert list(canonical(pa.Table.from_pylist(rows, schema))) == [
-        b'["00",0.5,"2026-01-31","2026-01-31T00:00:00+00:00"]', b'["",null,null,null]',
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

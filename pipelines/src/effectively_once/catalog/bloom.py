@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from effectively_once.catalog.hashes import U64, mixed
 from effectively_once.catalog.keys import PREFIX_BITS
+from effectively_once.hashes import U64, mixed
 
 BITS_PER_ID = 32
 """Bits for each id of a full filter: 3 false positives in 100,000, so that 18 buckets stay below 0.1 % together."""

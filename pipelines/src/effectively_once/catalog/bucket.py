@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from effectively_once.catalog import keys
 from effectively_once.catalog.bloom import Filter, Probe
 from effectively_once.catalog.buckets import Ordinals
-from effectively_once.catalog.hashes import U64
 from effectively_once.catalog.index import Index
 from effectively_once.catalog.runs import RUN_BYTES, RUN_IDS, Run, Runs
+from effectively_once.hashes import U64
 
 QUIET_DELTAS = 8
 """After so many deltas that brought a bucket next to nothing it is taken to be full."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
@@ -15,9 +15,9 @@ from effectively_once.catalog.bloom import Probe
 from effectively_once.catalog.bucket import Bucket, Folded
 from effectively_once.catalog.buckets import BUCKET_MS, Buckets
 from effectively_once.catalog.counters import Counters
-from effectively_once.catalog.hashes import U64, of_ids
 from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
+from effectively_once.hashes import U64, of_ids
 from effectively_once.windows import Windows
 
 KIND = "ids"
@@ -175,6 +175,9 @@ def _distinct(numbers: NDArray[np.int64]) -> list[int]:
     return [int(number) for number in np.unique(numbers)]
 
 
-def canonical(delta: pa.Table) -> Iterable[bytes]:
-    """Return the bytes each row of a delta is digested by: the id."""
-    return (identity.encode() for identity in delta["id"].to_pylist())
+def canonical(delta: pa.Table) -> U64:
+    """Return the hash each row of a delta is digested by: that of the id."""
+    ids = delta["id"].combine_chunks()
+    if ids.null_count:
+        raise ValueError("a delta holds a row without id")
+    return of_ids(ids.cast(pa.binary()))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effectively_once.catalog import keys
-from effectively_once.catalog.hashes import U64
+from effectively_once.hashes import U64
 
 Rows = NDArray[np.signedinteger[Any]]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from effectively_once.catalog.hashes import U64
+from effectively_once.hashes import U64
 
 PREFIX_BITS = 40
 PLACES = 1 << 64 - PREFIX_BITS

@@ -43,10 +43,8 @@ def take_over(
             old = decoded(found.body, layout.head)
             accept(old)
             new = old.model_copy(
-                update={
-                    "format": FORMAT, "generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1,
-                }
-            )  # fmt: skip
+                update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1}
+            )
             held = yield from _replace(layout, new, found.etag)
         else:
             new = Head(pipeline=layout.pipeline, generation=1, owner=owner, settings=settings)
@@ -158,10 +156,12 @@ def decoded(body: bytes, key: str) -> Head:
     try:
         # The format first: what a newer one added must not look like damage, which is answered with an old backup.
         version = Versioned.model_validate_json(body).format
-        if not 1 <= version <= FORMAT:
+        if version != FORMAT:
             raise ChainError(
-                f"head has format {version}, this version reads 1 to {FORMAT}", key, "Use a newer version."
-            )
+                f"head has format {version}, this version reads {FORMAT}", key,
+                "Use a newer version." if version > FORMAT
+                else "Let the version that wrote it finish, then begin anew under another name.",
+            )  # fmt: skip
         return Head.model_validate_json(body)
     except ValidationError as wrong:
         raise ChainError(

@@ -12,7 +12,7 @@ Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
 FORMAT = 2
-"""What this version writes. It reads all from 1 on: format 2 added `merged`, `catalog`, `ms` and `bytes`."""
+"""What this version writes and reads. Format 1 had other digests, and no `merged`, `catalog`, `ms` and `bytes`."""
 
 
 class Record(BaseModel):

@@ -143,7 +143,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
 def described(rows: Sequence[Row]) -> Rows:
     """Count and digest messages; their bytes are those of keys and values."""
     size = sum(len(value) + len(key or b"") for key, value in rows)
-    return Rows(rows=len(rows), digest=digest.of_rows(value for _, value in rows), bytes=size)
+    return Rows(rows=len(rows), digest=digest.of_rows([value for _, value in rows]), bytes=size)
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:

@@ -38,7 +38,7 @@ class ManifestSink:
             SinkError: the epoch's manifest names other rows (R4), or is damaged.
 
         """
-        content = Rows(rows=table.num_rows, digest=digest.of_rows(canonical(table)))
+        content = Rows(rows=table.num_rows, digest=digest.of_rows_in(table))
         files, unique = [], self._unique()
         if content.rows:
             name = self._layout.staged(self._sink, epoch, unique)
@@ -95,11 +95,6 @@ class ManifestSink:
                     )
                 for row in pq.read_table(pa.BufferReader(body)).to_pylist():
                     yield epoch, file["name"], row
-
-
-def canonical(table: pa.Table) -> Iterator[bytes]:
-    """Return the bytes each row is digested by: its columns as JSON."""
-    return (json.dumps(row, sort_keys=True, separators=(",", ":")).encode() for row in table.to_pylist())
 
 
 def _parsed(body: bytes, key: str) -> dict[str, Any]:

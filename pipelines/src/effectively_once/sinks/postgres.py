@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import psycopg
 import pyarrow as pa
 from psycopg import sql
@@ -90,7 +89,7 @@ class TableSink(TransactionalSink[pa.Table]):
                 f"two rows of an epoch have one key ({', '.join(self.shape.key)}): which of them stays is undecided",
                 str(self.address), "Reduce them to one in the job.",
             )  # fmt: skip
-        return Rows(rows=rows.num_rows, digest=digest.of_rows(canonical(rows)), bytes=rows.nbytes)
+        return Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows), bytes=rows.nbytes)
 
     def _open(self, generation: int) -> None:
         self.close()
@@ -154,14 +153,6 @@ def read_mark(address: TableAddress, patience_s: float = PATIENCE_S) -> Mark | N
     """
     with naming(address.database.url), connect(address.database, f"mark of {address}", patience_s) as session:
         return _mark(session, address)
-
-
-def canonical(table: pa.Table) -> Iterator[bytes]:
-    """Return the bytes each row is digested by: its values as a JSON array, binary ones in hexadecimal digits.
-
-    What JSON has no number for (not a number, infinity) counts as null.
-    """
-    return (orjson.dumps(row, default=bytes.hex) for row in _tuples(table))
 
 
 def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:

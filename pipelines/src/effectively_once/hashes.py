@@ -1,8 +1,8 @@
-"""64-bit hashes of ids, the same in every process, run and machine.
+"""64-bit hashes of ids and of rows, the same in every process, run and machine.
 
 Each word of eight bytes is mixed with its place in the id, the words of an id are added up, and the sum is mixed
 again (finalizer of MurmurHash3, in the variant of SplitMix64). It withstands chance, not malice: what an adversary
-gains by collisions is a slower look-up, never another decision.
+gains by collisions of ids is a slower look-up, never another decision.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 U64 = NDArray[np.uint64]
+
+_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
+          pa.types.is_fixed_size_binary)  # fmt: skip
+_NULL = np.uint64(0x2545F4914F6CDD1D)
 
 _SLICE_BYTES = 1 << 18
 """Ids are hashed in slices of about this size: intermediate arrays stay in the processor's cache (2 to 3 times)."""
@@ -36,6 +41,30 @@ def of_ids(ids: pa.Array) -> U64:
         part = bounds[first : first + step + 1]
         hashes[first : first + step] = _hashed(content[part[0] : part[-1]], part - part[0])
     return hashes
+
+
+def of_table(table: pa.Table) -> U64:
+    """Hash every row: its values, each mixed with the place of its column, are added up, and the sum is mixed."""
+    sums = np.zeros(table.num_rows, np.uint64)
+    places = np.arange(1, table.num_columns + 1, dtype=np.uint64) * _PLACE
+    for place, column in zip(places, table.columns, strict=True):
+        sums += mixed(_of_column(column) + place)
+    return mixed(sums)
+
+
+def _of_column(column: pa.ChunkedArray) -> U64:
+    """Text and bytes by `of_ids`, numbers and times by their bits, nulls as one further value."""
+    values = column.combine_chunks()
+    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    if any(fits(values.type) for fits in _BYTES):
+        hashed = of_ids(pc.fill_null(values.cast(pa.binary()), b""))
+    else:
+        flags = pa.types.is_boolean(values.type)
+        bits = values.cast(pa.int8()) if flags else values.view(f"int{values.type.bit_width}")
+        hashed = pc.fill_null(bits, 0).cast(pa.int64()).to_numpy().astype(np.uint64)
+    if nulls is not None:
+        hashed[nulls] = _NULL
+    return hashed
 
 
 def _hashed(content: NDArray[np.uint8], bounds: NDArray[np.int64]) -> U64:
