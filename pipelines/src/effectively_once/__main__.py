@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -30,9 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["create"]:
         return create.main(arguments[1:])
+    if arguments[:1] == ["run"]:
+        # Imported here alone: the other commands run where there is no Spark.
+        code: int = importlib.import_module("effectively_once.main").run(arguments[1:])
+        return code
     given = _parser().parse_args(arguments)
     try:
-        code: int = given.command(job_of(given.settings), given)
+        code = given.command(job_of(given.settings), given)
     except PipelineError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
@@ -82,8 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="effectively-once", description=(__doc__ or "").split(":", maxsplit=1)[0] + "."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    # For the list of commands only: create has a parser of its own.
-    commands.add_parser("create", help="make bucket and topics")
+    # For the list of commands only: these two read their arguments themselves.
+    commands.add_parser("create", help="make bucket, topics and tables")
+    commands.add_parser("run", help="run the job that the settings name, until it is asked to stop")
 
     inspect = commands.add_parser("inspect", help="show what there is of a pipeline, and what is damaged")
     inspect.add_argument("--json", action="store_true", help="one JSON object instead of text")

@@ -8,4 +8,5 @@ COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("of
 ATTACHED = pa.schema([("id", pa.string())])
 TIME = pa.schema([("event_time_ms", pa.int64())])
 REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
+SENT = pa.schema([("timestamp", pa.timestamp("us", "UTC"))])
 DEAD_LETTER = "dead_letter"

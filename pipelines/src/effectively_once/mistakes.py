@@ -33,6 +33,8 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
         for column in columns
         if column.type not in COLUMN_TYPES
     )
+    if pipeline.ahead_ms is not None and (pipeline.ahead_ms < 0 or not pipeline.timed):
+        yield "ahead_ms is a number of milliseconds from 0 on, of rows that have an event time"
     sinks = [*pipeline.rows, *(each.to for each in pipeline.windows)]
     sinks += [each.totals for each in pipeline.windows if each.totals is not None]
     names = [to.name for to in sinks]

@@ -40,9 +40,11 @@ class Pipeline:
         windows: aggregates of accepted rows by key and window.
         window_ms: length of the fixed windows, and the grain in which ids are forgotten.
         lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
+        ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
+            one wrong clock does not close the windows of all. None: as far as it likes. Needs `timestamp` kept.
         semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
 
-    The last three are defaults: the settings of a deployment may say otherwise.
+    Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
 
     Raises:
         SettingsError: names are wrong or taken, or a sink or window asks for what the transform does not give.
@@ -58,6 +60,7 @@ class Pipeline:
     window_ms: int = 60_000
     lateness_ms: int = 120_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    ahead_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, StringType
 
-from effectively_once.columns import COORDINATES, REFUSED
+from effectively_once.columns import COORDINATES, REFUSED, SENT
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline import Pipeline
 from effectively_once.windows import Windows
@@ -33,7 +33,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         ) from error  # fmt: skip
     found = {field.name: field.dataType for field in given}
     wrong = []
-    for column in [*pipeline.input, *REFUSED]:
+    for column in [*pipeline.input, *REFUSED, *(SENT if pipeline.ahead_ms is not None else ())]:
         if column.name not in found:
             wrong.append(f"{column.name} is missing")
         elif column.name == "id" and isinstance(found["id"], BinaryType):
@@ -43,7 +43,8 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     if wrong:
         raise SettingsError(
             f"the transform gives other columns than declared: {'; '.join(wrong)}", _where(pipeline),
-            "Let it keep topic, partition, offset and value, and add the declared columns and reason.",
+            "Let it keep topic, partition, offset, value (with ahead_ms also timestamp), and add the declared columns "
+            "and reason.",
         )  # fmt: skip
 
 
@@ -58,6 +59,9 @@ def judged(pipeline: Pipeline, frame: DataFrame, windows: Windows, watermark_ms:
     reason = f.col("reason")
     for name in pipeline.required:
         reason = f.coalesce(reason, f.when(f.col(name).isNull(), missing(name)))
+    if pipeline.ahead_ms is not None:
+        ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
+        reason = f.coalesce(reason, f.when(ahead, "ahead"))
     if pipeline.timed:
         reason = f.coalesce(reason, f.when(late(f.col("event_time_ms"), windows, watermark_ms), "late"))
     names = [*COORDINATES.names, *(name for name in pipeline.input.names if name not in COORDINATES.names)]
