@@ -259,14 +259,11 @@ class Driver:
         points.reach("job_done", epoch=declaration.epoch)
         told = found.filter(pc.equal(found["kind"], "shard"))
         summary = Summary(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
-        for each in pipeline.windows:
-            if each.totals is not None:
-                began = time.monotonic()
-                sink = ManifestSink(self.store, self.layout, each.totals.name)
-                table = epoch.totals_of(each, found).select(pipeline.schema_of(each.totals.name).names)
-                content, published = sink.publish(declaration.epoch, self.head.generation, table)
-                summary.published(each.totals.name, content, published, round((time.monotonic() - began) * 1000))
+        summary.publish_files(pipeline, found, self.head.generation, self._files, declaration.epoch)
         return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
+
+    def _files(self, name: str) -> ManifestSink:
+        return ManifestSink(self.store, self.layout, name)
 
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""

@@ -122,7 +122,7 @@ def _length(entry: Named) -> int:
 
 
 def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, readers: int) -> pa.Table:
-    """All rows of some entries, checked as one: a digest of rows takes longer than to read them."""
+    """All rows of some entries, checked at once against the digest of the span."""
     if readers == 1:
         tables = [log.unchecked(part) for part in parts]
     else:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from effectively_once.columns import DEAD_LETTER
-from effectively_once.destinations import ToFiles, ToTable
+from effectively_once.destinations import ToTable
 from effectively_once.job import Job
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
@@ -28,8 +28,6 @@ def open_sink(
     if isinstance(to, ToTable):
         database = DatabaseAddress(settings.database or "")
         sink = _table(TableAddress(database, settings.pipeline, name, shard), pipeline.tables[name])
-    elif isinstance(to, ToFiles):
-        raise NotImplementedError
     else:
         address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, name, shard)
         if settings.semantics == "at_least_once":

@@ -158,10 +158,12 @@ def retention(settings: PipelineSettings, say: Say, *, delete: bool, age_s: floa
     found = work.find()
     for line in found.lines():
         say(line)
-    if not delete:
-        say("nothing was deleted; --delete does it" if len(found) else "nothing to delete")
-        return
-    work.delete(found)
+    if not len(found):
+        say("nothing to delete")
+    elif not delete:
+        say("nothing was deleted; --delete does it")
+    else:
+        work.delete(found)
 
 
 def _chunks(items: Iterable[T]) -> Iterator[list[T]]:

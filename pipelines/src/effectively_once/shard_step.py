@@ -23,6 +23,7 @@ from effectively_once.pipeline import Pipeline
 from effectively_once.progress import announce
 from effectively_once.publishing import open_sink
 from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published, Sink
 from effectively_once.windowed import Windowed
 from effectively_once.windows import Windows
@@ -76,6 +77,7 @@ class ShardStep:
         self.task, self.step, self.shard, self.attempt = task, step, shard, attempt
         self.store, self._opened = store, opened
         self.sinks: dict[str, Rows] = {}
+        self.files: dict[str, StagedFile] = {}
         self.deltas: dict[str, Delta] = {}
         self.merged: dict[str, Span] = {}
         self.repeated = attempt > 0
@@ -139,7 +141,11 @@ class ShardStep:
         return given
 
     def publish(self, name: str, rows: Any) -> None:
-        """Publish this shard's rows of a sink."""
+        """Publish this shard's rows of a sink; files are staged, and the driver makes those of all shards visible."""
+        if name in self.task.pipeline.file_sinks:
+            self.files[name] = ManifestSink(self.store, self.task.layout, name).stage(self.task.declaration.epoch, rows)
+            self.lap(name)
+            return
         sink = self._opened(name, self.shard, lambda what: self.announce(what, name))
         content, published = sink.publish(self.task.declaration.epoch, self.task.generation, rows)
         self.sinks[name] = content
@@ -158,6 +164,7 @@ class ShardStep:
         """Return the row that tells the driver what this shard did."""
         told = {
             "sinks": _dumped(self.sinks), "deltas": _dumped(self.deltas), "merged": _dumped(self.merged),
+            "files": _dumped(self.files),
             "repeated": self.repeated, "ms": self.ms, **counts,
         }  # fmt: skip
         return {"kind": "shard", "shard": self.shard, "note": json.dumps(told)}

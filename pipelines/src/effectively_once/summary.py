@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from effectively_once.columns import DEAD_LETTER
+from effectively_once.epoch import totals_of
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span
 from effectively_once.pipeline import Pipeline
+from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published
 
 Note = dict[str, Any]
@@ -26,11 +31,38 @@ class Summary:
             # The slowest shard is what the epoch waits for.
             self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
 
-    def published(self, sink: str, content: Rows, published: Published, ms: int) -> None:
-        """Take in what the driver itself published."""
-        self._sinks[sink] = {"0": content}
-        self.ms[sink] = ms
-        self.repeated |= published is Published.BEFORE
+    def files(self) -> dict[str, list[StagedFile]]:
+        """Files that the shards staged, by sink."""
+        return {name: list(by_shard.values()) for name, by_shard in self._gathered("files", StagedFile).items()}
+
+    def publish_files(
+        self, pipeline: Pipeline, found: pa.Table, generation: int, sink: Callable[[str], ManifestSink], epoch: int
+    ) -> None:
+        """Make visible what is published as files: those that the shards staged, and the totals of windows.
+
+        Args:
+            pipeline: the declaration.
+            found: what the steps returned (`epoch.between`).
+            generation: of this driver.
+            sink: opens one.
+            epoch: the declared one.
+
+        Raises:
+            SinkError: the epoch is there with other rows (R4).
+
+        """
+        staged = self.files()
+        totals = {each.totals.name: each for each in pipeline.windows if each.totals is not None}
+        for name in pipeline.file_sinks:
+            began = time.monotonic()
+            opened = sink(name)
+            if name in totals:
+                table = totals_of(totals[name], found).select(pipeline.schema_of(name).names)
+                staged[name] = [opened.stage(epoch, table)]
+            content, published = opened.publish_staged(epoch, generation, staged.get(name, []))
+            self._sinks[name] = {"0": content}
+            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - began) * 1000)
+            self.repeated |= published is Published.BEFORE
 
     def record(self, declaration: Declaration, generation: int, pipeline: Pipeline, shards: int) -> EpochRecord:
         """Return the epoch's record.
@@ -41,8 +73,9 @@ class Summary:
         """
         sinks = {**self._gathered("sinks", Rows), **self._sinks}
         wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
-        wanted |= dict.fromkeys(self._sinks, 1)
-        missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
+        wanted |= dict.fromkeys(pipeline.file_sinks, 1)
+        short = [name for name, files in self.files().items() if len(files) != shards]
+        missing = short + [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
         if missing:
             raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
         decided = [note for _, note in self._notes if "accepted" in note]

@@ -34,6 +34,7 @@ from effectively_once.live import LiveDeltas
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
 from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
 from effectively_once.summary import Summary
 from effectively_once.windows import Windows
@@ -143,14 +144,12 @@ class Trial:
         found = pa.concat_tables(told)
         shards = found.filter(pc.equal(found["kind"], "shard"))
         summary = Summary(shards["shard"].to_pylist(), [orjson.loads(note) for note in shards["note"].to_pylist()])
-        for each in pipeline.windows:
-            if each.totals is not None:
-                name = each.totals.name
-                table = epoch.totals_of(each, found).select(pipeline.schema_of(name).names)
-                content, published = self._published(name, 0, number, table)
-                summary.published(name, content, published, 0)
+        summary.publish_files(pipeline, found, 1, self._files, number)
         outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
         return summary.record(declaration, 1, pipeline, self._shards), outputs
+
+    def _files(self, name: str) -> ManifestSink:
+        return ManifestSink(self._store, self._layout, name)
 
     def _before(self, number: int) -> dict[str, dict[int, list[Any]]]:
         """Return the live deltas of epochs before one."""
@@ -181,6 +180,9 @@ class Trial:
     def _rows(self, name: str, number: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         raw = False
+        if name in self._pipeline.file_sinks:
+            rows_of = self._files(name).rows(number, number)
+            return [row for _, _, row in rows_of]
         if name != DEAD_LETTER:
             to, _ = self._pipeline.destinations[name]
             raw = isinstance(to, ToKafka) and to.value is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +22,16 @@ def _random() -> str:
     return uuid.uuid4().hex
 
 
+class StagedFile(Rows):
+    """A file that was written and is not visible yet; `name` is None where there was nothing to write."""
+
+    name: str | None
+
+
 class ManifestSink:
     """Publishes tables of one sink, a table an epoch. An epoch without rows has a manifest that names no file.
 
-    `unique` names an attempt at publishing; no two attempts may get the same name.
+    `unique` names what an attempt writes; no two calls may give the same name.
     """
 
     def __init__(self, store: ObjectStore, layout: Layout, sink: str, unique: Callable[[], str] = _random) -> None:
@@ -38,17 +44,31 @@ class ManifestSink:
             SinkError: the epoch's manifest names other rows (R4), or is damaged.
 
         """
-        content = Rows(rows=table.num_rows, digest=digest.of_rows_in(table))
-        files, unique = [], self._unique()
-        if content.rows:
-            name = self._layout.staged(self._sink, epoch, unique)
-            buffer = pa.BufferOutputStream()
-            pq.write_table(table, buffer)
-            run(create_once(name, buffer.getvalue().to_pybytes()), self._store)
-            files.append({"name": name, "rows": content.rows})
+        return self.publish_staged(epoch, generation, [self.stage(epoch, table)])
+
+    def stage(self, epoch: int, table: pa.Table) -> StagedFile:
+        """Write a file that nobody reads before a manifest names it; of no rows there is none."""
+        rows, table_digest = table.num_rows, digest.of_rows_in(table)
+        if not rows:
+            return StagedFile(name=None)
+        name = self._layout.staged(self._sink, epoch, self._unique())
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table, buffer)
+        body = buffer.getvalue().to_pybytes()
+        run(create_once(name, body), self._store)
+        return StagedFile(name=name, rows=rows, digest=table_digest, bytes=len(body))
+
+    def publish_staged(self, epoch: int, generation: int, staged: Sequence[StagedFile]) -> tuple[Rows, Published]:
+        """Make an epoch's staged files visible, all of them at once. Raises what `publish` raises."""
+        content = Rows(
+            rows=sum(file.rows for file in staged), digest=digest.added(file.digest for file in staged),
+            bytes=sum(file.bytes for file in staged),
+        )  # fmt: skip
+        files = [{"name": file.name, "rows": file.rows} for file in staged if file.name is not None]
         # Without the name two manifests of no files would be equal, and a repeat would take the first for its own.
         manifest = {
-            "epoch": epoch, "generation": generation, "publication": unique, "files": files, **content.model_dump(),
+            "epoch": epoch, "generation": generation, "publication": self._unique(), "files": files,
+            **content.model_dump(),
         }  # fmt: skip
         key = self._layout.manifest(self._sink, epoch)
         body = json.dumps(manifest).encode()
@@ -74,14 +94,14 @@ class ManifestSink:
         found = run(body_of(key), self._store)
         return None if found is None else _parsed(found, key)
 
-    def rows(self, last_epoch: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    def rows(self, last_epoch: int, first_epoch: int = 0) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """(epoch, object, row) of everything published up to an epoch: manifests only, never a listing.
 
         Raises:
             SinkError: a manifest is missing or damaged, or a file that one names is missing.
 
         """
-        for epoch in range(last_epoch + 1):
+        for epoch in range(first_epoch, last_epoch + 1):
             manifest = self.manifest(epoch)
             if manifest is None:
                 raise SinkError(
