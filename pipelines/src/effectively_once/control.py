@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from pydantic import Field, ValidationError, model_validator
 
-from effectively_once.errors import PipelineError
+from effectively_once.errors import ControlError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Lost, ObjectStore, Put, Step, Written, body_of, run
 from effectively_once.ledger.records import Head, Ranges, Record, Versioned
@@ -24,12 +24,6 @@ from effectively_once.ledger.records import Head, Ranges, Record, Versioned
 FORMAT = 1
 READ_EVERY_S = 1.0
 """How long a wish that was read counts as what is wished: a request a second, and a pause that begins within one."""
-
-
-class ControlError(PipelineError):
-    """What an operator asks for cannot be read, was asked otherwise meanwhile, or did not come about in time."""
-
-    exit_code = 72
 
 
 class State(StrEnum):

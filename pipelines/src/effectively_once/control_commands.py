@@ -9,8 +9,8 @@ import tenacity
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from effectively_once.control import ControlError, State, Wish, ask, left, reached, read
-from effectively_once.errors import UnreachableError
+from effectively_once.control import State, Wish, ask, left, reached, read
+from effectively_once.errors import ControlError, UnreachableError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, run

@@ -87,3 +87,9 @@ class VersionError(PipelineError):
     """Another version of the pipeline declared the epoch that has to be finished (R3)."""
 
     exit_code = 78
+
+
+class ControlError(PipelineError):
+    """What an operator asks for cannot be read, was asked otherwise meanwhile, or did not come about in time."""
+
+    exit_code = 72

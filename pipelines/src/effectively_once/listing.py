@@ -11,7 +11,7 @@ import urllib3
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once.ledger.objects import ObjectStore
-from effectively_once.object_store import S3ObjectStore, _UnansweredError
+from effectively_once.object_store import S3ObjectStore, UnansweredError
 
 PAGE = 1000
 """Names that a store tells in one answer."""
@@ -62,7 +62,7 @@ class S3ListingStore(S3ObjectStore):
             ]
         except S3Error as error:
             if error.response.status >= 500:
-                raise _UnansweredError(f"HTTP {error.response.status}") from error
+                raise UnansweredError(f"HTTP {error.response.status}") from error
             raise self._refused(error.response.status, prefix, str(error.code).encode()) from error
         except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
-            raise _UnansweredError(str(error)) from error
+            raise UnansweredError(str(error)) from error

@@ -45,7 +45,7 @@ PATIENCE_S = 30.0
 LOST_WAIT_S = 0.2
 
 
-class _UnansweredError(Exception):
+class UnansweredError(Exception):
     """The store did not answer, or answered with a 5xx: worth asking again."""
 
 
@@ -130,7 +130,7 @@ class S3ObjectStore:
         headers = {"Content-MD5": base64.b64encode(md5).decode(), **condition}
         try:
             response = self._send("PUT", key, body, headers)
-        except _UnansweredError as error:
+        except UnansweredError as error:
             # The protocol settles a lost answer by reading, and then sends again: at once when reads are answered. A
             # store that takes no writes (disk full) would be asked in a tight loop, and for ever.
             now = time.monotonic()
@@ -160,12 +160,12 @@ class S3ObjectStore:
     def _patiently(self, ask: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(_UnansweredError),
+                retry=tenacity.retry_if_exception_type(UnansweredError),
                 wait=tenacity.wait_random_exponential(multiplier=0.1, max=2.0),
                 stop=tenacity.stop_after_delay(self._patience_s),
                 reraise=True,
             )(ask, *arguments)
-        except _UnansweredError as error:
+        except UnansweredError as error:
             raise self._unreachable(error) from error
 
     def _listed(self, prefix: str) -> list[str]:
@@ -174,19 +174,19 @@ class S3ObjectStore:
             return [str(item.object_name) for item in found]
         except S3Error as error:
             if error.response.status >= 500:
-                raise _UnansweredError(f"HTTP {error.response.status}") from error
+                raise UnansweredError(f"HTTP {error.response.status}") from error
             raise self._refused(error.response.status, prefix, str(error.code).encode()) from error
         except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
-            raise _UnansweredError(str(error)) from error
+            raise UnansweredError(str(error)) from error
 
     def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
         url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=timedelta(minutes=10))
         try:
             response = self._http.request(verb, url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise _UnansweredError(str(error)) from error
+            raise UnansweredError(str(error)) from error
         if response.status >= 500:
-            raise _UnansweredError(f"HTTP {response.status}")
+            raise UnansweredError(f"HTTP {response.status}")
         return response
 
     def _unreachable(self, error: Exception) -> UnreachableError:

@@ -93,7 +93,6 @@ class Replay:
                 self._send(message)
         while len(self._sender):
             self._wait()
-        self._raise_refused()
         return self.done
 
     def _send(self, letter: DeadLetter) -> None:

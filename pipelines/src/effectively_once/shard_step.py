@@ -126,7 +126,9 @@ class ShardStep:
 
     def decide(self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str) -> None:
         """Write the delta that is this shard's decision."""
-        self.deltas[kind] = self._log(kind, canonical).write(self.task.declaration.epoch, table)
+        log, epoch = self._log(kind, canonical), self.task.declaration.epoch
+        self.deltas[kind] = delta = log.write(epoch, table)
+        _folder().wrote(log, epoch, delta.digest, table)
         self.lap(kind)
         self.announce(point, kind)
 

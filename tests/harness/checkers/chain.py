@@ -116,18 +116,18 @@ def numbers(record: EpochRecord, due: EpochNumbers) -> list[str]:
     return found
 
 
-def catalog(record: EpochRecord, accepted_ids: Sequence[str]) -> list[str]:
-    """Describe whether the epoch's `ids` delta is not exactly the ids accepted in it."""
+def catalog(record: EpochRecord, accepted: Sequence[tuple[str, int]]) -> list[str]:
+    """Describe whether the epoch's `ids` delta is not exactly the ids accepted in it, each with its event time."""
     delta = record.deltas.get("ids", {})
-    due = digest.digest(id_.encode() for id_ in accepted_ids)
+    due = digest.of_tables((id_.encode(), time_ms) for id_, time_ms in accepted)
     try:
         said = digest.add(shard.digest for shard in delta.values())
     except ValueError as error:
         return [f"epoch {record.epoch}: ids delta: {error}"]
-    if _rows(delta) == len(accepted_ids) and said == due:
+    if _rows(delta) == len(accepted) and said == due:
         return []
-    says = f"{_rows(delta)} ids with digest {said}, accepted were {len(accepted_ids)} with digest {due}"
-    some = f" (first id {accepted_ids[0]})" if accepted_ids else ""
+    says = f"{_rows(delta)} ids with digest {said}, accepted were {len(accepted)} with digest {due}"
+    some = f" (first id {accepted[0][0]})" if accepted else ""
     return [f"epoch {record.epoch}: ids delta holds {says}{some}"]
 
 
@@ -162,9 +162,9 @@ def judge(case: Case) -> Oracle:
     if not chain.epochs:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = order(chain) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
-    accepted: dict[int, list[str]] = {}
+    accepted: dict[int, list[tuple[str, int]]] = {}
     for id_, index in reference.accepted.items():
-        accepted.setdefault(reference.epochs_of[index], []).append(id_)
+        accepted.setdefault(reference.epochs_of[index], []).append((id_, case.sends[index].event_time_ms or 0))
     for record, due in zip(chain.epochs, reference.numbers, strict=True):
         found += numbers(record, due)
         found += catalog(record, accepted.get(record.epoch, []))

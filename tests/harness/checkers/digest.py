@@ -9,10 +9,19 @@ _PLACE, _FIRST, _SECOND, _LANE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D04
 
 
 def digest(rows: Iterable[bytes]) -> str:
+    """Digest rows that are bytes."""
+    return _summed(map(_hash, rows))
+
+
+def of_tables(rows: Iterable[tuple[bytes | int, ...]]) -> str:
+    """Digest rows of several columns: text as UTF-8, numbers of 64 bits."""
+    return _summed(map(_hash_of_row, rows))
+
+
+def _summed(hashes: Iterable[int]) -> str:
     """32 hex digits: two sums modulo 2^64 over the rows, of a second hash of each and of its first one."""
     first = second = 0
-    for row in rows:
-        hashed = _hash(row)
+    for hashed in hashes:
         first += hashed
         second += _mixed(hashed ^ _LANE)
     return f"{second & _BITS:016x}{first & _BITS:016x}"
@@ -40,6 +49,15 @@ def _hash(row: bytes) -> int:
         x = (int.from_bytes(row[at : at + 8], "little") + number * _PLACE) & _BITS
         x = ((x ^ x >> 32) * _FIRST) & _BITS
         total += (x ^ x >> 29) * _SECOND
+    return _mixed(total & _BITS)
+
+
+def _hash_of_row(row: tuple[bytes | int, ...]) -> int:
+    """Values, each mixed with the place of its column, added up and mixed again."""
+    total = 0
+    for place, value in enumerate(row, start=1):
+        hashed = _hash(value) if isinstance(value, bytes) else value & _BITS
+        total += _mixed((hashed + place * _PLACE) & _BITS)
     return _mixed(total & _BITS)
 
 

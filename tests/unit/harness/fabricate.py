@@ -13,6 +13,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from effectively_once import digest
 
 WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
@@ -40,9 +42,9 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-def id_digest(ids: list[str]) -> str:
-    """Digest of an `ids` delta."""
-    return digest.of_rows([one.encode() for one in ids])
+def id_digest(ids: list[tuple[str, int]]) -> str:
+    """Digest of an `ids` delta: ids and event times."""
+    return digest.of_rows_in(pa.table({"id": [one for one, _ in ids], "event_time_ms": [time for _, time in ids]}))
 
 
 class _Simulation:
@@ -152,7 +154,7 @@ class _Simulation:
         self.read = list(self.ends)
         tally: Row = {"in": len(rows), "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0}
         marks: Row = {name: {} for name in ("accepted", "dead_letter", "user_counts", "global_counts")}
-        taken: list[list[str]] = [[] for _ in range(SHARDS)]
+        taken: list[list[tuple[str, int]]] = [[] for _ in range(SHARDS)]
         newest: int | None = None
         self._emit(number, before, marks)
         for row in rows:
@@ -179,7 +181,7 @@ class _Simulation:
                 self.ids.add(row["id"])
                 self.counts[end - WINDOW_MS, row["user"]] += 1
                 newest = max(newest or 0, row["event_time_ms"])
-                taken[zlib.crc32(row["id"].encode()) % SHARDS].append(row["id"])
+                taken[zlib.crc32(row["id"].encode()) % SHARDS].append((row["id"], row["event_time_ms"]))
                 self._publish("accepted", marks, number, {**fields, "source": source})
         self.newest = max(self.newest or 0, newest) if newest else self.newest
         for name, ends in self.sink_ends.items():

@@ -43,6 +43,13 @@ def _table(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table([pa.array([row[n] for row in rows], KINDS.types[n]) for n in range(4)], schema=KINDS)
 
 
+@given(st.lists(st.tuples(st.text(max_size=20), st.integers(-(2**63), 2**63 - 1))))
+def test_the_digest_of_a_table_is_the_one_that_checkers_compute_for_themselves(rows: list[tuple[str, int]]) -> None:
+    names, numbers = [row[0] for row in rows], [row[1] for row in rows]
+    table = pa.table({"id": pa.array(names, pa.string()), "t": pa.array(numbers, pa.int64())})
+    assert digest.of_rows_in(table) == checkers.of_tables((name.encode(), number) for name, number in rows)
+
+
 @given(COLUMNS, COLUMNS)
 def test_digests_of_tables_are_equal_exactly_when_the_multisets_of_rows_are(
     left: list[tuple[object, ...]], right: list[tuple[object, ...]]

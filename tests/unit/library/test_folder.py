@@ -185,3 +185,19 @@ def test_shards_and_kinds_are_kept_apart() -> None:
     right.record(0, {"right": 1})
     assert _new(left.before(1, folder), "left", "right") == [False, True]
     assert _new(right.before(1, folder), "left", "right") == [True, False]
+
+
+def test_a_delta_that_this_worker_decided_is_not_read_back_and_another_one_is() -> None:
+    past, folder = Past(), Folder()
+    for epoch in range(2):
+        past.record(epoch, {f"id-{epoch}": 0})
+    own = past.log.read(past.named[1])
+    past.before(1, folder)
+    folder.wrote(past.log, 1, past.named[1].rows.digest, own)
+    del past.store.objects[LAYOUT.delta(catalog.KIND, 1, 0)]
+    assert _new(past.before(2, folder), "id-0", "id-1", "id-2") == [False, False, True]
+    # Decided here, but the chain names another driver's: what counts is what the chain names.
+    folder = Folder()
+    folder.wrote(past.log, 1, "0" * 32, own)
+    with pytest.raises(ChainError, match="a delta that the chain names is missing"):
+        past.before(2, folder)

@@ -158,6 +158,10 @@ def test_a_later_head_of_the_same_chain_is_told_from_another_chain() -> None:
     assert not any(then.before(one) for number, one in enumerate(views) for then in views[number + 1 :])
     advanced(other, taken(other, "other"), 1)
     assert not views[1].before(view(other)), "begun anew"
+    last = views[-1].head
+    for back in ({"sequence": last.sequence - 1}, {"sequence": last.sequence + 1, "floor": last.floor - 1}):
+        store.objects[LAYOUT.head] = last.model_copy(update=back).encoded()
+        assert not views[-1].before(view(store)), "an older head of the same epoch"
     older = views[2].head
     changed = {"sequence": 10_000, "tail": older.tail[:-1], "last_recorded": older.last_recorded - 1}
     store.objects[LAYOUT.head] = older.model_copy(update=changed).encoded()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once import catalog, contents, merge, state
-from effectively_once.aggregates import Count, Max
+from effectively_once.aggregates import Aggregate, Count, Max
 from effectively_once.catalog import Catalog
 from effectively_once.deltas import Canonical, Folder, Named, S, ShardDeltas
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
@@ -32,7 +32,7 @@ from tests.unit.library.names import ACCEPTED, USER_COUNTS
 from tests.unit.library.test_reader import found, rows_of
 
 LAYOUT, WINDOWS = Layout("clicks"), Windows(10, 20)
-VALUES = {"count": Count(), "latest": Max("event_time_ms")}
+VALUES: dict[str, Aggregate] = {"count": Count(), "latest": Max("event_time_ms")}
 KINDS: dict[str, Canonical] = {catalog.KIND: catalog.canonical, "counts": state.canonical}
 OPEN_END = 10**9
 NAMES = "abcdefgh"

@@ -17,7 +17,7 @@ from effectively_once.catalog.buckets import BUCKET_MS, Buckets
 from effectively_once.catalog.counters import Counters
 from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
-from effectively_once.hashes import U64, of_ids
+from effectively_once.hashes import U64, of_ids, of_table
 from effectively_once.windows import Windows
 
 KIND = "ids"
@@ -176,8 +176,5 @@ def _distinct(numbers: NDArray[np.int64]) -> list[int]:
 
 
 def canonical(delta: pa.Table) -> U64:
-    """Return the hash each row of a delta is digested by: that of the id."""
-    ids = delta["id"].combine_chunks()
-    if ids.null_count:
-        raise ValueError("a delta holds a row without id")
-    return of_ids(ids.cast(pa.binary()))
+    """Return the hash each row of a delta is digested by: that of the id and its time."""
+    return of_table(delta.select(SCHEMA.names))

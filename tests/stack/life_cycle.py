@@ -1,0 +1,32 @@
+"""The commands of a pipeline's life cycle, run as the command line runs them."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from effectively_once import life_cycle
+from effectively_once.errors import PipelineError
+from effectively_once.job import job_of
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "life-cycle.md"
+
+
+def run(line: str, settings: Path) -> int:
+    """Run `effectively-once ...` on the settings file of a test; return the exit code."""
+    parser = argparse.ArgumentParser(prog="effectively-once")
+    life_cycle.add_to(parser.add_subparsers(required=True))
+    arguments = [str(settings) if word == "settings.json" else word for word in shlex.split(line)]
+    given = parser.parse_args(arguments[arguments.index("effectively-once") + 1 :])
+    try:
+        return int(given.command(job_of(given.settings), given))
+    except PipelineError as error:
+        print(f"{type(error).__name__}: {error}")  # noqa: T201 - where a test looks for it
+        return error.exit_code
+
+
+def documented(line: str) -> str:
+    """Return a command of the how-to as it stands there."""
+    assert line in HOW_TO.read_text().splitlines(), line
+    return line

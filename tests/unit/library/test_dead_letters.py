@@ -1,0 +1,125 @@
+"""Dead letters: what a message of the topic is, which are meant, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once.dead_letters import (
+    DeadLetter,
+    Message,
+    Selection,
+    Unreadable,
+    counted,
+    epochs,
+    of_message,
+    shown,
+)
+from effectively_once.errors import SettingsError
+from effectively_once.messages import dead_letters
+
+WHERE = (1, 7)
+
+
+def letter(reason: str = "not_json", epoch: int = 3, identity: str | None = None, offset: int = 5) -> DeadLetter:
+    return DeadLetter(reason, identity, b"{broken", epoch, ("clicks", 0, offset))
+
+
+def written(value: bytes, epoch: int = 3, **columns: Any) -> bytes:
+    """Return a dead letter as the epoch's step writes it."""
+    row = {"topic": "clicks", "partition": 2, "offset": 9, "reason": "bad_time", "value": value, **columns}
+    schema = pa.schema([
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
+        ("value", pa.binary()), *(("id", pa.string()) for _ in columns),
+    ])  # fmt: skip
+    ((_, body),) = dead_letters(pa.Table.from_pylist([row], schema), epoch)
+    return body
+
+
+@given(st.binary() | st.text().map(str.encode), st.none() | st.text())
+def test_a_record_comes_back_byte_for_byte_from_what_the_pipeline_wrote(value: bytes, identity: str | None) -> None:
+    expected = DeadLetter("bad_time", identity, value, 3, ("clicks", 2, 9))
+    assert of_message(written(value, id=identity), WHERE) == expected
+    told = json.loads(expected.line())
+    assert told == json.loads(written(value, id=identity))
+
+
+def test_a_pipeline_without_attached_ids_writes_dead_letters_too() -> None:
+    assert of_message(written(b"x"), WHERE) == DeadLetter("bad_time", None, b"x", 3, ("clicks", 2, 9))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epoch": -1}, {"epoch": "3"}, {"encoding": "latin-1"}, {"encoding": "base64", "value": "%"}, {"source": ["a", 1]},
+     {"reason": None}, {"value": 5}],
+)  # fmt: skip
+def test_what_no_pipeline_wrote_is_told_apart(changes: dict[str, Any]) -> None:
+    row = json.loads(written(b"x"))
+    assert isinstance(of_message(json.dumps(row).encode(), WHERE), DeadLetter)
+    assert of_message(json.dumps({**row, **changes}).encode(), WHERE) == Unreadable(WHERE)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"\xff", b"{"])
+def test_what_is_no_json_object_is_no_dead_letter(value: bytes | None) -> None:
+    assert of_message(value, WHERE) == Unreadable(WHERE)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("5", (5, 5)), ("5-9", (5, 9)), ("5-5", (5, 5)), ("5-", (5, None)), ("-9", (None, 9))]
+)
+def test_epochs_are_written_as_one_or_from_to(text: str, expected: tuple[int | None, int | None]) -> None:
+    assert epochs(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-", "9-5", "a", "1-2-3", "1,2", " 5", "--5"])
+def test_what_are_no_epochs_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="are no epochs"):
+        epochs(text)
+
+
+@pytest.mark.parametrize(
+    ("meant", "holds"),
+    [
+        (Selection(), True),
+        (Selection(reasons=frozenset({"late", "not_json"})), True),
+        (Selection(reasons=frozenset({"late"})), False),
+        (Selection(ids=frozenset({"a", "b"})), True),
+        (Selection(ids=frozenset({"b"})), False),
+        (Selection(epochs=(3, 3)), True),
+        (Selection(epochs=(4, None)), False),
+        (Selection(epochs=(None, 2)), False),
+        (Selection(frozenset({"not_json"}), frozenset({"a"}), (1, 3)), True),
+        (Selection(frozenset({"not_json"}), frozenset({"b"}), (1, 3)), False),
+    ],
+)
+def test_a_selection_holds_what_meets_all_of_it(meant: Selection, holds: bool) -> None:
+    assert meant.holds(letter(identity="a")) is holds
+
+
+def test_a_record_without_an_id_is_not_meant_where_ids_are_given() -> None:
+    assert not Selection(ids=frozenset({"None"})).holds(letter())
+
+
+def test_counts_are_told_by_reason_with_their_epochs() -> None:
+    found: list[Message] = [letter("late", epoch) for epoch in (9, 4, 6)]
+    found += [letter("not_json", 2), Unreadable(WHERE), letter("bad_time", 5), letter("bad_time", 5)]
+    assert list(counted(found, Selection(epochs=(None, 6)))) == [
+        "           2  bad_time  epochs 5-5",
+        "           2  late  epochs 4-6",
+        "           1  (no dead letter)",
+        "           1  not_json  epochs 2-2",
+        "           6  in all",
+    ]
+
+
+def test_the_first_that_are_meant_are_shown_and_no_more_is_read() -> None:
+    messages: list[Message] = [Unreadable(WHERE), *(letter(offset=offset, epoch=offset) for offset in range(9))]
+    found = iter(messages)
+    lines = list(shown(found, Selection(epochs=(2, None)), limit=2))
+    assert [json.loads(line)["source"] for line in lines] == [["clicks", 0, 2], ["clicks", 0, 3]]
+    assert len(list(found)) == 5
