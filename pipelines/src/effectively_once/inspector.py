@@ -127,13 +127,15 @@ class Inspector:
                 facts.bytes += self._part("deltas", lambda d=delta, s=stored: self._bytes_of(d, s)) or 0  # type: ignore[misc]
 
     def _bytes_of(self, delta: LiveDelta, stored: NamedObject) -> int:
-        """Check a delta and return its size in bytes; 0 when a driver has collected it since."""
+        """Check a delta and return its size in bytes; 0 when a driver has collected or merged it since."""
         try:
             return self._read(stored)
         except ChainError:
-            if run(chain.read(self._layout), self._store).floor > delta.named.epoch:
-                return 0
-            raise
+            # Collected, or merged, since head was read?
+            head = run(chain.read(self._layout), self._store)
+            if delta in contents.live_deltas(run(chain.history(self._layout, head, head.floor), self._store), head.floor):
+                raise
+            return 0
 
     def _read(self, named: NamedObject) -> int:
         body = run(body_of(named.key), self._store)
