@@ -19,6 +19,9 @@ FORMAT_TIMEOUT_S = 60.0
 # A small broker that is up soon: serial collector, first-tier compiler only (1.5 s to its first answer, not 2.0 s).
 JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
+# For measurements: both compilers, and the collector that Java chooses by itself.
+LASTING_JVM_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+
 # How long the controller takes a killed broker for alive. A restarted one is refused until then, with the default
 # of 9 s after every SIGKILL; much less than this and a starved machine fences a healthy broker.
 SESSION_TIMEOUT_MS = 4000
@@ -62,8 +65,10 @@ class KafkaBroker(Server):
 
     name = "Kafka broker"
 
-    def __init__(self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None) -> None:
-        """`class_path` is a directory of jars; nothing is started yet.
+    def __init__(
+        self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None, long_lived: bool = False
+    ) -> None:
+        """`class_path` is a directory of jars; nothing is started yet. `long_lived` is for throughput.
 
         `link` is the port of something in front of the broker (a test's faulty link): there is a second listener then,
         at `link_port`, which sends its clients to `link`.
@@ -73,6 +78,7 @@ class KafkaBroker(Server):
         self._java = java
         self._class_path = class_path
         self._link = link
+        self._flags = LASTING_JVM_FLAGS if long_lived else JVM_FLAGS
         self._port = 0
         self.link_port = 0
 
@@ -89,7 +95,7 @@ class KafkaBroker(Server):
         self._start_on(3, self._configure)
 
     def _java_command(self, main: str, *arguments: str) -> list[str]:
-        return [str(self._java), *JVM_FLAGS, "-cp", f"{self._class_path}/*", main, *arguments]
+        return [str(self._java), *self._flags, "-cp", f"{self._class_path}/*", main, *arguments]
 
     def _configure(self, ports: list[int], attempt: int) -> None:
         self._port, self.link_port, controller_port = ports

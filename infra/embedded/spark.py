@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -20,6 +20,10 @@ EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 
 # A demo's JVMs live for a minute or two: quick start and small memory count for more than peak speed.
 JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+# Epochs of some 20,000 rows: compiling a plan takes longer than interpreting it.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# For measurements: both compilers, and the collector that Java chooses by itself.
+LASTING_JVM_OPTIONS = "-XX:-UsePerfData"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class SparkHome:
         master: where Spark runs; by default executors in JVMs of their own.
         dump_to: where the driver's JVM writes a class archive when it ends.
         memory_mib: heap of driver and of each executor.
+        long_lived: JVMs and plans for throughput; otherwise they are soon up, and slower after a minute.
+        conf: settings of Spark beside those made here, or instead of them.
     """
 
     toolchain: Toolchain
@@ -43,6 +49,8 @@ class SparkHome:
     master: str | None = None
     dump_to: Path | None = None
     memory_mib: int = 768
+    long_lived: bool = False
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, name: str, module: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Child:
         """Start `python -m module arguments...` with the packaged wheel; its log is `logs/<name>.log`."""
@@ -60,11 +68,10 @@ class SparkHome:
             "spark.executor.extraClassPath": jars,
             "spark.driver.extraJavaOptions": self._jvm_options() + self._dump_option(),
             "spark.executor.extraJavaOptions": self._jvm_options(),
-            # Epochs of some 20,000 rows: compiling a plan takes longer than interpreting it.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            **({} if self.long_lived else INTERPRETED),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            **self.conf,
         }
         whole = {
             "EFFECTIVELY_ONCE_SPARK_CONF": json.dumps(conf),
@@ -87,6 +94,8 @@ class SparkHome:
         return Child(name, [sys.executable, "-m", module, *arguments], log, cwd=work, env=whole)
 
     def _jvm_options(self) -> str:
+        if self.long_lived:
+            return LASTING_JVM_OPTIONS
         return JVM_OPTIONS + (f" -XX:SharedArchiveFile={self.class_archive}" if self.class_archive else "")
 
     def _dump_option(self) -> str:

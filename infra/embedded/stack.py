@@ -52,14 +52,17 @@ class EmbeddedStack:
     """
 
     def __init__(
-        self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False
-    ) -> None:
-        """`say` is given one line per server that is up. Nothing is started yet."""
+        self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False,
+        long_lived: bool = False,
+    ) -> None:  # fmt: skip
+        """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet."""
         self._work = run_dir.absolute() / "work"
         self._keep = keep
         self._say = say
         logs = run_dir.absolute() / "logs"
-        self.kafka = KafkaBroker(self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath)
+        self.kafka = KafkaBroker(
+            self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath, long_lived=long_lived
+        )
         self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
 
     @property

@@ -21,7 +21,11 @@ def resolve_jars(cache: Cache, name: ClassPathName) -> Path:
 
     Raises ToolchainError when Maven is missing or a version is not to be had.
     """
-    pom = POMS / name / "pom.xml"
+    return resolve_pom(cache, name, POMS / name / "pom.xml")
+
+
+def resolve_pom(cache: Cache, name: str, pom: Path) -> Path:
+    """Do the same for a pom that lies elsewhere, under a name of its own."""
     key = digest({"pom": pom.read_bytes(), "goal": GOAL})
 
     def build(directory: Path) -> None:

@@ -1,1 +1,1 @@
-"""Measurements of single parts, each a module that is run by itself and prints JSON lines."""
+"""Measurements: `python -m tests.bench CASE`, tables of ratios, raw samples below `runs/bench`."""

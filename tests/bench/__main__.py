@@ -5,24 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.bench import catalog, semantics
+from infra.embedded.guard import guarded
+from tests.bench import catalog, checkpoint, dedup, flat, quick, restart, semantics, streams
+
+CASES = {
+    "quick": (quick, "streams, dedup, checkpoint, restart and flat, smaller: a quarter of an hour"),
+    "semantics": (semantics, "at least once on plain Spark, with the catalog, and exactly once"),
+    "streams": (streams, "S1 against plain Spark with dedup and Kafka Streams"),
+    "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),
+    "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),
+    "restart": (restart, "driver killed to next published epoch, with many live ids"),
+    "flat": (flat, "the catalog's cost as live ids grow"),
+    "catalog": (catalog, "speed and size of the dedup catalog in one process"),
+}
 
 
 def main() -> int:
     """Run one case; options are the case's own."""
-    given = argparse.ArgumentParser(description=__doc__)
+    given = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     cases = given.add_subparsers(dest="case", required=True)
-    measured = cases.add_parser("semantics", help="at least once on plain Spark, with the catalog, and exactly once")
-    measured.add_argument("--records", type=int, default=600_000)
-    measured.add_argument("--rounds", type=int, default=5)
-    catalog.arguments(cases.add_parser("catalog", help="speed and size of the dedup catalog in one process"))
+    for name, (module, told) in CASES.items():
+        module.arguments(cases.add_parser(name, help=told))
     asked = given.parse_args()
-    if asked.case == "catalog":
-        catalog.measure(asked)
-    else:
-        sys.stdout.write(semantics.measure(asked.records, asked.rounds) + "\n")
+    module, _ = CASES[asked.case]
+    if text := module.measure(asked):
+        sys.stdout.write(text + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # What is interrupted leaves no server behind, and no gigabyte of records.
+    sys.exit(guarded(main))

@@ -6,100 +6,73 @@ is rows per second from the end of the first epoch, which warms the JVMs up, to 
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import tempfile
+import argparse
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
-from effectively_once.settings import PipelineSettings
-from infra.cluster.access import CHECKOUT
-from infra.embedded.process import Child, wait_for
-from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.prepare import default_console, prepare
-from tests.bench.facts import Kept, spread
+from tests.bench import rates, table
+from tests.bench.facts import Kept, load, spread
+from tests.bench.place import ADMIN_S, LASTING_JVM, MASTERS, Place, opened
 from tests.harness.workload.seeded import Seeded
 from tests.harness.workload.shape import Shape
 
+PLAIN, CATALOG, EXACTLY = "plain Spark, at least once", "at least once, with the catalog", "exactly once"
 ARMS = {
-    "plain Spark, at least once": ("tests.bench.plain_job", "at_least_once"),
-    "at least once, with the catalog": ("effectively_once_jobs.user_counts", "at_least_once"),
-    "exactly once": ("effectively_once_jobs.user_counts", "exactly_once"),
+    PLAIN: ("tests.bench.plain_job", "at_least_once"),
+    CATALOG: ("effectively_once_jobs.user_counts", "at_least_once"),
+    EXACTLY: ("effectively_once_jobs.user_counts", "exactly_once"),
 }
-PARTITIONS, SHARDS = 4, 2
+TOPIC, PARTITIONS, SHARDS = "bench", 4, 2
 EPOCH_ROWS = 50_000
-DONE_S, ADMIN_S = 300.0, 30.0
-SINKS = ("accepted", "dead_letter", "user_counts")
+DONE_S = 300.0
 
 
-def measure(records: int, rounds: int) -> str:
+def arguments(given: argparse.ArgumentParser) -> None:
+    """Add the options of this case."""
+    given.add_argument("--records", type=int, default=600_000)
+    given.add_argument("--rounds", type=int, default=5)
+    given.add_argument("--epoch-rows", type=int, default=EPOCH_ROWS)
+    given.add_argument("--master", choices=sorted(MASTERS), default="cluster")
+    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+
+
+def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
-    console = default_console()
-    toolchain = prepare(console)
-    kept = Kept.begun("semantics", records=records, rounds=rounds, epoch_rows=EPOCH_ROWS, shards=SHARDS)
-    rates: dict[str, list[float]] = {name: [] for name in ARMS}
-    with tempfile.TemporaryDirectory() as scratch, EmbeddedStack(Path(scratch), toolchain) as stack:
-        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
-        admin = AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
-        with console.step(f"{records:,} records into a topic"):
-            _created(admin, [NewTopic("bench", PARTITIONS, 1)])
-            sent = _fill(stack.endpoints.kafka_bootstrap, records)
-        for number in range(rounds):
+    kept = Kept.begun(
+        "semantics", asked.resume, records=asked.records, rounds=asked.rounds, epoch_rows=asked.epoch_rows,
+        shards=SHARDS, master=MASTERS[asked.master], jvm=LASTING_JVM,
+    )  # fmt: skip
+    found: dict[str, list[float]] = {name: [] for name in ARMS}
+    with opened() as place:
+        with place.console.step(f"{asked.records:,} records into a topic"):
+            place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+            sent = _fill(place.endpoints.kafka_bootstrap, asked.records)
+        for number in range(asked.rounds):
             for arm in ARMS:
-                home = SparkHome(toolchain, stack.endpoints, Path(scratch) / f"{number}-{len(rates[arm])}")
-                rate = _once(home, admin, arm, number, sent)
-                rates[arm].append(rate)
-                kept.sample(arm=arm, round=number, rows_per_s=round(rate), rows=sent)
-                console.say(f"  round {number + 1}: {arm}: {rate:,.0f} rows/s")
-    text = _table(rates)
-    kept.table(text)
-    console.say(f"raw samples in {kept.folder.relative_to(CHECKOUT)}")
-    return text
+                sample = kept.done(arm=arm, round=number)
+                if sample is None:
+                    load_before = load()
+                    rate = _once(place, arm, number, asked, sent)
+                    sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
+                    kept.sample(arm=arm, round=number, **sample, rows=sent, load_before=load_before)
+                found[arm].append(sample["rows_per_s"])
+                place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
+    text = _table(found)
+    return kept.finished(text, "What exactly-once costs", "rows/s", found)
 
 
-def _once(home: SparkHome, admin: AdminClient, arm: str, number: int, sent: int) -> float:
+def _once(place: Place, arm: str, number: int, asked: argparse.Namespace, sent: int) -> rates.Rate:
     module, semantics = ARMS[arm]
-    at = home.endpoints
-    pipeline = f"b{number}_{[*ARMS].index(arm)}"
-    compacted = {"cleanup.policy": "compact"}
-    _created(admin, [NewTopic(f"{pipeline}.{sink}", SHARDS, 1) for sink in SINKS])
-    _created(admin, [NewTopic(f"{pipeline}.{sink}.progress", SHARDS, 1, config=compacted) for sink in SINKS])
-    settings = PipelineSettings.model_validate({
-        "pipeline": pipeline, "topic": "bench", "kafka_bootstrap": at.kafka_bootstrap, "s3_endpoint": at.s3_endpoint,
-        "s3_bucket": at.s3_bucket, "shards": SHARDS, "epoch_rows_max": EPOCH_ROWS, "semantics": semantics,
-    })  # fmt: skip
-    home.run_dir.mkdir(parents=True, exist_ok=True)
-    path, events = home.run_dir / f"{pipeline}.json", home.run_dir / f"{pipeline}.jsonl"
-    path.write_text(settings.model_dump_json())
-    own = os.pathsep.join([str(home.toolchain.wheel.installed), str(CHECKOUT)])
-    driver = home.start(pipeline, module, [str(path)], {"EFFECTIVELY_ONCE_EVENTS": str(events), "PYTHONPATH": own})
+    name = f"b{number}_{[*ARMS].index(arm)}"
+    settings = place.pipeline(name, TOPIC, shards=SHARDS, epoch_rows_max=asked.epoch_rows, semantics=semantics)
+    started = place.driver(name, module, settings.model_dump_json(), master=MASTERS[asked.master])
     try:
-        return _rate(events, driver, sent)
+        seen = rates.until_all(lambda: rates.epochs(started.events), sent, DONE_S, started.process)
+        return rates.rate(seen, seen[0].rows, sent)
     finally:
-        driver.kill()
-
-
-def _rate(events: Path, driver: Child, sent: int) -> float:
-    published: list[dict[str, Any]] = []
-
-    def rows(epochs: list[dict[str, Any]]) -> int:
-        return sum(int(one["in"]) for one in epochs)
-
-    def done() -> bool:
-        lines = events.read_text().rpartition("\n")[0].splitlines() if events.exists() else []
-        told = [json.loads(line) for line in lines]
-        published[:] = [one for one in told if one["event"] == "epoch" and one["state"] == "published"]
-        return rows(published) >= sent
-
-    wait_for("all records", DONE_S, done, driver)
-    first, *rest = published
-    return rows(rest) / (int(rest[-1]["t"] - first["t"]) / 1000)
+        started.process.kill()
 
 
 def _fill(bootstrap: str, records: int) -> int:
@@ -111,26 +84,18 @@ def _fill(bootstrap: str, records: int) -> int:
     number = 0
     shape = Shape(records=records, duplicates=0.05, late=0.0, straddling=0.0, malformed=0.0)
     for number, record in enumerate(Seeded(1, shape), 1):
-        producer.produce("bench", record.value, partition=number % PARTITIONS)
+        producer.produce(TOPIC, record.value, partition=number % PARTITIONS)
         if number % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(ADMIN_S) == 0, "the broker did not take all records"
     return number
 
 
-def _created(admin: AdminClient, topics: list[NewTopic]) -> None:
-    for future in admin.create_topics(topics).values():
-        future.result(ADMIN_S)
-
-
-def _table(rates: dict[str, list[float]]) -> str:
+def _table(found: dict[str, list[float]]) -> str:
     """Medians, and the ratios that matter; both of one run."""
-    median = {arm: statistics.median(samples) for arm, samples in rates.items()}
-    plain, catalog, exact = (median[arm] for arm in ARMS)
-    lines = ["| arm | rows/s, median (from, to) |", "|---|---|"]
-    lines += [f"| {arm} | {spread(samples)} |" for arm, samples in rates.items()]
+    lines = [table.table(["arm", "rows/s, median (from, to)"], [[arm, spread(each)] for arm, each in found.items()])]
     lines += [
-        "", f"exactly once / at least once, with the catalog: {exact / catalog:.2f} (at least 0.95)",
-        f"exactly once / plain Spark: {exact / plain:.2f}",
+        "", table.ratio(found, EXACTLY, CATALOG, table.Target(at_least=0.95)),
+        table.ratio(found, EXACTLY, PLAIN, table.Target(at_least=0.8)),
     ]  # fmt: skip
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Found, Get, body_of, run
 from effectively_once.ledger.records import Declaration
-from effectively_once.settings import PipelineSettings
+from effectively_once.settings import PipelineSettings, digest
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from tests.spark.outputs import assert_exact
@@ -198,11 +198,12 @@ def test_a_setting_that_state_depends_on_cannot_change_between_runs(
 def _declared(pipeline: Pipeline, **changes: object) -> Declaration:
     """Declare epoch 0 of a new pipeline by the protocol's own steps, as a driver that then dies."""
     settings = PipelineSettings.model_validate(pipeline.settings)
+    bound = digest(settings.bound)
     described = pipeline.admin.describe_topics(TopicCollection([pipeline.topic]))[pipeline.topic].result(ADMIN_S)
     pinned = {
         "epoch": 0, "lineage": "000001-dead", "batch_id": 0, "topic_ids": {pipeline.topic: str(described.topic_id)},
         "ranges": {pipeline.topic: {str(p): (0, 1) for p in range(PARTITIONS)}}, "watermark_ms": None,
-        "previous_watermark_ms": None, "shards": SHARDS, "wheel_digest": "w" * 64, "settings_digest": settings.digest,
+        "previous_watermark_ms": None, "shards": SHARDS, "wheel_digest": "w" * 64, "settings_digest": bound,
     }  # fmt: skip
     declaration = Declaration.model_validate({**pinned, **changes})
     held = run(chain.take_over(pipeline.layout, "dead", settings.bound), pipeline.store)

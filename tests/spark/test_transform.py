@@ -180,3 +180,25 @@ def test_a_window_takes_records_until_the_watermark_reaches_its_end_and_the_late
     first_of_next = record(event_time_ms=60_000)
     rows = judged(spark, [last_of_window, first_of_next], 60_000 + 120_000 + distance_ms)
     assert [row.reason for row in rows] == [reason, None]
+
+
+def test_the_code_that_spark_generates_is_the_same_whatever_the_watermark(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else every epoch would wait for a compiler, and run code that is not warm."""
+    generated = []
+    before = spark.conf.get("spark.sql.codegen.wholeStage")
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    try:
+        for watermark_ms in (TIME_MS, TIME_MS + 123_456):
+            frame = spark.range(1).select(
+                f.lit("t").alias("topic"), f.lit(0).alias("partition"), f.col("id").alias("offset"),
+                f.lit(record()).alias("value"),
+            )  # fmt: skip
+            judged = rows.judged(pipeline, frame, Windows(60_000, 120_000), watermark_ms)
+            judged.explain("codegen")
+            told = capsys.readouterr().out
+            generated.append([line for line in told.splitlines() if line.startswith("/*")])
+    finally:
+        spark.conf.set("spark.sql.codegen.wholeStage", before)
+    assert generated[0] == generated[1] != []

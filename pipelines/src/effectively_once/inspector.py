@@ -133,7 +133,8 @@ class Inspector:
         except ChainError:
             # Collected, or merged, since head was read?
             head = run(chain.read(self._layout), self._store)
-            if delta in contents.live_deltas(run(chain.history(self._layout, head, head.floor), self._store), head.floor):
+            records = run(chain.history(self._layout, head, head.floor), self._store)
+            if delta in contents.live_deltas(records, head.floor):
                 raise
             return 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -15,6 +17,8 @@ from effectively_once.windows import Windows
 
 KAFKA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 """Columns of the frame that a transform is given."""
+TIME_MAX_MS = 10**15 - 1
+"""Event times beyond (the year 33658) are refused: sums with windows and lateness stay far from 64 bits."""
 
 
 def check(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -58,7 +62,10 @@ def judged(pipeline: Pipeline, frame: DataFrame, windows: Windows, watermark_ms:
     given = pipeline.transform(frame)
     reason = f.col("reason")
     for name in pipeline.required:
-        reason = f.coalesce(reason, f.when(f.col(name).isNull(), missing(name)))
+        wrong = f.col(name).isNull()
+        if name == "event_time_ms":
+            wrong |= ~f.col(name).between(-TIME_MAX_MS, TIME_MAX_MS)
+        reason = f.coalesce(reason, f.when(wrong, missing(name)))
     if pipeline.ahead_ms is not None:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
@@ -81,8 +88,11 @@ def late(time_ms: Column, windows: Windows, watermark_ms: int | None) -> Column:
     """Window end + allowed lateness <= watermark. The same rule, in plain Python, is `Windows.closed`."""
     if watermark_ms is None:
         return f.lit(False)
-    start = time_ms - f.pmod(time_ms, f.lit(windows.length_ms))
-    return start + windows.length_ms + windows.lateness_ms <= f.lit(watermark_ms)
+    ends = time_ms - f.pmod(time_ms, f.lit(windows.length_ms)) + windows.length_ms + windows.lateness_ms
+    # As an interval, which generated code takes as a parameter. A number would be written into it, and every epoch
+    # would have its code compiled anew.
+    watermark = f.make_interval(secs=f.lit(Decimal(watermark_ms).scaleb(-3)))
+    return f.timestamp_millis(ends) - watermark <= f.timestamp_millis(f.lit(0))
 
 
 def in_shards(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:

@@ -1,0 +1,32 @@
+"""Batches of a few rows that nobody wants: what remains is what Spark does for a batch, and its checkpoint.
+
+`python -m tests.bench.checkpoint_job SETTINGS.json` ends after the last batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.bench.spark_arm import plain_session, watched
+
+ROWS = 10
+
+
+def main(argv: list[str]) -> None:
+    """Read the settings: conf (of Spark), checkpoint (a folder), batches."""
+    asked = json.loads(Path(argv[0]).read_text())
+    spark = plain_session("checkpoint", asked["conf"])
+    rows = (
+        spark.readStream.format("rate-micro-batch").option("rowsPerBatch", str(ROWS)).option("numPartitions", "1")
+        .load()
+    )  # fmt: skip
+    query = rows.writeStream.format("noop").option("checkpointLocation", asked["checkpoint"]).start()
+    watched(query, asked["batches"])
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

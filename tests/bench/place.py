@@ -1,0 +1,112 @@
+"""Where a measurement runs: broker, object store and drivers on this machine, in JVMs that are meant to last."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from effectively_once.progress import VARIABLE
+from effectively_once.settings import PipelineSettings
+from infra.cluster.access import CHECKOUT
+from infra.console import Console
+from infra.embedded.process import Child
+from infra.embedded.spark import LASTING_JVM_OPTIONS, SparkHome
+from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.toolchain.prepare import Toolchain, default_console, prepare
+
+ADMIN_S = 30.0
+SINKS = ("accepted", "dead_letter", "user_counts")
+"""Of the jobs that are measured."""
+HEAP_MIB = 2048
+LASTING_JVM = LASTING_JVM_OPTIONS
+LOCAL, CLUSTER = "local[2]", "local-cluster[2,1,{heap}]"
+MASTERS = {"local": LOCAL, "cluster": CLUSTER.format(heap=HEAP_MIB)}
+"""One JVM with two cores, or driver and two executors in JVMs of their own."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A driver, and the file it announces its epochs or batches in."""
+
+    process: Child
+    events: Path
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the arms of one measurement share.
+
+    Attributes:
+        scratch: removed at the end.
+
+    """
+
+    toolchain: Toolchain
+    endpoints: Endpoints
+    scratch: Path
+    console: Console
+    admin: AdminClient = field(repr=False)
+
+    def created(self, topics: Sequence[NewTopic]) -> None:
+        """Create topics, and wait until they are there."""
+        for future in self.admin.create_topics(list(topics)).values():
+            future.result(ADMIN_S)
+
+    def deleted(self, topics: Sequence[str]) -> None:
+        """Delete topics."""
+        for future in self.admin.delete_topics(list(topics)).values():
+            future.result(ADMIN_S)
+
+    def pipeline(self, name: str, topic: str, **changes: object) -> PipelineSettings:
+        """Settings of a pipeline of ours on this stack; its topics are created."""
+        settings = PipelineSettings.model_validate({
+            "pipeline": name, "topic": topic, "kafka_bootstrap": self.endpoints.kafka_bootstrap,
+            "s3_endpoint": self.endpoints.s3_endpoint, "s3_bucket": self.endpoints.s3_bucket, **changes,
+        })  # fmt: skip
+        compacted = {"cleanup.policy": "compact"}
+        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1) for sink in SINKS])
+        self.created([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
+        return settings
+
+    def driver(
+        self, name: str, module: str, settings: str, *, master: str = LOCAL, class_path: Sequence[Path] = (),
+        conf: Mapping[str, str] | None = None,
+    ) -> Started:  # fmt: skip
+        """Start a Python module with a file of settings (JSON), in JVMs for throughput; `conf` is Spark's."""
+        folders = (self.toolchain.spark_jars, *class_path)
+        jars = ":".join([str(self.toolchain.jvm_jar), *(f"{folder}/*" for folder in folders)])
+        paths = {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
+        home = SparkHome(
+            self.toolchain, self.endpoints, self.scratch, master=master, memory_mib=HEAP_MIB, long_lived=True,
+            conf={**paths, **(conf or {})},
+        )  # fmt: skip
+        return self._started(home, name, module, settings)
+
+    def quick_driver(self, name: str, module: str, settings: str, class_archive: Path | None) -> Started:
+        """Start it as `make demo` does: to be up soon."""
+        home = SparkHome(self.toolchain, self.endpoints, self.scratch, class_archive)
+        return self._started(home, name, module, settings)
+
+    def _started(self, home: SparkHome, name: str, module: str, settings: str) -> Started:
+        path, events = self.scratch / f"{name}.json", self.scratch / f"{name}.jsonl"
+        path.write_text(settings)
+        own = os.pathsep.join([str(self.toolchain.wheel.installed), str(CHECKOUT)])
+        return Started(home.start(name, module, [str(path)], {VARIABLE: str(events), "PYTHONPATH": own}), events)
+
+
+@contextmanager
+def opened() -> Iterator[Place]:
+    """Broker and object store, up for the time of the block."""
+    console = default_console()
+    toolchain = prepare(console)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        scratch = Path(folder)
+        with EmbeddedStack(scratch, toolchain, long_lived=True) as stack:
+            admin = AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap, "log_level": 0})
+            yield Place(toolchain, stack.endpoints, scratch, console, admin)

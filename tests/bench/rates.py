@@ -1,0 +1,82 @@
+"""Rows per second, counted the same way whatever was measured: from the end of a warm-up to the end of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from infra.embedded.process import Child, wait_for
+from tests.bench.errors import BenchError
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How many rows were read, processed, published and committed until a moment (ms since 1970)."""
+
+    t_ms: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Rows per second, and for how many seconds that was measured."""
+
+    rows_per_s: float
+    measured_s: float
+
+
+def rate(seen: Sequence[Seen], warm_up: int, total: int) -> Rate:
+    """Measure between the first moment with `warm_up` rows and the first one with all `total` rows.
+
+    Raises:
+        BenchError: not all rows were seen, or warm-up and end are one moment.
+
+    """
+    last = next((one for one in seen if one.rows >= total), None)
+    if last is None:
+        raise BenchError(f"{max((one.rows for one in seen), default=0):,} of {total:,} rows were seen: no rate")
+    first = next(one for one in seen if one.rows >= warm_up)
+    if last.t_ms <= first.t_ms:
+        raise BenchError(
+            f"all {total:,} rows came with those of the warm-up ({warm_up:,}): measure more records, or smaller batches"
+        )
+    measured_s = (last.t_ms - first.t_ms) / 1000
+    return Rate((total - first.rows) / measured_s, measured_s)
+
+
+def told(path: Path) -> list[dict[str, Any]]:
+    """Events that a driver announced so far; a line that is being written is left for the next time."""
+    lines = path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def epochs(path: Path) -> list[Seen]:
+    """Rows after each published epoch of a pipeline of ours."""
+    found = [one for one in told(path) if one["event"] == "epoch" and one["state"] == "published"]
+    return _cumulated((float(one["t"]), int(one["in"])) for one in found)
+
+
+def batches(path: Path) -> list[Seen]:
+    """Rows after each batch of plain Spark, as `spark_arm.watched` announces them."""
+    return _cumulated((float(one["ended_ms"]), int(one["rows"])) for one in told(path) if one["event"] == "batch")
+
+
+def until_all(read: Callable[[], list[Seen]], total: int, within_s: float, process: Child) -> list[Seen]:
+    """Wait until all rows were seen, and return when. Raises ServerError when time is up or the process has ended."""
+    seen: list[Seen] = []
+
+    def all_seen() -> bool:
+        seen[:] = read()
+        return bool(seen) and seen[-1].rows >= total
+
+    wait_for(f"{total:,} rows", within_s, all_seen, process)
+    return seen
+
+
+def _cumulated(steps: Iterable[tuple[float, int]]) -> list[Seen]:
+    ordered = list(steps)
+    return [Seen(t, rows) for (t, _), rows in zip(ordered, accumulate(rows for _, rows in ordered), strict=True)]

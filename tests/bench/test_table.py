@@ -1,0 +1,38 @@
+"""Below a table it is said which target is met, and a missed one is said as plainly."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench import table
+from tests.bench.table import Target
+
+SAMPLES = {"ours": [30.0, 10.0, 20.0], "theirs": [10.0, 9.0, 11.0]}
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (Target(at_least=2.0), "ours / theirs: 2.00 (target at least 2: met)"),
+        (Target(at_least=2.1), "ours / theirs: 2.00 (target at least 2.1: MISSED)"),
+        (Target(at_most=1.9), "ours / theirs: 2.00 (target at most 1.9: MISSED)"),
+        (None, "ours / theirs: 2.00 (reported, no target)"),
+    ],
+)
+def test_a_ratio_is_one_of_medians_and_is_judged(target: Target | None, told: str) -> None:
+    assert table.ratio(SAMPLES, "ours", "theirs", target) == told
+
+
+def test_a_time_is_judged_by_its_median() -> None:
+    assert table.median(SAMPLES, "ours", "ms", Target(at_most=20)) == "ours: 20.0 ms (target at most 20 ms: met)"
+
+
+def test_a_table_is_markdown() -> None:
+    assert table.table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+
+
+def test_text_bars_are_as_long_as_the_medians() -> None:
+    ours, theirs = table.text_bars(SAMPLES, "rows/s", width=10).splitlines()
+
+    assert (ours.count("█"), theirs.count("█")) == (10, 5)
+    assert ours.endswith("20 rows/s")
