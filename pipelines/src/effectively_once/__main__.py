@@ -55,7 +55,8 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
     settings = job.settings
     place = place_of(given.place, settings, given.endpoint)
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
-    manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say).take(
+    steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
+    manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
         all_output=not given.output_from_floor, checkpoint=given.checkpoint
     )
     size = sum(copied.bytes for copied in manifest.objects.values())

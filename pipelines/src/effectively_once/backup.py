@@ -52,14 +52,16 @@ class Backup:
         place: where to; nothing else may be there.
         sinks: its object-store sinks.
         say: is told how far it is.
+        steps: its recorded steps.
 
     """
 
     def __init__(
         self, source: ListedStore, layout: Layout, place: Place, sinks: Iterable[str],
-        say: Callable[[str], object] = lambda _: None,
+        say: Callable[[str], object] = lambda _: None, *, steps: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self._source, self._layout, self._place, self._sinks, self._say = source, layout, place, tuple(sinks), say
+        self._steps = tuple(steps)
         self._copied: dict[str, Copied] = {}
 
     def take(self, *, all_output: bool = True, checkpoint: bool = False) -> BackupManifest:
@@ -83,7 +85,8 @@ class Backup:
             body, head = self._head()
             try:
                 # First what is next to be collected.
-                names = self._copy_all(self._deltas(head))
+                names = self._recorded(head)
+                names |= self._copy_all(self._deltas(head))
                 names |= self._copy_all([*contents.segments(self._layout, head), *self._outputs(head, all_output)])
                 break
             except _MissingError as error:
@@ -116,6 +119,24 @@ class Backup:
         if not isinstance(found, Found):
             raise ChainError("there is no head", self._layout.head, "Check the names of pipeline and bucket.")
         return found.body, chain.decoded(found.body, self._layout.head)
+
+    def _recorded(self, head: Head) -> set[str]:
+        """Copy what steps recorded for the declared epoch: sinks may show it, and nothing else gives it again (R4)."""
+        if head.declared is None:
+            return set()
+        names = set()
+        for step in self._steps:
+            for shard in range(head.declared.shards):
+                key = self._layout.recorded(step, head.declared.epoch, shard)
+                body = run(body_of(key), self._source)
+                # A shard without rows has none, and one that is not there yet was not published either.
+                if body is not None:
+                    name = key.removeprefix(f"{self._layout.pipeline}/")
+                    self._write(name, body)
+                    names.add(name)
+        if self._steps and self._head()[1].declared != head.declared:
+            raise _MissingError(f"what was recorded for epoch {head.declared.epoch}")
+        return names
 
     def _deltas(self, head: Head) -> list[NamedObject]:
         records = run(chain.history(self._layout, head, head.floor), self._source)

@@ -15,7 +15,7 @@ from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManife
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Get, Put, Request, run
+from effectively_once.ledger.objects import Answer, Get, Put, Request, run
 from effectively_once.ledger.records import Head
 from effectively_once.merge import FAN
 from effectively_once.place import Place
@@ -337,3 +337,36 @@ def test_the_manifest_is_json_that_others_can_read() -> None:
     taken(stored(3), kept)
     told = json.loads(kept.objects[MANIFEST])
     assert (told["format"], told["pipeline"], json.loads(told["head"])["last_recorded"]) == (1, "clicks", 2)
+
+
+def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_not() -> None:
+    store = stored(5)
+    driver = LedgerDriver.started(store, LAYOUT, "second")
+    assert next(driver.steps()) == "declared"
+    names = [LAYOUT.recorded("look_up", epoch, shard) for epoch in (4, 5) for shard in range(2)]
+    for name in names:
+        store.objects[name] = name.encode()
+    place = Place(MemoryStore(), "memory")
+    Backup(store, LAYOUT, place, [GLOBAL_COUNTS], steps=["look_up"]).take()
+    assert [name for name in names if name in restored(place).objects] == names[2:]
+    goes_on(restored(place), 8)
+
+
+def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_them() -> None:
+    """Its records are gone by then: the backup goes on with the head of now."""
+    store = stored(5)
+    driver = LedgerDriver.started(store, LAYOUT, "second")
+    steps = driver.steps()
+    assert next(steps) == "declared"
+
+    class Meanwhile(ListedStore):
+        def answer(self, request: Request) -> Answer:
+            if isinstance(request, Get) and request.key == LAYOUT.recorded("look_up", 5, 1):
+                while driver.held.head.last_recorded < 5:
+                    next(steps)
+            return store.answer(request)
+
+    source = Meanwhile()
+    place = Place(MemoryStore(), "memory")
+    Backup(source, LAYOUT, place, [], steps=["look_up"]).take()
+    assert head_of(restored(place)).last_recorded == 5
