@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo check judge up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo check judge new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -22,6 +22,12 @@ check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:
 	+@mkdir -p runs; $(CLI) check $(call option,run,RUN); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
+
+##@ Your own pipeline
+new-pipeline: ## a folder with a pipeline of your own, and its tests [NAME= AT=folder]
+	@$(CLI) new-pipeline --name "$(NAME)" $(call option,at,AT)
+run: ## it runs here: broker, object store and Spark, until Ctrl-C [AT=folder JOB=module:name]
+	@$(CLI) run $(call option,at,AT) $(call option,job,JOB)
 
 ##@ Prove it on Kubernetes
 up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos]
@@ -46,15 +52,15 @@ bundle: ## events, objects and logs in one archive, without secrets
 ##@ Work on it
 tools: ## find or build every tool, nothing else
 	@$(CLI) tools
-images: ## build the container images, print their sizes [PUSH=registry/path/ ARCH=]
-	@$(CLI) images $(call option,push,PUSH) $(call option,arch,ARCH)
+images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
+	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
 schema: ## write the charts' schemas from their models
 	@$(CLI) schema
 lint: ## linters, types, layers
 	@$(CLI) lint
-test: ## everything that needs no cluster [ARGS=-k chain]
-	@$(CLI) test $(ARGS)
-bench: ## what exactly-once costs, as ratios of one run [CASE=semantics|catalog ARGS=]
+test: ## everything that needs no cluster; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]
+	@$(CLI) test $(call option,at,AT) $(ARGS)
+bench: ## speed, as ratios of one run [CASE=quick|semantics|streams|dedup|checkpoint|restart|flat|catalog ARGS=]
 	@$(CLI) bench $(call option,case,CASE) $(ARGS)
 test-all: ## and the slow suites
 	@$(CLI) test --all $(ARGS)
@@ -62,4 +68,4 @@ lock: ## write requirements.lock anew from requirements.in
 	@$(CLI) lock
 
 help:
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

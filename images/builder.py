@@ -33,10 +33,11 @@ class Builder:
     _tags: dict[str, str] = field(default_factory=dict, init=False)
 
     def published(self) -> dict[str, str]:
-        """Build what a deployment needs; references by name."""
-        for image in catalogue.images(self.cache, self.toolchain, self.arch):
+        """Build what a deployment needs, images with users' wheels among it; references by name."""
+        built = [*catalogue.images(self.cache, self.toolchain, self.arch), *catalogue.jobs(self.cache)]
+        for image in built:
             self._ensure(image)
-        return {name: self._tags[name] for name in catalogue.PUBLISHED}
+        return {image.name: self._tags[image.name] for image in built if catalogue.published(image.name)}
 
     def node(self) -> str:
         """Build the node image with what it brings; its reference."""
@@ -56,7 +57,7 @@ class Builder:
         parent_key = self._keys[image.parent] if image.parent else ""
         key = self._keys[image.name] = image.key(parent_key)
         name = f"effectively-once-{image.name}:{key[:TAG_DIGITS]}"
-        prefix = self.prefix if image.name in catalogue.PUBLISHED else ""
+        prefix = self.prefix if catalogue.published(image.name) else ""
         own = self._tags[image.name] = image.tag or f"{prefix}{name}"
         if self._label(own) == key:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from images import packages, rootfs
+from images import packages, rootfs, wheels
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.jars import resolve_jars
@@ -17,8 +17,10 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.versions import COREDNS, ETCD, KUBERNETES, LOCAL_PATH_PROVISIONER, PAUSE, SPARK
 
 FOLDER = CHECKOUT / "images"
-PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres", "tools")
+PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres")
 """Images that a deployment names; the others are steps on the way, or parts of a node."""
+JOB = "job-"
+"""Begins the names of images with a user's wheel, which a deployment names too."""
 LOCAL = "effectively-once.local"
 """Repository of the control plane's images: no registry has this name, so a missing one is never asked for outside."""
 
@@ -69,8 +71,6 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
     def built(tool: go_tools.GoTool, name: str) -> dict[str, Path | bytes]:
         return {name: go_tools.build(cache, tool, arch) / name}
 
-    wheel = {"wheel": toolchain.wheel.installed}
-    wheel_fact = {"wheel": toolchain.wheel.sha256}
     python = packages.installed(cache, arch)
     s3a = resolve_jars(cache, "s3a")
     classes = hashlib.sha256(toolchain.jvm_jar.read_bytes()).hexdigest()
@@ -81,7 +81,6 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
         Image("java", "base"),
         Image("kafka", "java", {"libs": toolchain.kafka_classpath}, {"jars": toolchain.kafka_classpath.name}),
         Image("deps", "java", {"packages": python / "packages"}, {"packages": python.name}),
-        Image("tools", "deps", wheel, wheel_fact),
         Image(
             "spark-base", "deps",
             {
@@ -94,8 +93,21 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
             "spark-operator", "spark-base", built(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
             {"key": go_tools.key(go_tools.SPARK_OPERATOR_TOOL, arch)},
         ),
-        Image("spark", "spark-base", wheel, wheel_fact),
+        Image("spark", "spark-base", {"wheel": toolchain.wheel.installed}, {"wheel": toolchain.wheel.sha256}),
     ]  # fmt: skip
+
+
+def jobs(cache: Cache) -> list[Image]:
+    """The Spark image with a wheel more, for each wheel that is kept. Raises WheelError."""
+    return [
+        Image(f"{JOB}{wheel.name}", "spark", {"wheel": wheels.unpacked(cache, wheel)}, {"wheel": wheel.sha256}, "job")
+        for wheel in wheels.kept(cache)
+    ]
+
+
+def published(name: str) -> bool:
+    """Whether a deployment names the image: it is pushed, and loaded into a cluster of this machine."""
+    return name in PUBLISHED or name.startswith(JOB)
 
 
 def control_plane(cache: Cache, arch: str) -> list[Image]:

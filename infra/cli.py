@@ -17,7 +17,9 @@ from infra.embedded.guard import guarded
 from infra.embedded.process import ServerError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
+from infra.toolchain.jdk import find_jdk
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
+from infra.toolchain.wheel import build_wheel
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -107,10 +109,17 @@ def env() -> None:
 def images(
     push: Annotated[str, typer.Option(help="Registry and path to push to, for example registry.example/team/.")] = "",
     arch: Annotated[str, typer.Option(help="amd64 or arm64; this machine's when left out.")] = "",
+    wheel: Annotated[Path | None, typer.Option(help="A wheel of yours, or its folder: it gets an image.")] = None,
 ) -> None:
     """Build the container images and print their sizes; with PUSH, push them to your registry."""
+    from images.wheels import keep  # noqa: PLC0415
+
     console = default_console()
     lifecycle = _lifecycle(console)
+    if wheel is not None:
+        cache = Cache(cache_root())
+        name = keep(cache, build_wheel(cache, wheel).path if wheel.is_dir() else wheel).name
+        console.say(f"  {name} gets an image; `pulumi config set --path pipelines.NAME.wheel {name}` has it run")
     lifecycle.show_images(prepare(console), push, arch)
 
 
@@ -213,6 +222,36 @@ def demo(
     raise typer.Exit(results.verdict.exit_code)
 
 
+@app.command(name="new-pipeline")
+def new_pipeline_command(
+    name: Annotated[str, typer.Option(help="Of the pipeline, and of its Python package.")],
+    at: Annotated[Path | None, typer.Option(help="The folder; ./NAME when left out.")] = None,
+) -> None:
+    """A folder with a pipeline of your own: declaration, tests, settings, README."""
+    from infra.new_pipeline import new_pipeline  # noqa: PLC0415
+
+    typer.echo("\n".join(new_pipeline(name, at)))
+
+
+@app.command(name="run")
+def run_command(
+    at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it.")] = None,
+    job: Annotated[str | None, typer.Option(help="module or module:name; the settings' when left out.")] = None,
+) -> None:
+    """A declared pipeline with broker, object store and Spark here, until Ctrl-C; then exit code 0."""
+    from infra.embedded.job import Job  # noqa: PLC0415
+    from infra.embedded.run import Run  # noqa: PLC0415
+
+    if at is None and job is None:
+        raise RefusedError("name the folder of a pipeline (AT=), or a job of the library (JOB=)")
+    console, cache = default_console(), Cache(cache_root())
+    toolchain = prepare(console)
+    what = Job.at(at, job, cache) if at else Job.named(job or "")
+    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
+        archive = class_archive(cache, toolchain)
+    Run.here(what, toolchain, console, archive).go()
+
+
 @app.command()
 def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/latest")) -> None:
     """Judge a run again from its files; exit code 0 pass, 1 fail, 2 unknown."""
@@ -249,9 +288,12 @@ def lint() -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(
-    context: typer.Context, everything: Annotated[bool, typer.Option("--all", help="The slow ones too.")] = False
-) -> None:
+    context: typer.Context, everything: Annotated[bool, typer.Option("--all", help="The slow ones too.")] = False,
+    at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it: its tests instead.")] = None,
+) -> None:  # fmt: skip
     """Everything that needs no cluster."""
+    if at is not None:
+        raise typer.Exit(_tests_of(at, context.args))
     prepare()
     words = ["-m", "pytest", *([] if everything else ["-m", "not slow"]), *context.args]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
@@ -259,9 +301,22 @@ def test(
     raise typer.Exit(done.returncode)
 
 
+def _tests_of(folder: Path, words: list[str]) -> int:
+    """Run the tests of a pipeline of the user's, with the library of this checkout."""
+    environment = {
+        **os.environ, "PYTHONPATH": str(CHECKOUT / "pipelines" / "src"), "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(find_jdk().java.parent.parent),
+    }  # fmt: skip
+    try:
+        done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=folder, env=environment, check=False)
+    except OSError as error:
+        raise RefusedError(f"AT={folder}: {error.strerror}; `make new-pipeline` makes such a folder") from error
+    return done.returncode
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "semantics") -> None:
-    """Measure; a table of ratios, raw samples below runs/bench."""
+def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "quick") -> None:
+    """Measure; tables of ratios, raw samples and figures below runs/bench. Without a case: a quarter of an hour."""
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     words = [sys.executable, "-m", "tests.bench", case, *context.args]
     raise typer.Exit(subprocess.run(words, cwd=CHECKOUT, env=environment, check=False).returncode)
@@ -318,13 +373,14 @@ def run() -> int:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    # Those of the cluster's commands cannot have happened before its modules were imported.
+    # Those of modules that commands import late cannot have happened before.
     places = {
         "infra.cluster.engine": "EngineError", "infra.cluster.state": "StateError",
         "infra.cluster.pulumi": "PulumiError", "infra.cluster.api": "ClusterError",
+        "infra.new_pipeline": "NewPipelineError", "infra.embedded.job": "RunError", "images.wheels": "WheelError",
     }  # fmt: skip
-    cluster = (getattr(sys.modules[module], name) for module, name in places.items() if module in sys.modules)
-    return (ToolchainError, ServerError, RefusedError, *cluster)
+    late = (getattr(sys.modules[module], name) for module, name in places.items() if module in sys.modules)
+    return (ToolchainError, ServerError, RefusedError, *late)
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ from infra.settings import Settings, SettingsError
 OBJECT_STORE_ROOT: Final = "minio-root"
 OBJECT_STORE: Final = "object-store-credentials"
 RESULT_STORE: Final = "postgres-credentials"
+DATABASE: Final = "result-store-credentials"
 USER: Final = "effectively-once"
 PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
 
@@ -49,12 +50,18 @@ class Credentials(pulumi.ComponentResource):
         else:
             access = self._made(OBJECT_STORE_ROOT, "minio", {"rootUser": USER}, "rootPassword")
             keys = {"AWS_ACCESS_KEY_ID": "rootUser", "AWS_SECRET_ACCESS_KEY": "rootPassword"}
-        self._copy(OBJECT_STORE, settings.pipelines_namespace, access, keys)
+        self._copy(OBJECT_STORE, "minio", settings.pipelines_namespace, access, keys)
         if settings.history_server.enabled:
-            self._copy(OBJECT_STORE, settings.namespace, access, keys)
+            self._copy(OBJECT_STORE, "minio", settings.namespace, access, keys)
         made_store = settings.result_store.enabled and settings.result_store.external is None
+        made = None
         if made_store:
-            self._made(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
+            made = self._made(RESULT_STORE, "postgres", {"username": USER.replace("-", "_")}, "password")
+        if any(pipeline.result_store for pipeline in settings.pipelines.values()):
+            brought = settings.result_store.external
+            owner = made or self._existing("result-store-external", brought.credentials_secret if brought else "")
+            names = {"PGUSER": "username", "PGPASSWORD": "password"}
+            self._copy(DATABASE, "postgres", settings.pipelines_namespace, owner, names)
         self.outputs = CredentialsOutputs(
             OBJECT_STORE, None if external else OBJECT_STORE_ROOT, RESULT_STORE if made_store else None
         )
@@ -88,7 +95,7 @@ class Credentials(pulumi.ComponentResource):
             ),
         )
 
-    def _copy(self, name: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
+    def _copy(self, name: str, component: str, namespace: str, source: Secret, keys: Mapping[str, str]) -> None:
         """Put values of `source` into another namespace; `keys` maps new key to old."""
         data = pulumi.Output.all(source.data, source.id).apply(lambda both: picked(both[0], keys, str(both[1])))
         Secret(
@@ -96,7 +103,7 @@ class Credentials(pulumi.ComponentResource):
             metadata={
                 "name": name,
                 "namespace": namespace,
-                "labels": labels("minio"),
+                "labels": labels(component),
                 "annotations": {"pulumi.com/patchForce": "true"},
             },
             type="Opaque",

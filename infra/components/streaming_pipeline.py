@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
 from effectively_once.settings import PipelineSettings
-from infra.components import kafka, object_store
-from infra.components.credentials import OBJECT_STORE
-from infra.components.release import common, release
+from infra.components import kafka, object_store, result_store
+from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
 from infra.values.streaming_pipeline import Driver, EventLog, Executors, Source, StreamingPipelineValues
 
@@ -30,30 +31,55 @@ def kubernetes_name(pipeline: Pipeline) -> str:
     return pipeline.identity.replace("_", "-")
 
 
+def code(settings: Settings, pipeline: Pipeline) -> tuple[str, str]:
+    """Return the image with a pipeline's code, and a digest (sha256, hex) of all its code, which epochs pin (R3)."""
+    images = settings.images
+    if pipeline.wheel is not None:
+        image = images.jobs[pipeline.wheel]
+        # The tag is a hash of the library's wheel and the user's; the registry before it changes nothing.
+        digest = _sha256(image.rpartition("/")[2])
+    elif pipeline.image is not None:
+        image, digest = pipeline.image, _sha256(pipeline.image)
+    else:
+        # Likewise: the tag stands for the wheel where the builder left no digest.
+        image, digest = images.spark, images.wheel_digest or _sha256(images.spark)
+    if pipeline.extra_files:
+        digest = _sha256(digest + json.dumps(pipeline.extra_files, sort_keys=True))
+    return image, digest
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
     """Return the chart's values."""
-    images = settings.images
+    image, digest = code(settings, pipeline)
+    database = result_store.outputs(settings) if pipeline.result_store else None
     copies = EXTERNAL_REPLICATION if settings.kafka.external is not None else settings.kafka.nodes
     return StreamingPipelineValues(
-        **common(settings, images.spark),
+        **common(settings, image),
         name=kubernetes_name(pipeline),
-        module=pipeline.module,
         settings=PipelineSettings(
             pipeline=pipeline.identity,
             topic=pipeline.topic,
+            job=pipeline.job,
             kafka_bootstrap=kafka.outputs(settings).bootstrap,
             s3_endpoint=object_store.outputs(settings).endpoint,
             s3_bucket=pipeline.bucket,
             shards=pipeline.shards,
-            window_ms=pipeline.window_ms,
-            lateness_ms=pipeline.lateness_ms,
             epoch_rows_max=pipeline.epoch_rows_max,
             start_patience_s=pipeline.start_patience_s,
+            **given(
+                window_ms=pipeline.window_ms,
+                lateness_ms=pipeline.lateness_ms,
+                database=database.endpoint if database else None,
+            ),
         ),
-        tools_image=images.tools,
         driver=Driver(**pipeline.driver.model_dump(exclude_none=True)),
         executors=Executors(**pipeline.executors.model_dump(exclude_none=True)),
         credentials_secret=OBJECT_STORE,
+        database_secret=DATABASE if database else None,
         spark_conf=pipeline.spark_conf,
         event_log=EventLog(enabled=settings.history_server.enabled, bucket=settings.object_store.bucket),
         source=Source(
@@ -63,8 +89,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         ),
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
-        # The tag of our image is a hash of its contents: it stands for the wheel where the builder left no digest.
-        wheel_digest=images.wheel_digest or hashlib.sha256(images.spark.encode()).hexdigest(),
+        wheel_digest=digest,
         announce=pipeline.announce,
     )
 

@@ -16,6 +16,7 @@ from infra.settings.model import PROJECT, Pipeline, Settings
 from infra.settings.profiles import DEFAULT, PROFILES
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
+JOB = "job-"
 PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
 
 
@@ -85,17 +86,23 @@ def load(config: Mapping[str, object], images: Mapping[str, str]) -> Settings:
         raise SettingsError(
             [f"images: none are known; `eval $(make env)` sets {IMAGES_VARIABLE}, or name them in the stack's config"]
         )
-    data["images"] = merged(images, given_images) if isinstance(given_images, Mapping) else given_images
+    data["images"] = _images(merged(images, given_images)) if isinstance(given_images, Mapping) else given_images
     data["profile"] = profile
     data["pipelines"] = dict(_pipelines(data, config.get("pipelines", data.get("pipelines", {})), defaults))
     try:
         settings = Settings.model_validate(data)
     except ValidationError as wrong:
         raise SettingsError(explain(wrong)) from wrong
-    clashes = [*_clashes(settings)]
-    if clashes:
-        raise SettingsError(clashes)
+    wrong_ones = [*_clashes(settings), *_missing(settings)]
+    if wrong_ones:
+        raise SettingsError(wrong_ones)
     return settings
+
+
+def _images(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Gather images of users' wheels, which stand among ours as `job-<name>`."""
+    jobs = {name.removeprefix(JOB): value for name, value in flat.items() if name.startswith(JOB)}
+    return {name: value for name, value in flat.items() if not name.startswith(JOB)} | {"jobs": jobs}
 
 
 def _pipelines(
@@ -120,11 +127,30 @@ def _pipelines(
             raise SettingsError([f"pipelines.{name}: settings of the pipeline, got {value!r}"])
         derived = {
             "identity": f"{prefix}{name}",
-            "module": f"effectively_once_jobs.{name}",
+            **_job(str(name), value or {}),
             "topic": f"{prefix}events",
             "bucket": bucket,
         }
         yield str(name), merged(merged(derived, defaults), value or {})
+
+
+def _job(name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the job that a name stands for; whoever names an image has to say what it runs."""
+    if "wheel" in given:
+        return {"job": str(given["wheel"]).replace("-", "_")}
+    return {} if "image" in given else {"job": f"effectively_once_jobs.{name}"}
+
+
+def _missing(settings: Settings) -> Iterator[str]:
+    """Yield what pipelines ask for and the platform does not have."""
+    for name, one in settings.pipelines.items():
+        if one.wheel is not None and one.image is not None:
+            yield f"pipelines.{name}.image: the image is that of the wheel {one.wheel!r} already; set one of the two"
+        elif one.wheel is not None and one.wheel not in settings.images.jobs:
+            there = ", ".join(settings.images.jobs) or "none"
+            yield f"pipelines.{name}.wheel: no image has {one.wheel!r} (there: {there}); `make images WHEEL=` makes one"
+        if one.result_store and not settings.result_store.enabled:
+            yield f"pipelines.{name}.result_store: there is none; set result_store.enabled, or leave this out"
 
 
 def _clashes(settings: Settings) -> Iterator[str]:

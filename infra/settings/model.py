@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 PROJECT = "effectively-once"
 
@@ -15,8 +15,22 @@ Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
 Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
 SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
+Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
+
+
+def _pinned(reference: str) -> str:
+    tag = reference.rpartition("/")[2].partition(":")[2]
+    if not tag or tag == "latest" or reference.split() != [reference]:
+        raise ValueError(
+            f"a reference with a digest, or a tag other than `latest`, is allowed, got {reference!r}: what runs is "
+            "pinned with every epoch"
+        )
+    return reference
+
+
+PinnedImage = Annotated[str, AfterValidator(_pinned)]
 
 
 class Section(BaseModel):
@@ -171,12 +185,17 @@ class Pipeline(Section):
 
     Attributes:
         identity: `pipeline_prefix` and the pipeline's name; drivers of one identity fence each other.
-        module: Python module that is run.
+        job: the module that declares it as `pipeline`, or `module:name`; with `wheel` its package unless set.
+        wheel: name of a wheel of yours that `make images WHEEL=` has put into an image: that image is run.
+        image: whole reference of an image that you built from ours; its tag has to be another one for other content.
         topic: read; `<pipeline_prefix>events` unless set.
         create_topic: make the topic, with `partitions` and `replication` copies.
         replication: copies of every topic; 0 means as many as the broker has nodes, 3 with an external one.
         bucket: of chain, deltas, checkpoints and file sinks.
         shards: fixed for the life of the pipeline.
+        window_ms: None takes what the job declares; fixed for the life of the pipeline.
+        lateness_ms: likewise.
+        result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         suspend: no driver and no executors; everything else stays.
         announce: write progress to the containers' logs.
         spark_conf: wins over the chart's.
@@ -184,17 +203,20 @@ class Pipeline(Section):
     """
 
     identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
-    module: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
+    job: Job
+    wheel: Label | None = None
+    image: PinnedImage | None = None
     topic: Topic
     create_topic: bool = True
     partitions: Annotated[int, Field(ge=1, le=1000)] = 4
     replication: Annotated[int, Field(ge=0, le=3)] = 0
     bucket: Bucket
     shards: Annotated[int, Field(ge=1, le=256)] = 2
-    window_ms: Annotated[int, Field(ge=1)] = 60_000
-    lateness_ms: Annotated[int, Field(ge=0)] = 120_000
+    window_ms: Annotated[int, Field(ge=1)] | None = None
+    lateness_ms: Annotated[int, Field(ge=0)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    result_store: bool = False
     driver: Driver = Driver()
     executors: Executors = Executors()
     suspend: bool = False
@@ -204,7 +226,12 @@ class Pipeline(Section):
 
 
 class Images(Section):
-    """Whole references of our images; `wheel_digest` is the sha256 of the wheel inside, None where it is unknown."""
+    """Whole references of our images.
+
+    Attributes:
+        wheel_digest: sha256 of the wheel in `spark`, None where it is unknown.
+        jobs: images with a wheel of yours more, by its name; as a key of `images` it is `job-<name>`.
+    """
 
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"), populate_by_name=True)
 
@@ -213,7 +240,7 @@ class Images(Section):
     kafka: Annotated[str, Field(pattern=r"^\S+$")]
     minio: Annotated[str, Field(pattern=r"^\S+$")]
     postgres: Annotated[str, Field(pattern=r"^\S+$")]
-    tools: Annotated[str, Field(pattern=r"^\S+$")]
+    jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 

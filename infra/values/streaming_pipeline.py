@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from effectively_once.settings import PipelineSettings
 from infra import versions
-from infra.values.common import ImageReference, KubernetesName, Part, Quantity, Resources, Values
+from infra.values.common import KubernetesName, Part, Quantity, Resources, Values
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
@@ -53,20 +53,20 @@ class StreamingPipelineValues(Values):
 
     Attributes:
         name: of the SparkApplication and of everything beside it.
-        module: Python module that is run with the settings file as its argument.
-        settings: exactly what the pipeline reads.
-        tools_image: runs the job that makes bucket and topics.
+        module: a program of its own that is run with the settings file as its argument, instead of the declared job.
+        settings: exactly what the pipeline reads; what is not set takes what its job declares.
         spark_version: of the image; the operator asks for it.
         driver: resources of the driver.
         executors: resources of the executors.
-        create_resources: of the job that makes bucket and topics.
+        create_resources: of the job that makes bucket, topics and tables; it imports the pipeline's job.
         credentials_secret: Secret of the release's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+        database_secret: likewise with PGUSER and PGPASSWORD, where the settings name a database.
         spark_conf: added to, and winning over, the chart's own.
         event_log: Spark's event log.
         source: the input topic.
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
-        wheel_digest: sha256 of the wheel in the image; every declaration pins it.
+        wheel_digest: stands for all code in the image (sha256); every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
         metrics_port: the driver serves Prometheus metrics there; 0: nowhere.
@@ -77,14 +77,14 @@ class StreamingPipelineValues(Values):
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
-    module: ModuleName
+    module: ModuleName | None = None
     settings: PipelineSettings
-    tools_image: ImageReference
     spark_version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")] = versions.SPARK
     driver: Driver = Driver()
     executors: Executors = Executors()
-    create_resources: Resources = Resources(cpu_request="50m", memory_request="96Mi", memory_limit="256Mi")
+    create_resources: Resources = Resources(cpu_request="50m", memory_request="160Mi", memory_limit="512Mi")
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
+    database_secret: KubernetesName | None = None
     spark_conf: dict[str, str] = Field(default_factory=dict)
     event_log: EventLog = EventLog()
     source: Source = Source()
@@ -99,8 +99,15 @@ class StreamingPipelineValues(Values):
     retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1
     create_deadline_s: Annotated[int, Field(ge=30, le=3600)] = 300
 
+    @field_serializer("settings")
+    def _what_is_set(self, settings: PipelineSettings) -> dict[str, Any]:
+        """Leave out what is not set: a default written down would win over what the job declares."""
+        return settings.model_dump(mode="json", exclude_unset=True)
+
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        if (self.settings.database is None) != (self.database_secret is None):
+            raise ValueError("settings.database and databaseSecret belong together: set both or none")
         secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
         if secret:
             raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")

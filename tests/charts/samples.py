@@ -36,10 +36,14 @@ def pipeline(**changes: Any) -> StreamingPipelineValues:
         epoch_rows_max=2_000_000,
     )
     given: dict[str, Any] = {
-        **COMMON, "name": "user-counts", "module": "effectively_once_jobs.user_counts", "settings": settings,
-        "tools_image": "registry.example/effectively-once-tools:0123", "wheel_digest": WHEEL, **changes,
+        **COMMON, "name": "user-counts", "settings": settings, "wheel_digest": WHEEL, **changes,
     }  # fmt: skip
     return StreamingPipelineValues(**given)
+
+
+def with_database() -> PipelineSettings:
+    """Settings of a pipeline with tables."""
+    return pipeline().settings.model_copy(update={"database": "postgresql://postgres.platform:5432/results"})
 
 
 EACH: dict[str, tuple[str, Values]] = {
@@ -67,6 +71,7 @@ EACH: dict[str, tuple[str, Values]] = {
         "streaming-pipeline",
         pipeline(
             event_log=EventLog(enabled=True), announce=True, extra_files={"job.py": "x = 1\n"},
+            settings=with_database(), database_secret="database",
             spark_conf={"spark.sql.shuffle.partitions": "4"},
         ),
     ),

@@ -14,7 +14,7 @@ from effectively_once import metrics
 from effectively_once.settings import load
 from infra.values.streaming_pipeline import EventLog, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
-from tests.charts.samples import WHEEL, pipeline
+from tests.charts.samples import WHEEL, pipeline, with_database
 
 
 def objects(**changes: Any) -> Rendered:
@@ -43,16 +43,31 @@ def test_settings_arrive_as_the_library_reads_them() -> None:
         assert load(path) == pipeline().settings
 
 
-def test_driver_is_told_module_and_settings() -> None:
+def test_what_a_job_declares_is_not_overwritten_by_defaults() -> None:
+    """Settings that nobody set are not in the file, so that the declaration's stand."""
+    text = objects().one("ConfigMap", "user-counts-settings")["data"]["settings.json"]
+    assert {"window_ms", "lateness_ms", "semantics", "database"}.isdisjoint(json.loads(text))
+    own = pipeline().settings.model_copy(update={"window_ms": 60_000})
+    text = objects(settings=own).one("ConfigMap", "user-counts-settings")["data"]["settings.json"]
+    assert json.loads(text)["window_ms"] == 60_000
+
+
+def test_driver_is_told_command_and_settings() -> None:
     """The file that both name is mounted in driver and job."""
     rendered = objects()
     spec = application(rendered)["spec"]
     assert (spec["type"], spec["mode"]) == ("Python", "cluster")
     assert spec["mainApplicationFile"] == "local:///opt/effectively-once/job.py"
-    assert spec["arguments"] == ["effectively_once_jobs.user_counts", "/etc/effectively-once/settings.json"]
+    assert spec["arguments"] == ["effectively_once", "run", "/etc/effectively-once/settings.json"]
     for one in (pod(rendered, "driver"), job(rendered)["spec"]["template"]["spec"]):
         mounts = {mount["mountPath"] for mount in one["containers"][0]["volumeMounts"]}
         assert "/etc/effectively-once" in mounts
+
+
+def test_a_program_of_its_own_takes_the_place_of_the_declared_job() -> None:
+    """Negative controls are such programs."""
+    spec = application(objects(module="negative_controls"))["spec"]
+    assert spec["arguments"] == ["negative_controls", "/etc/effectively-once/settings.json"]
 
 
 def test_stream_is_started_again_whatever_its_end() -> None:
@@ -85,6 +100,20 @@ def test_credentials_are_referenced_and_never_in_conf() -> None:
         pipeline(spark_conf={"spark.hadoop.fs.s3a.secret.key": "x"})
 
 
+def test_tables_come_with_credentials_of_their_database() -> None:
+    """In driver, executors and job; without tables nobody has them; an address without credentials is refused."""
+    rendered = objects(settings=with_database(), database_secret="results")
+    for _, one in rendered.pods():
+        for key in ("PGUSER", "PGPASSWORD"):
+            assert environment(one)[key] == {"secretKeyRef": {"name": "results", "key": key}}
+    text = rendered.one("ConfigMap", "user-counts-settings")["data"]["settings.json"]
+    assert json.loads(text)["database"] == "postgresql://postgres.platform:5432/results"
+    assert not [one for _, one in objects().pods() if "PGPASSWORD" in environment(one)]
+    for half in ({"settings": with_database()}, {"database_secret": "results"}):
+        with pytest.raises(ValidationError, match="belong together"):
+            pipeline(**half)
+
+
 @pytest.mark.parametrize("announce", [True, False])
 def test_environment_of_driver_and_executors(announce: bool) -> None:
     """Both know the wheel; both announce to the container's log when that is asked for."""
@@ -109,11 +138,13 @@ def test_the_driver_alone_serves_metrics(port: int) -> None:
 
 
 def test_extra_files_come_first_on_the_path() -> None:
-    """In driver and executors, before the image's own."""
+    """In driver, executors and job, before the image's own: a job may be declared there."""
     rendered = objects(extra_files={"control.py": "x = 1\n"})
     assert rendered.one("ConfigMap", "user-counts-extra")["data"] == {"control.py": "x = 1\n"}
-    for role in ("driver", "executor"):
-        one = pod(rendered, role)
+    assert len(list(rendered.pods())) == 3
+    for _, one in rendered.pods():
+        mounts = {mount["mountPath"] for mount in one["containers"][0]["volumeMounts"]}
+        assert "/opt/effectively-once/extra" in mounts
         assert environment(one)["PYTHONPATH"].split(":")[0] == "/opt/effectively-once/extra"
         assert {"name": "extra", "configMap": {"name": "user-counts-extra"}} in one["volumes"]
 
@@ -157,14 +188,19 @@ def test_job_makes_what_is_asked_for() -> None:
 
 
 def test_job_runs_again_only_for_something_else() -> None:
-    """Its name follows from what it makes: the driver's memory, say, is none of its business."""
+    """Its name follows from what it makes: the driver's memory, say, is none of its business.
+
+    Another image may hold another declaration, with other sinks.
+    """
 
     def name(**changes: Any) -> str:
         return str(job(objects(**changes))["metadata"]["name"])
 
-    assert name() == name(announce=True) == name(image="registry.example/effectively-once-spark:4567")
+    assert name() == name(announce=True) == name(wheel_digest="cd" * 32)
     other = pipeline().settings.model_copy(update={"shards": 4})
-    assert len({name(), name(settings=other), name(source=Source(partitions=8))}) == 3
+    image = "registry.example/effectively-once-job-clicks:4567"
+    assert len({name(), name(settings=other), name(source=Source(partitions=8)), name(image=image)}) == 4
+    assert job(objects(image=image))["spec"]["template"]["spec"]["containers"][0]["image"] == image
     assert "ttlSecondsAfterFinished" not in job(objects())["spec"]
 
 

@@ -17,8 +17,7 @@ from infra import assembly
 from infra.settings import Settings, load
 
 IMAGES = {
-    name: f"effectively-once-{name}:0123456789ab"
-    for name in ("spark", "spark-operator", "kafka", "minio", "postgres", "tools")
+    name: f"effectively-once-{name}:0123456789ab" for name in ("spark", "spark-operator", "kafka", "minio", "postgres")
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,12 +178,72 @@ def test_one_operator_serves_the_pipelines_of_other_stacks_too(environment: dict
 
 
 def test_several_pipelines_share_a_platform_and_nothing_else(environment: dict[str, str]) -> None:
-    wanted = settings(pipeline_prefix="team_", pipelines={"user_counts": {}, "audit": {"module": "own.audit"}})
+    wanted = settings(pipeline_prefix="team_", pipelines={"user_counts": {}, "audit": {"job": "own.audit"}})
     deployed = deploy(wanted, environment)
     assert {"team-user-counts", "team-audit"} <= set(deployed.engine.of("Chart"))
     found = deployed.platform["pipelines"]
     assert {one["settings"]["pipeline"] for one in found.values()} == {"team_user_counts", "team_audit"}
     assert {one["settings"]["topic"] for one in found.values()} == {"team_events"}
+
+
+def test_a_pipeline_runs_the_image_with_its_wheel_and_pins_all_that_is_in_it(environment: dict[str, str]) -> None:
+    """The digest follows the tag, which is a hash of the contents, and not the registry."""
+
+    def released(**images: str) -> dict[str, Any]:
+        pipelines = {"user_counts": {}, "clicks": {"wheel": "clicks"}, "audit": {"image": "own:1", "job": "audit"}}
+        return {
+            name: one.inputs["values"]
+            for name, one in deploy(settings(pipelines=pipelines, images=images), environment)
+            .engine.of("Chart")
+            .items()
+        }
+
+    here = released(**{"job-clicks": "effectively-once-job-clicks:1"})
+    pushed = released(**{"job-clicks": "registry.example/a/effectively-once-job-clicks:1"})
+    other = released(**{"job-clicks": "effectively-once-job-clicks:2"})
+    assert here["clicks"]["image"] == "effectively-once-job-clicks:1"
+    assert here["clicks"]["settings"]["job"] == "clicks"
+    assert here["audit"]["image"] == "own:1"
+    digests = [one["wheelDigest"] for one in (here["user-counts"], here["clicks"], here["audit"], other["clicks"])]
+    assert len(set(digests)) == 4
+    assert pushed["clicks"]["wheelDigest"] == here["clicks"]["wheelDigest"]
+
+
+def test_files_beside_the_image_are_pinned_too(environment: dict[str, str]) -> None:
+    digests = {
+        deploy(settings(pipelines={"user_counts": {"extra_files": files}}), environment)
+        .engine.of("Chart")["user-counts"]
+        .inputs["values"]["wheelDigest"]
+        for files in ({}, {"a.py": "x = 1"}, {"a.py": "x = 2"})
+    }
+    assert len(digests) == 3
+
+
+def test_a_pipeline_with_tables_has_the_address_and_a_copy_of_the_credentials(environment: dict[str, str]) -> None:
+    engine = deploy(settings(profile="ci", pipelines={"user_counts": {"result_store": True}}), environment).engine
+    chart = engine.of("Chart")["user-counts"]
+    assert chart.inputs["values"]["settings"]["database"] == "postgresql://postgres.effectively-once.svc:5432/results"
+    name = chart.inputs["values"]["databaseSecret"]
+    copy, owner = engine.of("Secret")[f"{name}-effectively-once-pipelines"], engine.of("Secret")["postgres-credentials"]
+    assert copy.inputs["metadata"]["name"] == name
+    assert copy.inputs["data"] == {
+        "PGUSER": owner.inputs["data"]["username"],
+        "PGPASSWORD": owner.inputs["data"]["password"],
+    }
+    assert "data" in copy.secret
+    assert {copy.name, "postgres"} <= engine.below(chart)
+
+
+def test_credentials_of_a_database_that_the_user_brings_are_copied(environment: dict[str, str]) -> None:
+    wanted = settings(
+        result_store={"external": {"host": "db.example", "credentials_secret": "vault/db"}},
+        pipelines={"user_counts": {"result_store": True}},
+    )
+    engine = deploy(wanted, environment).engine
+    values = engine.of("Chart")["user-counts"].inputs["values"]
+    assert values["settings"]["database"] == "postgresql://db.example:5432/results"
+    copy = engine.of("Secret")["result-store-credentials-effectively-once-pipelines"]
+    assert copy.inputs["data"] == {"PGUSER": "found-username", "PGPASSWORD": "found-password"}
 
 
 def test_changing_a_pipeline_changes_only_its_release(ci: Deployed, environment: dict[str, str]) -> None:

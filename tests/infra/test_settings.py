@@ -45,7 +45,23 @@ def test_a_prefix_parts_everything_that_a_pipeline_owns() -> None:
     ours, theirs = (settings(pipeline_prefix=prefix).pipelines["user_counts"] for prefix in ("ours_", "theirs_"))
     assert (ours.identity, ours.topic) == ("ours_user_counts", "ours_events")
     assert (theirs.identity, theirs.topic) == ("theirs_user_counts", "theirs_events")
-    assert ours.module == theirs.module == "effectively_once_jobs.user_counts"
+    assert ours.job == theirs.job == "effectively_once_jobs.user_counts"
+
+
+CLICKS = "effectively-once-job-clicks:0123456789ab"
+
+
+def test_a_wheel_of_ones_own_has_an_image_and_a_job_of_its_name() -> None:
+    file = {**IMAGES, "job-my-clicks": CLICKS}
+    wanted = load({"pipelines": {"a": {"wheel": "my-clicks"}, "b": {"wheel": "my-clicks", "job": "x.y:z"}}}, file)
+    assert wanted.images.jobs == {"my-clicks": CLICKS}
+    assert [one.job for one in wanted.pipelines.values()] == ["my_clicks", "x.y:z"]
+    assert "jobs" not in IMAGES
+
+
+@pytest.mark.parametrize("image", ["registry.example:5000/clicks:1.2", f"clicks@sha256:{'0a' * 32}"])
+def test_an_image_of_ones_own_is_named_by_what_does_not_change(image: str) -> None:
+    assert settings(pipelines={"a": {"image": image, "job": "clicks"}}).pipelines["a"].image == image
 
 
 WRONG: list[tuple[dict[str, object], list[str]]] = [
@@ -58,9 +74,9 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
         ["object_store.external.url: no such setting; allowed are endpoint"],
     ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
-    ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, module"]),
+    ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
     ({"pipelines": {"a": {"shards": 0}}}, ["pipelines.a.shards: ", "greater than or equal to 1", "got 0"]),
-    ({"pipelines": {"A-b": {"module": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),
+    ({"pipelines": {"A-b": {"job": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),
     ({"pipelines": 3}, ["pipelines: ", "got 3"]),
     ({"pipelines": {"a": 3}}, ["pipelines.a: ", "got 3"]),
     ({"pipelines": [{"name": "a"}, {"name": "a"}]}, ["pipelines.a: the name is there twice"]),
@@ -70,6 +86,17 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     (
         {"pipelines": {"a": {}, "b": {"partitions": 8}}},
         ["pipelines.b.partitions: a makes topic 'events' with 4, got 8"],
+    ),
+    ({"pipelines": {"a": {"wheel": "clicks"}}}, ["pipelines.a.wheel: no image has 'clicks' (there: none)", "WHEEL="]),
+    ({"pipelines": {"a": {"image": "clicks:1"}}}, ["pipelines.a.job: has to be set"]),
+    ({"pipelines": {"a": {"image": "clicks", "job": "b"}}}, ["pipelines.a.image: ", "got 'clicks'"]),
+    ({"pipelines": {"a": {"image": "reg:5000/clicks", "job": "b"}}}, ["pipelines.a.image: ", "got 'reg:5000/clicks'"]),
+    ({"pipelines": {"a": {"image": "clicks:latest", "job": "b"}}}, ["pipelines.a.image: ", "other than `latest`"]),
+    ({"pipelines": {"a": {"image": "c:1", "wheel": "c"}}, "images": {"job-c": "c:2"}}, ["pipelines.a.image: ", "'c'"]),
+    ({"pipelines": {"a": {"job": "no-module"}}}, ["pipelines.a.job: ", "got 'no-module'"]),
+    (
+        {"pipelines": {"a": {"result_store": True}}, "result_store": {"enabled": False}},
+        ["pipelines.a.result_store: there is none"],
     ),
     ({"pipeline_defaults": {}}, ["pipeline_defaults: "]),
     ({"images": {"kafka": ""}}, ["images.kafka: ", "got ''"]),

@@ -163,9 +163,7 @@ def test_the_late_rule_in_spark_is_the_rule_of_the_windows_to_the_millisecond(
     times = [time for time in edges if time >= 0] + others
     watermarks = [closes - 1, closes, closes + 1]
     frame = spark.createDataFrame([(time,) for time in times], "t long")
-    rules = [
-        rows.late(f.col("t"), windows, watermark_ms).alias(f"w{n}") for n, watermark_ms in enumerate(watermarks)
-    ]
+    rules = [rows.late(f.col("t"), windows, watermark_ms).alias(f"w{n}") for n, watermark_ms in enumerate(watermarks)]
     for time, row in zip(times, frame.select(*rules).collect(), strict=True):
         assert list(row) == [windows.closed(windows.start(time), watermark_ms) for watermark_ms in watermarks]
         if time in (start, start + length_ms - 1):

@@ -60,6 +60,10 @@ capabilities:
 {{- define "credentials" -}}
 {{ include "credential" (dict "key" "AWS_ACCESS_KEY_ID" "secret" .Values.credentialsSecret) }}
 {{ include "credential" (dict "key" "AWS_SECRET_ACCESS_KEY" "secret" .Values.credentialsSecret) }}
+{{- with .Values.databaseSecret }}
+{{ include "credential" (dict "key" "PGUSER" "secret" .) }}
+{{ include "credential" (dict "key" "PGPASSWORD" "secret" .) }}
+{{- end }}
 {{- end }}
 
 {{- /* The file that pipeline and job read: integers that YAML made into floats are written as integers again. */}}
@@ -84,10 +88,30 @@ capabilities:
 - name: EFFECTIVELY_ONCE_EVENTS
   value: /proc/1/fd/1
 {{- end }}
+{{- include "extra-path" . }}
+{{- end }}
+
+{{- define "extra-path" -}}
 {{- if .Values.extraFiles }}
 # The image's own path, behind the files of the ConfigMap.
 - name: PYTHONPATH
   value: /opt/effectively-once/extra:/opt/effectively-once/python:/opt/effectively-once/packages
+{{- end }}
+{{- end }}
+
+{{- define "extra-mount" -}}
+{{- if .Values.extraFiles }}
+- name: extra
+  mountPath: /opt/effectively-once/extra
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "extra-volume" -}}
+{{- if .Values.extraFiles }}
+- name: extra
+  configMap:
+    name: {{ .Values.name }}-extra
 {{- end }}
 {{- end }}
 
@@ -98,11 +122,7 @@ capabilities:
   readOnly: true
 - name: tmp
   mountPath: /tmp
-{{- if .Values.extraFiles }}
-- name: extra
-  mountPath: /opt/effectively-once/extra
-  readOnly: true
-{{- end }}
+{{- include "extra-mount" . }}
 {{- end }}
 
 {{- define "spark-volumes" -}}
@@ -111,11 +131,7 @@ capabilities:
     name: {{ .Values.name }}-settings
 - name: tmp
   emptyDir: {}
-{{- if .Values.extraFiles }}
-- name: extra
-  configMap:
-    name: {{ .Values.name }}-extra
-{{- end }}
+{{- include "extra-volume" . }}
 {{- end }}
 
 {{- /*
@@ -160,7 +176,10 @@ spec:
   volumes: {{- include "spark-volumes" $root | nindent 4 }}
 {{- end }}
 
-{{- /* The container of the job that makes bucket and topics. */}}
+{{- /*
+The container of the job that makes bucket, topics and tables: the pipeline's own image, because the declaration in it
+says which. Another image may declare others, so the job runs again.
+*/}}
 {{- define "create-pod" -}}
 serviceAccountName: {{ .Values.name }}
 automountServiceAccountToken: false
@@ -172,7 +191,7 @@ securityContext: {{- include "pod-security" . | nindent 2 }}
 {{- end }}
 containers:
   - name: create
-    image: {{ .Values.toolsImage }}
+    image: {{ .Values.image }}
     imagePullPolicy: {{ .Values.imagePullPolicy }}
     command: [/usr/bin/tini, --, python3, -m, effectively_once.create]
     args:
@@ -186,16 +205,19 @@ containers:
       - --event-log-bucket={{ .Values.eventLog.bucket | default .Values.settings.s3_bucket }}
       {{- end }}
     env: {{- include "credentials" . | nindent 6 }}
+      {{- include "extra-path" . | nindent 6 }}
     resources: {{- include "resources" .Values.createResources | nindent 6 }}
     securityContext: {{- include "container-security" . | nindent 6 }}
     volumeMounts:
       - name: settings
         mountPath: /etc/effectively-once
         readOnly: true
+      {{- include "extra-mount" . | nindent 6 }}
 volumes:
   - name: settings
     configMap:
       name: {{ .Values.name }}-settings
+  {{- include "extra-volume" . | nindent 2 }}
 {{- end }}
 
 {{- /*

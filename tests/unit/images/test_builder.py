@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from images import catalogue, rootfs
+from images import catalogue, rootfs, wheels
 from images.builder import TAG_DIGITS, Builder, write_references
 from images.catalogue import Image
 from infra.cluster.engine import Engine, EngineError
@@ -17,6 +17,7 @@ from infra.console import Console
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
 from tests.unit.cluster.fake_engine import FakeDocker
+from tests.unit.images.fake_wheel import wheel
 
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
 
@@ -137,6 +138,22 @@ def test_only_what_a_deployment_names_is_called_after_the_registry(
     assert all(len(reference.rpartition(":")[2]) == TAG_DIGITS for reference in references.values())
     (imported,) = [call for call in docker.calls if call.startswith("import")]
     assert imported.split()[-1].startswith("effectively-once-base:")
+
+
+def test_a_users_wheel_gets_an_image_upon_spark_which_is_published_with_the_others(
+    *, folder: Path, machine: Engine, cache: Cache, console: Console, store: FakeStore, tmp_path: Path
+) -> None:
+    (folder / "job").mkdir()
+    (folder / "job" / "Dockerfile").write_text("ARG PARENT\nFROM ${PARENT}\nCOPY wheel /w\n")
+    wheels.keep(cache, wheel(tmp_path))
+    references = _references(machine, cache, console, "registry.example/team/")
+    assert set(references) == {"tools", "spark", "job-clicks"}
+    assert references["job-clicks"].startswith("registry.example/team/effectively-once-job-clicks:")
+    (built,) = [call for call in store.docker.calls if "--tag registry.example/team/effectively-once-job" in call]
+    assert f"PARENT={references['spark']}" in built
+    store.made()
+    assert _references(machine, cache, console, "registry.example/team/") == references
+    assert store.made() == []
 
 
 @pytest.mark.usefixtures("store")

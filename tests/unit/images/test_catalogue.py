@@ -13,12 +13,13 @@ from typing import cast
 import pytest
 import yaml
 
-from images import catalogue, packages, rootfs
+from images import catalogue, packages, rootfs, wheels
 from images.catalogue import LOCAL, PUBLISHED, Image
 from infra import versions
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
+from tests.unit.images.fake_wheel import wheel
 
 
 def _toolchain(root: Path, *, wheel: str = "w1", classes: bytes = b"c1", jars: str = "jars-1") -> Toolchain:
@@ -75,7 +76,8 @@ def every(deployed: list[Image], cache: Cache, tmp_path: Path) -> list[Image]:
     (tmp_path / "node-images-1").mkdir()
     (tmp_path / "node-images-1" / "images.tar").touch()
     node = catalogue.node(cache, "amd64", tmp_path / "node-images-1" / "images.tar", "base:1")
-    return [*deployed, *catalogue.control_plane(cache, "amd64"), node]
+    wheels.keep(cache, wheel(tmp_path))
+    return [*deployed, *catalogue.jobs(cache), *catalogue.control_plane(cache, "amd64"), node]
 
 
 def _dockerfile(image: Image) -> str:
@@ -147,7 +149,7 @@ def test_uids_are_those_that_the_charts_rely_on(deployed: list[Image]) -> None:
         for image in deployed
         if image.name in PUBLISHED
     }
-    assert uids == {"spark": 185, "spark-operator": 185, "tools": 185, "kafka": 1001, "minio": 1001, "postgres": 999}
+    assert uids == {"spark": 185, "spark-operator": 185, "kafka": 1001, "minio": 1001, "postgres": 999}
 
 
 def test_scripts_that_are_copied_are_made_executable(deployed: list[Image]) -> None:
@@ -170,7 +172,24 @@ def test_a_new_wheel_changes_what_holds_it_and_leaves_the_rest(
     cache: Cache, deployed: list[Image], tmp_path: Path
 ) -> None:
     other = catalogue.images(cache, _toolchain(tmp_path / "t", wheel="w2"), "amd64")
-    assert _changed(deployed, other) == {"tools", "spark"}
+    assert _changed(deployed, other) == {"spark"}
+
+
+def test_a_users_image_is_the_spark_image_with_a_wheel_and_depends_on_both(
+    cache: Cache, deployed: list[Image], tmp_path: Path
+) -> None:
+    assert catalogue.jobs(cache) == []
+    wheels.keep(cache, wheel(tmp_path))
+    (image,) = catalogue.jobs(cache)
+    assert (image.name, image.parent) == ("job-clicks", "spark")
+    (unpacked,) = (path for path in image.inputs.values() if isinstance(path, Path))
+    assert (unpacked / "clicks" / "__init__.py").read_text() == "x = 1\n"
+    spark = _keys(deployed)["spark"]
+    wheels.keep(cache, wheel(tmp_path, files={"clicks/__init__.py": "x = 2\n"}))
+    (newer,) = catalogue.jobs(cache)
+    assert len({image.key(spark), image.key("another"), newer.key(spark)}) == 3
+    assert catalogue.published(image.name)
+    assert not catalogue.published("spark-base")
 
 
 def test_new_java_classes_reach_drivers_and_executors(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:
@@ -178,7 +197,7 @@ def test_new_java_classes_reach_drivers_and_executors(cache: Cache, deployed: li
     other = catalogue.images(cache, _toolchain(tmp_path / "t", classes=b"c2"), "amd64")
     changed = {name for name, key in _keys(other).items() if key != before[name]}
     assert "spark" in changed
-    assert not changed & {"base", "java", "deps", "tools", "kafka", "minio", "postgres"}
+    assert not changed & {"base", "java", "deps", "kafka", "minio", "postgres"}
 
 
 def test_other_jars_change_spark_and_what_stands_on_it(cache: Cache, deployed: list[Image], tmp_path: Path) -> None:

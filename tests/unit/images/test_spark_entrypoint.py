@@ -137,6 +137,18 @@ def test_a_module_is_run_as_the_program_with_its_arguments(tmp_path: Path) -> No
     assert (ended.returncode, ended.stdout) == (5, "__main__ ['/etc/settings.json']\n")
 
 
+def test_the_librarys_command_runs_the_job_that_settings_name(tmp_path: Path) -> None:
+    """What the chart has a driver start: here it gets as far as the settings, which name nothing."""
+    settings = tmp_path / "settings.json"
+    settings.write_text(
+        '{"pipeline": "a", "topic": "b", "job": "no_such_job", "kafka_bootstrap": "k:1", "s3_endpoint": "http://s:1", '
+        '"s3_bucket": "abc"}'
+    )
+    ended = _start(FOLDER.parent / "pipelines" / "src", "effectively_once", "run", str(settings))
+    assert ended.returncode == 64
+    assert "the job cannot be imported: ModuleNotFoundError: No module named 'no_such_job'" in ended.stderr
+
+
 def test_without_a_module_it_says_what_is_missing(tmp_path: Path) -> None:
     ended = _start(tmp_path)
     assert ended.returncode == 1

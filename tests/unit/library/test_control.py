@@ -14,7 +14,6 @@ from effectively_once import control_commands
 from effectively_once.control import (
     Asked,
     Control,
-    ControlError,
     State,
     Wish,
     ask,
@@ -26,6 +25,7 @@ from effectively_once.control import (
     stopped_line,
 )
 from effectively_once.control_commands import wait_until_drained
+from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Get, Request, run
 from effectively_once.ledger.records import Ranges

@@ -62,7 +62,7 @@ def test_digests_of_tables_are_equal_exactly_when_the_multisets_of_rows_are(
 def test_a_table_in_parts_and_in_another_order_has_the_same_digest(rows: list[tuple[object, ...]]) -> None:
     whole = digest.of_rows_in(_table(rows))
     assert digest.of_rows_in(pa.concat_tables([_table(rows[:3]), _table(rows[3:])])) == whole
-    assert digest.of_rows_in(_table([None, *rows][1:][::-1])) == whole
+    assert digest.of_rows_in(_table(rows[::-1])) == whole
     assert digest.of_rows_in(_table([*rows, *rows]).slice(len(rows))) == whole
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Min, Sum, state
+from effectively_once.aggregates import Aggregate
 from effectively_once.errors import SinkError
 from effectively_once.state import WindowState
 from effectively_once.windows import Windows
@@ -87,7 +88,7 @@ def test_rows_that_differ_in_any_column_are_digested_by_other_bytes() -> None:
 
 
 ROWS = st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.integers(-250, 250), st.integers(-(10**9), 10**9)))
-ALL = {"rows": Count(), "total": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
+ALL: dict[str, Aggregate] = {"rows": Count(), "total": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
 
 
 @given(ROWS, st.lists(st.integers(0, 60), max_size=40))

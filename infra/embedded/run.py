@@ -1,0 +1,170 @@
+"""`make run`: a declared pipeline, and all that it needs as processes of this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from infra.console import Console
+from infra.embedded.job import Declared, Job, RunError
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.process import Child, wait_for
+from infra.embedded.spark import SparkHome
+from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.toolchain.postgres import HOW, find_postgres
+from infra.toolchain.prepare import CHECKOUT, Toolchain
+
+TEMPLATES = Path(__file__).parents[1] / "templates" / "run"
+PROGRAMS = ("send", "read", "kill")
+PARTITIONS = 4
+CREATE_S, DRIVER_S, STOP_S, POLL_S = 120.0, 120.0, 30.0, 0.5
+
+
+@dataclass
+class Run:
+    """One run; whichever way `go` ends, no process is left. Logs stay in `folder`, data do not."""
+
+    job: Job
+    toolchain: Toolchain
+    console: Console
+    folder: Path
+    class_archive: Path | None = None
+
+    @classmethod
+    def here(cls, job: Job, toolchain: Toolchain, console: Console, class_archive: Path | None = None) -> Run:
+        """In a folder of its own below runs/, which `runs/run-<pipeline>` leads to."""
+        link = CHECKOUT / "runs" / f"run-{job.name}"
+        folder = link.with_name(f"{link.name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+        folder.mkdir(parents=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        return cls(job, toolchain, console, folder, class_archive)
+
+    def go(self) -> None:
+        """Start everything, and return when it was interrupted and has ended.
+
+        Raises:
+            RunError: the declaration cannot be imported, asks for what is not here, or its driver ended.
+            ServerError: a server did not start.
+
+        """
+        try:
+            self._go()
+        except KeyboardInterrupt:
+            self.console.say(f"✓ {self.job.name} has ended; logs are in {self.folder / 'logs'}")
+
+    def _go(self) -> None:
+        declared = Declared.of(self.job, self.toolchain)
+        with ExitStack() as held:
+            environment = self.job.environment(self.toolchain)
+            database = self._database(held, environment) if declared.tables else {}
+            stack = held.enter_context(EmbeddedStack(self.folder, self.toolchain, self.console.say))
+            settings = {**self.job.settings, **_place(stack.endpoints), **database}
+            path = self.folder / "settings.json"
+            path.write_text(json.dumps(settings, indent=1) + "\n")
+            home = SparkHome(self.toolchain, stack.endpoints, self.folder, self.class_archive)
+            with self.console.step("bucket, topics and tables"):
+                self._create(home, path, environment)
+            events = self.folder / "work" / "events.jsonl"
+            events.touch()
+            environment["EFFECTIVELY_ONCE_EVENTS"] = str(events)
+            driver = home.start("driver", "effectively_once", ["run", str(path)], environment)
+            held.callback(driver.stop, STOP_S)
+            with self.console.step("driver"):
+                wait_for("the driver", DRIVER_S, lambda: events.stat().st_size > 0, driver)
+            values = {
+                "settings": settings, "kafka": declared.kafka, "files": declared.files, "tables": declared.tables,
+                "environment": _credentials(stack.endpoints, environment),
+                "path": environment["PYTHONPATH"].split(":"), "driver": _process(driver), "checkout": str(CHECKOUT),
+            }  # fmt: skip
+            self._programs(held, values)
+            self._say(settings, declared)
+            self._follow(driver, events)
+
+    def _database(self, held: ExitStack, environment: dict[str, str]) -> dict[str, str]:
+        programs = find_postgres()
+        if programs is None:
+            raise RunError(f"{self.job.name} has tables. {HOW}")
+        server = PostgresServer(self.folder / "work" / "postgres", self.folder / "logs" / "postgres.log", programs)
+        held.callback(server.remove)
+        held.callback(server.stop)
+        with self.console.step("PostgreSQL"):
+            server.start()
+        environment |= {"PGUSER": server.user, "PGPASSWORD": server.password}
+        return {"database": server.url}
+
+    def _create(self, home: SparkHome, settings: Path, environment: Mapping[str, str]) -> None:
+        words = ["create", str(settings), "--source-partitions", str(PARTITIONS)]
+        child = home.start("create", "effectively_once", words, environment)
+        try:
+            if not child.wait(CREATE_S) or child.status():
+                raise RunError(child.post_mortem())
+        finally:
+            child.stop()
+
+    def _programs(self, held: ExitStack, values: Mapping[str, Any]) -> None:
+        """Write `send`, `read` and `kill`, for this run and, as they know its credentials, for this user alone."""
+        templates = Environment(
+            loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
+            autoescape=False,  # noqa: S701 - no HTML
+        )  # fmt: skip
+        for name in PROGRAMS:
+            path = self.folder / name
+            path.touch(0o700)
+            path.write_text(templates.get_template(f"{name}.py.j2").render(values, python=sys.executable))
+            held.callback(path.unlink)
+
+    def _say(self, settings: Mapping[str, Any], declared: Declared) -> None:
+        short = self.folder.with_name(f"run-{self.job.name}")
+        sinks = [*declared.kafka, *declared.files, *declared.tables]
+        self.console.say(
+            f"✓ {self.job.name} runs; it reads the topic {settings['topic']} at {settings['kafka_bootstrap']}\n"
+            f"  {short}/send < FILE     sends a record a line\n"
+            f"  {short}/read SINK       shows what is published: {', '.join(sinks)}\n"
+            f"  {short}/kill            kills an executor\n"
+            f"  {short}/logs            logs, {short}/settings.json addresses\n"
+            "  Ctrl-C ends it, and removes its data"
+        )
+
+    def _follow(self, driver: Child, events: Path) -> None:
+        with events.open() as lines:
+            ended = False
+            while not ended:
+                ended = driver.wait(POLL_S)
+                for line in lines:
+                    self._told(json.loads(line))
+        raise RunError(driver.post_mortem())
+
+    def _told(self, event: Mapping[str, Any]) -> None:
+        if (event["event"], event.get("state")) == ("epoch", "published"):
+            names = ("in", "accepted", "duplicate", "late", "malformed")
+            counts = ", ".join(f"{event[name]} {name}" for name in names)
+            again = ", repeated" if event["repeat"] else ""
+            self.console.say(f"  epoch {event['epoch']}: {counts}, {event['ms']['total']} ms{again}")
+
+
+def _credentials(endpoints: Endpoints, environment: Mapping[str, str]) -> dict[str, str]:
+    found = {"AWS_ACCESS_KEY_ID": endpoints.s3_access_key, "AWS_SECRET_ACCESS_KEY": endpoints.s3_secret_key}
+    return found | {name: environment[name] for name in ("PGUSER", "PGPASSWORD") if name in environment}
+
+
+def _process(child: Child) -> dict[str, int]:
+    """Return its number, and when it was started, in clock ticks since boot."""
+    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    return {"pid": child.pid, "started": int(fields[19])}
+
+
+def _place(endpoints: Endpoints) -> dict[str, str]:
+    return {
+        "kafka_bootstrap": endpoints.kafka_bootstrap, "s3_endpoint": endpoints.s3_endpoint,
+        "s3_bucket": endpoints.s3_bucket,
+    }  # fmt: skip
