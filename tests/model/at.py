@@ -1,0 +1,98 @@
+"""What a driver of the model knows at the start of a phase, and the names it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Declaration, EpochRecord, Head
+from effectively_once.sinks.publish import Mark
+from tests.model.world import Step
+
+LAYOUT = Layout("model")
+
+Kept = tuple[int, Mark]
+"""A producer (0: a session), and the mark that it committed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """What a driver knows; texts are JSON, so that two ways to the same knowledge are one state of the exploration.
+
+    Attributes:
+        phase: `start`, `next`, `decide`, `record`, `publish`, `fenced`, `show`, `finish`, `end` or `done`.
+        began: head as this driver took it over.
+        head: head as the driver holds it, with its ETag.
+        epoch: the declaration being worked on.
+        new: the ids that this epoch decided on.
+        delta: what the record is to say of the decision.
+        value: what the recorded step gave.
+        shard: the next one to publish to.
+        staged: the files of the epoch that are written and not visible yet, with their shards.
+        attempt: of the task; 0 is the first.
+        kept: for every shard, what is kept of its sink between epochs.
+        published: the record of the declared epoch once it is published.
+        recovering: the epoch was declared by another driver.
+
+    """
+
+    phase: str = "start"
+    began: bytes = b""
+    head: bytes = b""
+    etag: str = ""
+    epoch: str = ""
+    new: tuple[str, ...] = ()
+    delta: str = ""
+    value: str = ""
+    shard: int = 0
+    staged: tuple[tuple[int, str], ...] = ()
+    attempt: int = 0
+    kept: tuple[Kept | None, ...] = ()
+    published: str = ""
+    recovering: bool = False
+
+    @property
+    def held(self) -> chain.Held:
+        """Head and its proof."""
+        return chain.Held(head_of(self.head), self.etag)
+
+    @property
+    def declaration(self) -> Declaration:
+        """The declaration being worked on."""
+        return _declaration(self.epoch)
+
+    @property
+    def record(self) -> EpochRecord | None:
+        """The record that the next change of head takes along."""
+        return _record(self.published) if self.published else None
+
+    def holding(self, held: chain.Held, **changes: Any) -> At:
+        """Return the same with another head."""
+        return replace(self, head=held.head.encoded(), etag=held.etag, **changes)
+
+    def keeping(self, kept: Kept | None) -> At:
+        """Return the same with what is kept of the sink of this shard."""
+        return replace(self, kept=(*self.kept[: self.shard], kept, *self.kept[self.shard + 1 :]))
+
+
+@cache
+def head_of(body: bytes) -> Head:
+    """Head of its content; read once however often it is met."""
+    return chain.decoded(body, LAYOUT.head)
+
+
+@cache
+def _declaration(text: str) -> Declaration:
+    return Declaration.model_validate_json(text)
+
+
+@cache
+def _record(text: str) -> EpochRecord:
+    return EpochRecord.model_validate_json(text)
+
+
+Phase = Generator[Step, Any, At]

@@ -1,0 +1,79 @@
+"""The explorations: a pipeline, with all rules or without one, two drivers and a third."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.model import checks
+from tests.model.at import At
+from tests.model.driver import TASK, Driver
+from tests.model.explore import Exploration, Explored, Game
+from tests.model.outside import Claims, Row
+from tests.model.places import Places
+from tests.model.rules import Pipeline, Rules
+from tests.model.shards import KafkaShard, Shard, TableShard
+from tests.model.world import World
+
+RULES = Rules()
+
+
+def explored(pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0) -> Explored:
+    """Explore a pipeline with up to so many lost answers and failed tasks in the whole run."""
+    a, b, finisher = (
+        Places(Driver(name, rows, pipeline, rules).phase, At())
+        for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
+    )
+    expected = tuple({identity for identity, _ in pipeline.input})
+
+    def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
+        return checks.wrong(world, rows) or (checks.mark_outside(world) if rules.r10_marks_within else None)
+
+    def ended(world: World, how: str) -> str | None:
+        return checks.incomplete(world, expected) if how == "done" else f"recovery ended as {how}"
+
+    game = Game(
+        world=World(shards=tuple(_shard(kind, rules) for kind in pipeline.to), losses=losses, failures=failures),
+        claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(a, b), finisher=finisher,
+        ended=ended, repeats=_repeats, same_task=_same_task,
+    )  # fmt: skip
+    return Exploration(game).run()
+
+
+def _shard(kind: str, rules: Rules) -> Shard | None:
+    match kind:
+        case "kafka":
+            return KafkaShard()
+        case "table":
+            return TableShard(
+                by_epoch=rules.r8_row_by_epoch,
+                by_generation=rules.r8_row_by_generation,
+                raised_on_open=rules.r8_row_raised_on_open,
+            )
+    return None
+
+
+def _repeats(at: At) -> Iterator[tuple[At, bool]]:
+    """What a driver knows when it repeats a task, and whether the attempt before is left running.
+
+    The task that runs is repeated by another worker, which has no producer; its worker may have been taken for dead.
+    The one before it is repeated by the same worker, when the driver did not hear that it is done. The task that
+    publishes to the first shard also decides.
+    """
+    if at.phase in TASK:
+        again = replace(at.keeping(None), attempt=at.attempt + 1)
+        whole = at.phase != "publish" or not at.shard
+        yield replace(again, phase="decide", new=(), delta="", value="") if whole else again, True
+    if at.phase in ("publish", "show", "finish") and at.shard:
+        before = at.shard - 1
+        files = tuple(file for file in at.staged if file[0] < before)
+        yield replace(at, phase="publish", shard=before, attempt=at.attempt + 1, staged=files), False
+
+
+def _same_task(before: At, after: At) -> bool:
+    return (
+        after.phase in TASK
+        and after.shard == before.shard
+        and after.attempt == before.attempt
+        and after.epoch == before.epoch
+    )

@@ -1,0 +1,62 @@
+"""Which rules hold in an exploration, and what the pipeline is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["kafka", "table", "files"]
+"""A shard of a Kafka sink, a shard of a PostgreSQL table, a sink on the object store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All hold in the product; each is left out once, in the way a plausible implementation would leave it out."""
+
+    r1_conditional_head: bool = True
+    r3_declare_before_publish: bool = True
+    r3_repeat_the_declared: bool = True
+    r4_output_recorded: bool = True
+    r4_output_once: bool = True
+    r4_digests_compared: bool = True
+    r5_delta_once: bool = True
+    r8_mark_decides: bool = True
+    r8_mark_after_unknown: bool = True
+    r8_kept_for_next_only: bool = True
+    r8_owner_goes_on: bool = True
+    r8_row_by_epoch: bool = True
+    r8_row_by_generation: bool = True
+    r8_row_raised_on_open: bool = True
+    r8_manifest_once: bool = True
+    r8_file_before_manifest: bool = True
+    r8_files_of_their_own: bool = True
+    r9_floor_before_deletion: bool = True
+    r9_parts_until_recorded: bool = True
+    r9_missing_refused: bool = True
+    r9_output_until_recorded: bool = True
+    r10_marks_within: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What is run.
+
+    Attributes:
+        to: where an epoch is published, in order; a record goes to one of them, by its id.
+        input: ids of the records in order, with their event times.
+        rows: how many of them driver A reads an epoch, and driver B.
+        recorded: a step that is not deterministic adds a value to each row.
+        kept: producers and sessions are kept between epochs.
+        fan: so many deltas are merged; 0 merges none.
+        length, lateness: of the windows.
+
+    """
+
+    to: tuple[Kind, ...]
+    input: tuple[tuple[str, int], ...] = (("a", 0), ("b", 0), ("c", 0), ("a", 0), ("d", 0))
+    rows: tuple[int, int] = (2, 3)
+    recorded: bool = True
+    kept: bool = True
+    fan: int = 0
+    length: int = 1
+    lateness: int = 1

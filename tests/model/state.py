@@ -1,0 +1,117 @@
+"""State of the model's pipeline: the ids accepted so far, as deltas and spans of the chain, by the product's code."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pyarrow as pa
+
+from effectively_once import catalog, merge
+from effectively_once.deltas import Named, ShardDeltas
+from effectively_once.errors import ChainError, SinkError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import Answer, Delete, Gone, ObjectStore, Request
+from effectively_once.ledger.records import Delta, Span
+from effectively_once.live import LiveDeltas
+from effectively_once.windows import Windows
+from tests.model.asked import asking
+from tests.model.at import LAYOUT, At, head_of
+from tests.model.changed import once
+from tests.model.rules import Pipeline, Rules
+from tests.model.world import Step
+
+
+def live(pipeline: Pipeline, at: At) -> LiveDeltas:
+    """What the driver holds of the chain after all it has done since it took head over."""
+    began, head = head_of(at.began), at.held.head
+    kept = LiveDeltas(LAYOUT, Windows(pipeline.length, pipeline.lateness), began.tail, began.floor)
+    records = {record.epoch: record for record in chain.recorded(head, at.record).tail}
+    declared = head.declared.epoch if head.declared else head.last_recorded
+    for epoch in range(began.last_recorded + 1, declared + 1):
+        if began.declared is None or epoch > began.declared.epoch:
+            kept.collect(_Nowhere(), head.floor)
+        if epoch in records:
+            kept.add(records[epoch])
+    return kept
+
+
+def collected(pipeline: Pipeline, at: At, floor: int) -> Generator[Step, Any, None]:
+    """Delete what a driver deletes when it has declared an epoch; `at` is what it knew before."""
+    yield from asking(lambda store: live(pipeline, at).collect(store, floor))
+
+
+def decided(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, tuple[tuple[str, ...], Delta]]:
+    """Return the ids of the epoch that are in time and new, and the delta that says so."""
+    pinned, windows = at.declaration, Windows(pipeline.length, pipeline.lateness)
+    start, end = pinned.ranges["t"]["0"]
+    timely = {
+        one: time
+        for one, time in pipeline.input[start:end]
+        if not windows.closed(windows.start(time), pinned.watermark_ms)
+    }
+
+    named = _named(pipeline, at)
+
+    def decide(store: ObjectStore) -> tuple[tuple[str, ...], Delta]:
+        log = _log(store)
+        known = {one for entry in named if entry.rows.rows for one in _read(log, entry, rules)}
+        new = tuple(sorted(timely.keys() - known))
+        table = pa.table({"id": new, "event_time_ms": [timely[one] for one in new]}, catalog.SCHEMA)
+        try:
+            return new, log.write(pinned.epoch, table)
+        except SinkError:
+            if rules.r4_digests_compared:
+                raise
+            return new, Delta(rows=len(new))
+
+    return (yield from once(asking(decide), rules.r5_delta_once))
+
+
+def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dict[str, dict[str, Span]]]:
+    """Merge the oldest group of deltas, for the record of the epoch that runs."""
+    if not pipeline.fan:
+        return {}
+    named = _named(pipeline, at)
+    try:
+        span = yield from asking(lambda store: merge.merged(_log(store), named, pipeline.fan, 1))
+    except ChainError:
+        if rules.r9_missing_refused:
+            raise
+        return {}
+    if span is None:
+        return {}
+    if not rules.r9_parts_until_recorded:
+        for part in merge.chosen(named, pipeline.fan) or ():
+            key = part.key(LAYOUT, catalog.KIND, 0)
+            if key is not None:
+                yield Delete(key)
+    return {catalog.KIND: {"0": span}}
+
+
+def _named(pipeline: Pipeline, at: At) -> list[Named]:
+    return live(pipeline, at).named().get(catalog.KIND, {}).get(0, [])
+
+
+def _read(log: ShardDeltas, entry: Named, rules: Rules) -> list[str]:
+    try:
+        read = log.read if rules.r4_digests_compared else log.unchecked
+        ids: list[str] = read(entry)["id"].to_pylist()
+    except ChainError:
+        if rules.r9_missing_refused:
+            raise
+        return []
+    return ids
+
+
+def _log(store: ObjectStore) -> ShardDeltas:
+    return ShardDeltas(store, LAYOUT, catalog.KIND, 0, catalog.canonical)
+
+
+class _Nowhere:
+    """A store that forgets: what was deleted in it was deleted before."""
+
+    def answer(self, request: Request) -> Answer:
+        """Answer a deletion."""
+        assert isinstance(request, Delete)
+        return Gone()

@@ -1,0 +1,89 @@
+"""Each rule is left out once, as an implementation plausibly might: the model must find the hole that it closes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from tests.model.games import explored
+from tests.model.rules import Pipeline, Rules
+from tests.model.test_two_drivers import FILES, KAFKA, KAFKA_SHARD, SHORT_TABLE, STATE, TABLE_SHARD
+
+LATE = Pipeline(STATE.to, STATE.input, STATE.rows, recorded=False)
+OTHERWISE, VALUES = "decided otherwise", "shows the values of two attempts"
+GONE = "not visible any more"
+MISSING, REPEAT = "a delta that the chain names is missing", "is published with digest"
+
+HOLES = {
+    "r1_conditional_head": (KAFKA, 0, 0, OTHERWISE),
+    "r3_declare_before_publish": (KAFKA, 0, 0, "the mark of shard 0 is 0, the chain is at -1 to -1"),
+    "r3_repeat_the_declared": (KAFKA, 0, 0, OTHERWISE),
+    "r4_output_recorded": (KAFKA, 0, 0, REPEAT),
+    "r4_output_once": (KAFKA, 0, 0, REPEAT),
+    "r8_mark_decides": (KAFKA, 0, 0, "doubled"),
+    "r8_mark_after_unknown": (KAFKA, 1, 0, "doubled"),
+    "r8_kept_for_next_only": (KAFKA_SHARD, 0, 1, "doubled"),
+    "r8_owner_goes_on": (KAFKA, 0, 0, "owns head and was refused: a producer was fenced"),
+    "r8_row_by_epoch": (TABLE_SHARD, 0, 1, "doubled"),
+    "r8_manifest_once": (FILES, 0, 0, GONE),
+    "r8_file_before_manifest": (FILES, 0, 0, "a manifest names a file that is not there"),
+    "r8_files_of_their_own": (FILES, 0, 0, GONE),
+    "r9_floor_before_deletion": (LATE, 0, 0, MISSING),
+    "r9_parts_until_recorded": (STATE, 0, 0, MISSING),
+    "r9_output_until_recorded": (KAFKA, 0, 0, REPEAT),
+}
+"""Rule -> pipeline, lost answers, failed tasks, and what is found without it."""
+
+SECOND_LINES = {
+    "r4_digests_compared": (KAFKA_SHARD, 0, 0),
+    "r5_delta_once": (STATE, 0, 0),
+    "r8_row_by_generation": (SHORT_TABLE, 0, 1),
+    "r8_row_raised_on_open": (SHORT_TABLE, 0, 1),
+    "r9_missing_refused": (STATE, 0, 0),
+    "r10_marks_within": (SHORT_TABLE, 0, 0),
+}
+"""Guards against what the other rules exclude: left out alone they leave no hole, to this bound."""
+
+BOTH = [
+    ("r1_conditional_head", "r4_digests_compared", KAFKA, "after recovery the sinks hold ['a', 'b', 'd']"),
+    ("r3_repeat_the_declared", "r4_digests_compared", KAFKA, VALUES),
+    ("r3_declare_before_publish", "r10_marks_within", KAFKA, OTHERWISE),
+    ("r4_output_recorded", "r4_digests_compared", KAFKA, VALUES),
+    ("r4_output_once", "r4_digests_compared", KAFKA, VALUES),
+    ("r8_row_by_epoch", "r8_row_by_generation", TABLE_SHARD, "doubled"),
+    ("r8_row_by_epoch", "r8_row_raised_on_open", TABLE_SHARD, "doubled"),
+    ("r9_parts_until_recorded", "r9_missing_refused", STATE, REPEAT),
+]
+"""What such a guard is for: where another rule is left out too, a standstill becomes wrong output, or comes later."""
+
+
+def _without(*rules: str) -> Rules:
+    return Rules(**dict.fromkeys(rules, False))
+
+
+@pytest.mark.parametrize("rule", HOLES)
+def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
+    pipeline, losses, failures, hole = HOLES[rule]
+    found = explored(pipeline, _without(rule), losses, failures)
+    assert found.hole is not None
+    assert hole in found.hole
+
+
+@pytest.mark.parametrize("guard", SECOND_LINES)
+def test_a_second_line_of_defence_left_out_alone_leaves_none(guard: str) -> None:
+    pipeline, losses, failures = SECOND_LINES[guard]
+    assert explored(pipeline, _without(guard), losses, failures).hole is None
+
+
+@pytest.mark.parametrize(("rule", "guard", "pipeline", "hole"), BOTH)
+def test_a_second_line_of_defence_shows_where_another_rule_is_left_out(
+    rule: str, guard: str, pipeline: Pipeline, hole: str
+) -> None:
+    found = explored(pipeline, _without(rule, guard))
+    assert found.hole is not None
+    assert hole in found.hole
+
+
+def test_every_rule_is_left_out_once() -> None:
+    assert {each.name for each in fields(Rules)} == {*HOLES, *SECOND_LINES}

@@ -1,0 +1,57 @@
+"""A job whose state is Spark's own: two drivers, the checkpoint deleted at any moment, outputs exact or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from tests.model.spark_at import GONE, Rules
+from tests.model.spark_game import explored
+
+RESTARTED = ("Get model/backups/N -> Found", "Put model/checkpoints/N-F/commits/N -> Written")
+
+
+@pytest.mark.parametrize(
+    ("losses", "deletions", "alone", "states", "meets"),
+    [
+        (0, 0, False, 17_000, ()),
+        (0, 1, True, 260, RESTARTED),
+        (0, 1, False, 200_000, RESTARTED),
+        pytest.param(1, 0, False, 480_000, ("Commit unknown",), marks=pytest.mark.slow),
+    ],
+)
+def test_outputs_are_those_of_one_run_or_the_start_is_refused(
+    losses: int, deletions: int, alone: bool, states: int, meets: tuple[str, ...]
+) -> None:
+    """Bound: four records in up to four epochs, so many lost answers, and deletions of all checkpoints."""
+    found = explored(Rules(), losses, deletions, alone=alone)
+    assert found.hole is None, "\n".join((found.hole, *found.way))
+    assert found.states >= states, "the exploration was cut short"
+    assert not set(meets) - found.met, "the exploration is vacuous"
+    assert any(GONE in how for how in found.ends) == bool(deletions)
+
+
+HOLES = {
+    "r7_committed_is_recorded": (0, False, "does not repeat epoch 0, which is declared"),
+    "r7_checkpoint_fits": (1, False, "does not repeat epoch 1, which is declared"),
+    "r7_refused_without_state": (1, False, "published: ['b=1']"),
+    "r7_ranges_of_the_chain": (1, True, "does not repeat epoch 1, which is declared"),
+    "r7_recorded_runs_for_state": (1, True, "published: ['c=2']"),
+    "r9_deltas_until_backup": (1, True, "refused, although there are ['model/backups/000000000']"),
+    "r9_backup_above_floor": (1, False, "a delta that the chain names is missing"),
+    "r11_offsets_once": (0, False, GONE),
+}
+"""Rule -> deletions, without driver B, and what is found without it."""
+
+
+@pytest.mark.parametrize("rule", HOLES)
+def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
+    deletions, alone, hole = HOLES[rule]
+    found = explored(Rules(**{rule: False}), 0, deletions, alone=alone)
+    assert found.hole is not None
+    assert hole in found.hole
+
+
+def test_every_rule_is_left_out_once() -> None:
+    assert {each.name for each in fields(Rules)} == {*HOLES}
