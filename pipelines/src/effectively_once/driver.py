@@ -259,7 +259,7 @@ class Driver:
         points.reach("job_done", epoch=declaration.epoch)
         told = found.filter(pc.equal(found["kind"], "shard"))
         summary = Summary(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
-        summary.publish_files(pipeline, found, self.head.generation, self._files, declaration.epoch)
+        summary.publish_files(pipeline, found, declaration, self.head.generation, self._files)
         return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
 
     def _files(self, name: str) -> ManifestSink:

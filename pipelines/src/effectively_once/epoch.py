@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from effectively_once import catalog, rows, state
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
-from effectively_once.errors import SettingsError
 from effectively_once.messages import dead_letters, messages
 from effectively_once.pipeline import Pipeline
 from effectively_once.shard_step import EpochTask, ShardStep
@@ -71,7 +70,6 @@ def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     accepted = accepted.select(pipeline.input.names)
     if pipeline.recorded is not None:
         accepted = step.record(pipeline.recorded, accepted)
-        _refuse_nulls(pipeline, accepted)
 
     for to in pipeline.rows:
         step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
@@ -128,16 +126,6 @@ def totals_of(each: Windowed, table: pa.Table) -> pa.Table:
     """Return what the shards' partial totals come to: the rows of the sink `each.totals`."""
     mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
     return totals(each, _of(each, mine)).drop_columns([state.KEY]).cast(each.totals_schema)
-
-
-def _refuse_nulls(pipeline: Pipeline, accepted: pa.Table) -> None:
-    """Refuse what cannot be aggregated. The transform's own nulls are dead letters; a recorded one cannot be."""
-    for name in pipeline.aggregated:
-        if accepted[name].null_count:
-            raise SettingsError(
-                f"{accepted[name].null_count} of {accepted.num_rows} rows have no {name}, which windows need",
-                f"recorded step {pipeline.recorded.name if pipeline.recorded else ''}", "Let it give a value.",
-            )  # fmt: skip
 
 
 def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -82,7 +83,10 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
 def code_digest(transform: Callable[..., Any]) -> str:
     """Digest of library and job, for a start without a wheel: other code is another version (R3)."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    job = inspect.getsourcefile(transform)
+    while isinstance(transform, functools.partial):
+        transform = transform.func
+    # An object that is called has the code of its class.
+    job = inspect.getsourcefile(transform if inspect.isroutine(transform) else type(transform))
     digest = hashlib.sha256()
     for path in [*files, *([Path(job)] if job else [])]:
         digest.update(path.name.encode() + path.read_bytes())

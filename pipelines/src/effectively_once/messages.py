@@ -22,7 +22,7 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
     if to.value:
         return list(zip(keys, (_bytes(value) or b"" for value in rows[to.value].to_pylist()), strict=True))
     from_input = set(_SOURCE) <= set(rows.column_names)
-    names = to.columns or tuple(name for name in rows.column_names if name not in _SOURCE)
+    names = to.columns or tuple(name for name in rows.column_names if not (from_input and name in _SOURCE))
     lines = _lines(rows, names, epoch) if from_input else (
         orjson.dumps({**dict(zip(names, row, strict=True)), "epoch": epoch}, default=bytes.hex)
         for row in columns(rows, *names)

@@ -104,7 +104,11 @@ class Pipeline:
     @property
     def bound(self) -> dict[str, Any]:
         """What state depends on: kept in head, and refused when it changes."""
-        kept = {each.name: {name: value.merge for name, value in each.values.items()} for each in self.windows}
+        kept = {
+            # In order, as it is the order of the columns in deltas.
+            each.name: {"by": each.by, "values": [[n, value.merge, value.column] for n, value in each.values.items()]}
+            for each in self.windows
+        }
         return {"ids": self.ids, "windows": kept}
 
     def schema_of(self, name: str) -> pa.Schema:

@@ -24,6 +24,8 @@ from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
+from effectively_once.sinks import tables
+from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
@@ -57,6 +59,9 @@ class Preflight:
         topic_ids = self.source.topic_ids()
         self.source.refuse_compacted()
         self._sink_topics()
+        for name, shape in self.job.pipeline.tables.items():
+            tables.check(DatabaseAddress(self.settings.database or ""), (self.settings.pipeline, name), shape,
+                         self.settings.start_patience_s)  # fmt: skip
         return topic_ids
 
     def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:

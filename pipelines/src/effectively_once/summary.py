@@ -36,22 +36,24 @@ class Summary:
         return {name: list(by_shard.values()) for name, by_shard in self._gathered("files", StagedFile).items()}
 
     def publish_files(
-        self, pipeline: Pipeline, found: pa.Table, generation: int, sink: Callable[[str], ManifestSink], epoch: int
-    ) -> None:
+        self, pipeline: Pipeline, found: pa.Table, declaration: Declaration, generation: int,
+        sink: Callable[[str], ManifestSink],
+    ) -> None:  # fmt: skip
         """Make visible what is published as files: those that the shards staged, and the totals of windows.
 
         Args:
             pipeline: the declaration.
             found: what the steps returned (`epoch.between`).
+            declaration: of the epoch.
             generation: of this driver.
             sink: opens one.
-            epoch: the declared one.
 
         Raises:
+            RuntimeError: a shard did not report; nothing of that sink is visible.
             SinkError: the epoch is there with other rows (R4).
 
         """
-        staged = self.files()
+        epoch, staged = declaration.epoch, self.files()
         totals = {each.totals.name: each for each in pipeline.windows if each.totals is not None}
         for name in pipeline.file_sinks:
             began = time.monotonic()
@@ -59,7 +61,10 @@ class Summary:
             if name in totals:
                 table = totals_of(totals[name], found).select(pipeline.schema_of(name).names)
                 staged[name] = [opened.stage(epoch, table)]
-            content, published = opened.publish_staged(epoch, generation, staged.get(name, []))
+            elif len(staged.get(name, [])) != declaration.shards:
+                # A manifest is created once: with some of the rows it could never be completed.
+                raise RuntimeError(f"epoch {epoch}: some shards of {[name]} did not report")
+            content, published = opened.publish_staged(epoch, generation, staged[name])
             self._sinks[name] = {"0": content}
             self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - began) * 1000)
             self.repeated |= published is Published.BEFORE
@@ -74,8 +79,7 @@ class Summary:
         sinks = {**self._gathered("sinks", Rows), **self._sinks}
         wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
         wanted |= dict.fromkeys(pipeline.file_sinks, 1)
-        short = [name for name, files in self.files().items() if len(files) != shards]
-        missing = short + [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
+        missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
         if missing:
             raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
         decided = [note for _, note in self._notes if "accepted" in note]

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from effectively_once import digest, epoch, rows, state
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
-from effectively_once.errors import SinkError
+from effectively_once.errors import SettingsError, SinkError
 from effectively_once.folder_store import FolderStore
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Declaration, EpochRecord, Rows
@@ -114,14 +114,18 @@ class Trial:
 
         """
         pinned = {name: getattr(self.last, name) for name in Declaration.model_fields}
-        return self._run(Declaration(**pinned))[1]
+        record, outputs = self._run(Declaration(**pinned))
+        for name in ("counts", "max_event_time_ms", "deltas"):
+            if getattr(record, name) != getattr(self.last, name):
+                raise _otherwise(record.epoch, f"comes to other {name}", "record of the epoch")
+        return outputs
 
     def _run(self, declaration: Declaration) -> tuple[EpochRecord, Outputs]:
         pipeline, number = self._pipeline, declaration.epoch
         task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
         judged = rows.judged(pipeline, frame, self._windows, declaration.watermark_ms)
-        whole = rows.in_shards(pipeline, judged, self._shards).toArrow()
+        whole = self._one_a_record(_typed(rows.in_shards(pipeline, judged, self._shards).toArrow(), pipeline))
         told = [
             pa.Table.from_batches(
                 epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
@@ -144,9 +148,19 @@ class Trial:
         found = pa.concat_tables(told)
         shards = found.filter(pc.equal(found["kind"], "shard"))
         summary = Summary(shards["shard"].to_pylist(), [orjson.loads(note) for note in shards["note"].to_pylist()])
-        summary.publish_files(pipeline, found, 1, self._files, number)
+        summary.publish_files(pipeline, found, declaration, 1, self._files)
         outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
         return summary.record(declaration, 1, pipeline, self._shards), outputs
+
+    def _one_a_record(self, whole: pa.Table) -> pa.Table:
+        """Refuse a transform that loses or doubles records: nothing would tell of them."""
+        sent = range(self._offset - len(self._sent), self._offset)
+        if sorted(whole["offset"].to_pylist()) != list(sent):
+            raise SettingsError(
+                f"the transform gives {whole.num_rows} rows for {len(sent)} records", "transform",
+                "Let it give one row for each; those that are not to be published get a reason.",
+            )  # fmt: skip
+        return whole
 
     def _files(self, name: str) -> ManifestSink:
         return ManifestSink(self._store, self._layout, name)
@@ -171,10 +185,7 @@ class Trial:
             ours = Rows(rows=len(content), digest=digest.of_rows([value for _, value in content]))
         before = self._memory.setdefault((name, shard, number), (ours, content))
         if before[0] != ours:
-            raise SinkError(
-                f"a repeat of epoch {number} publishes other rows", f"sink {name} shard {shard}",
-                "A step of the pipeline is not deterministic: declare it as a recorded step.",
-            )  # fmt: skip
+            raise _otherwise(number, "publishes other rows", f"sink {name} shard {shard}")
         return ours, Published.NOW if before[1] is content else Published.BEFORE
 
     def _rows(self, name: str, number: int) -> list[dict[str, Any]]:
@@ -215,6 +226,19 @@ def trial_session() -> SparkSession:
     }.items():  # fmt: skip
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _typed(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
+    """Return the rows as a driver's session gives them: times in UTC, whatever this session's zone is."""
+    shape = rows.empty(pipeline).schema
+    return pa.table({column.name: whole[column.name].cast(column.type) for column in shape})
+
+
+def _otherwise(number: int, how: str, where: str) -> SinkError:
+    return SinkError(
+        f"a repeat of epoch {number} {how}", where,
+        "A step of the pipeline is not deterministic: declare it as a recorded step.",
+    )  # fmt: skip
 
 
 def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:

@@ -134,6 +134,19 @@ def refuse_other_shape(shape: TableShape, found: Table | None, name: Name) -> No
         raise SinkError(f"the table has other columns: {'; '.join(other)}", where, "Correct the table or the job.")
 
 
+def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: float = PATIENCE_S) -> None:
+    """Look at a sink's table, and refuse one that is missing or that rows of this shape cannot go to.
+
+    Raises:
+        SinkError: see `refuse_other_shape`.
+        PipelineError: Settings, Access or Unreachable, as `connect` does.
+
+    """
+    where = f"check {'.'.join(name)}"
+    with naming(f"table {'.'.join(name)} at {address.url}"), connect(address, where, patience_s) as session:
+        refuse_other_shape(shape, look(session, name), name)
+
+
 def make(
     address: DatabaseAddress, pipeline: str, sink: str, shape: TableShape, shards: int, *,
     patience_s: float = PATIENCE_S, say: Callable[[str], object] = lambda _: None,

@@ -1,0 +1,193 @@
+"""The job of `orders_job` under test: its database, its drivers, and everything it published, compared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from effectively_once import deltas
+from effectively_once.create import create
+from effectively_once.job import Job, job_of
+from effectively_once.ledger.objects import body_of, run
+from effectively_once.ledger.records import Counts
+from effectively_once.ledger.records import EpochRecord as Recorded
+from effectively_once.sinks.database import PASSWORD, USER
+from effectively_once.sinks.manifest import ManifestSink
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.process import Child
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.checkers.reference import Outcome, Reference, replay
+from tests.harness.evidence import EpochRecord
+from tests.spark.attacked import Attacked
+from tests.spark.pipeline import PARTITIONS, SHARDS, Pipeline
+
+STEP, TABLES, KAFKA_SINKS = "priced", ("orders", "per_user"), ("accepted", "dead_letter")
+CHECKSUM_BYTES = 16
+WINDOW_MS, LATENESS_MS = 60_000, 120_000
+Price = tuple[str, int]
+"""Id and price of a row."""
+
+
+class Orders(Pipeline):
+    """An orders pipeline of its own; its drivers are started by the command, its job is no part of the wheel."""
+
+    database: PostgresServer
+
+    def create_topics(self) -> None:
+        """Make topics and tables, as an operator does."""
+        create(self.job, replication=1, deadline_s=30, source_partitions=PARTITIONS)
+
+    @property
+    def job(self) -> Job:
+        """What the settings file names."""
+        return job_of(self.write_settings())
+
+    def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
+        """Start the driver's process."""
+        path = f"{self._home.toolchain.wheel.installed}:{CHECKOUT}"
+        driver = self._home.start(
+            f"driver-{len(self._drivers)}", "effectively_once", ["run", str(settings or self.write_settings())],
+            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), "PYTHONPATH": path, USER: self.database.user,
+             PASSWORD: self.database.password, **(env or {})},
+        )  # fmt: skip
+        self._drivers.append(driver)
+        return driver
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Every committed row of a table."""
+        with self.database.connect() as session:
+            found = session.execute(f'SELECT * FROM "{self.name}"."{name}"')  # noqa: S608 - our own names
+            columns = [column.name for column in found.description or ()]
+            return [dict(zip(columns, row, strict=True)) for row in found]
+
+    def table_marks(self) -> dict[tuple[str, int], int]:
+        """(sink, shard) -> epoch of its mark."""
+        with self.database.connect() as session:
+            query = "SELECT sink, shard, epoch FROM effectively_once.progress WHERE pipeline = %s"
+            return {(sink, shard): epoch for sink, shard, epoch in session.execute(query, [self.name])}
+
+    def kafka_marks(self, sink: str) -> dict[int, list[int]]:
+        """Shard -> epochs of its marks, in order."""
+        found: dict[int, list[int]] = {shard: [] for shard in range(SHARDS)}
+        for shard, _, value in self.raw(f"{self.name}.{sink}.progress"):
+            found[shard].append(json.loads(value or b"{}")["epoch"])
+        return found
+
+    def files(self, sink: str, last: int) -> list[dict[str, Any]]:
+        """Every row that the manifests of a sink name."""
+        return [row for _, _, row in ManifestSink(self.store, self.layout, sink).rows(last)]
+
+    def records_of_the_step(self) -> dict[str, list[int]]:
+        """Object name -> prices that the step recorded there."""
+        found = {}
+        for name in self.store.names(f"{self.name}/recorded/{STEP}/"):
+            body = run(body_of(name), self.store)
+            assert body is not None, name
+            found[name] = deltas.decoded(body[:-CHECKSUM_BYTES])["price"].to_pylist()
+        return found
+
+    def accepted(self) -> list[dict[str, Any]]:
+        """Messages of the topic."""
+        return [json.loads(value or b"null") for _, _, value in self.raw(f"{self.name}.accepted")]
+
+
+@dataclass
+class AttackedOrders(Attacked):
+    """One orders pipeline for all points."""
+
+    pipeline: Orders
+
+    def exact(self) -> None:
+        """Everything sent is published, exactly once."""
+        self.pipeline.wait_processed(self.driver)
+        assert_exact(self.pipeline, running=True)
+
+
+def published_epochs(orders: Orders, *, running: bool) -> list[EpochRecord]:
+    """Epochs of the chain, dense and without gap or overlap; while a driver is `running` the declared one too."""
+    recorded = orders.epochs()
+    declared = orders.head().declared
+    if running and declared is not None:
+        told = declared.model_dump() | {"generation": 0, "counts": Counts(), "max_event_time_ms": None}
+        recorded.append(Recorded(**told, sinks={}, deltas={}))
+    epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in recorded]
+    assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
+    ends: Counter[int] = Counter()
+    for record in epochs:
+        for partition, (start, end) in record.ranges[orders.topic].items():
+            assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
+            ends[partition] = end
+    assert +ends == Counter(send.partition for send in orders.sends), "the chain has not read every record"
+    return epochs
+
+
+def assert_exact(orders: Orders, *, running: bool = False) -> Reference:
+    """Assert that every output is exactly what it must be, and that a row's price is the same in all of them."""
+    epochs = published_epochs(orders, running=running)
+    last = len(epochs) - 1
+    expected = replay(orders.sends, epochs, WINDOW_MS, LATENESS_MS)
+    wanted = Counter(
+        (id_, orders.sends[at].coordinate, expected.epochs_of[at]) for id_, at in expected.accepted.items()
+    )
+    messages = orders.accepted()
+    assert Counter((row["id"], tuple(row["source"]), row["epoch"]) for row in messages) == wanted
+    prices: dict[str, int] = {row["id"]: row["price"] for row in messages}
+    assert len(set(prices.values())) == len(prices), "a draw was used twice"
+    for rows in (orders.table("orders"), orders.files("archive", last)):
+        found = Counter((row["id"], (row["topic"], row["partition"], row["offset"])) for row in rows)
+        assert found == Counter((id_, source) for id_, source, _ in wanted.elements())
+        assert {row["id"]: row["price"] for row in rows} == prices, "a price differs between the sinks"
+    assert_letters(orders, expected)
+    assert_windows(orders, expected, prices, last)
+    assert_marks(orders, last)
+    return expected
+
+
+def assert_letters(orders: Orders, expected: Reference) -> None:
+    """Assert that what was refused is in the dead letters, once and with its reason."""
+    letters = (json.loads(value or b"null") for _, _, value in orders.raw(f"{orders.name}.dead_letter"))
+    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
+    assert Counter((tuple(row["source"]), row["reason"]) for row in letters) == Counter(
+        (send.coordinate, refused[Outcome(outcome)] or send.reason)
+        for send, outcome in zip(orders.sends, expected.outcomes, strict=True)
+        if outcome in refused
+    )
+
+
+def assert_windows(orders: Orders, expected: Reference, prices: Mapping[str, int], last: int) -> None:
+    """Assert that aggregates by user and over all are those of the accepted rows of the windows that have closed."""
+    groups: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for id_, at in expected.accepted.items():
+        send = orders.sends[at]
+        assert send.user is not None and send.event_time_ms is not None and send.crc is not None
+        start = send.event_time_ms - send.event_time_ms % WINDOW_MS
+        if (send.user, start) in expected.user_counts:
+            groups.setdefault((send.user, start), []).append((send.crc, prices[id_]))
+    assert Counter(
+        (row["user"], row["window_start_ms"], row["count"], row["crc"], row["price"])
+        for row in orders.table("per_user")
+    ) == Counter(
+        (*key, len(rows), sum(crc for crc, _ in rows), max(price for _, price in rows)) for key, rows in groups.items()
+    )
+    totals: dict[int, list[tuple[int, int]]] = {}
+    for (_, start), rows in groups.items():
+        totals.setdefault(start, []).extend(rows)
+    assert Counter(tuple(row.values()) for row in orders.files("totals", last)) == Counter(
+        (start, len(rows), sum(crc for crc, _ in rows), max(price for _, price in rows))
+        for start, rows in totals.items()
+    )
+
+
+def assert_marks(orders: Orders, last: int) -> None:
+    """Assert that every shard of every sink stands at the last epoch, and was at each one before it once."""
+    assert orders.table_marks() == {(sink, shard): last for sink in TABLES for shard in range(SHARDS)}
+    for sink in KAFKA_SINKS:
+        assert orders.kafka_marks(sink) == {shard: list(range(last + 1)) for shard in range(SHARDS)}
+    for record in orders.epochs():
+        assert {sink: len(shards) for sink, shards in record.sinks.items()} == {
+            **dict.fromkeys((*KAFKA_SINKS, *TABLES), SHARDS), "archive": 1, "totals": 1,
+        }  # fmt: skip

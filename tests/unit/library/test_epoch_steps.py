@@ -1,0 +1,292 @@
+"""The two steps of an epoch on tables and sinks in memory: a function of the shard's rows, however they arrive."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed, epoch
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.errors import ChainError, SinkError, StaleDriverError, StepError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Rows
+from effectively_once.rows import empty
+from effectively_once.settings import PipelineSettings
+from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.publish import Published
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration
+
+NUMBERS = itertools.count()
+COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+VALUES: dict[str, Any] = {"n": Count(), "sum": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
+PIPELINE = Pipeline(
+    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted", key="user"), ToTable("orders")), window_ms=100,
+    lateness_ms=0, windows=(
+        Windowed("user", VALUES, ToTable("per_user"), totals=ToFiles("totals")),
+        Windowed("id", {"n": Count()}, ToKafka("per_id")),
+    ),
+)  # fmt: skip
+TOTALS = PIPELINE.windows[0]
+
+
+@dataclass
+class Place:
+    """A store, and what the sinks of one epoch were given."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    published: dict[tuple[str, int], Any] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: f"steps_{next(NUMBERS)}")
+
+    def task(self, pipeline: Pipeline, number: int = 0, **pinned: Any) -> EpochTask:
+        made = PipelineSettings(
+            pipeline=self.name, topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h", s3_bucket="data",
+            database="postgresql://h:1/d", **pipeline.defaults,
+        )  # fmt: skip
+        wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
+        return EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", {})
+
+    def step(self, task: EpochTask, name: str = "dedup", shard: int = 0, attempt: int = 0) -> ShardStep:
+        def opened(sink: str, shard: int, _: Any) -> Any:
+            return _Sink(self, sink, shard)
+
+        return ShardStep(task, name, shard, attempt, store=self.store, opened=opened)
+
+    def dedup(
+        self, rows: pa.Table, pipeline: Pipeline = PIPELINE, *, batches: int | None = None, **pinned: Any
+    ) -> tuple[pa.Table, dict[str, Any]]:
+        """Run the first step; return what it hands on, and what it told."""
+        step = self.step(self.task(pipeline, **pinned))
+        given = rows.to_batches(max_chunksize=batches) if rows.num_rows else []
+        found = pa.Table.from_batches(epoch.deduplicated(step, given), epoch.between(pipeline))
+        told = found.filter(pa.compute.equal(found["kind"], "shard")).to_pylist()
+        assert [(row["shard"], row["kind"]) for row in told] == [(0, "shard")]
+        return found, json.loads(told[0]["note"])
+
+    def aggregate(self, carried: pa.Table, pipeline: Pipeline = PIPELINE, **pinned: Any) -> pa.Table:
+        step = self.step(self.task(pipeline, **pinned), "windows")
+        return pa.Table.from_batches(epoch.aggregated(step, carried.to_batches()), epoch.between(pipeline))
+
+
+@dataclass
+class _Sink:
+    place: Place
+    name: str
+    shard: int
+
+    def publish(self, epoch: int, generation: int, rows: Any) -> tuple[Rows, Published]:
+        self.place.published[self.name, self.shard] = rows
+        return Rows(rows=rows.num_rows if isinstance(rows, pa.Table) else len(rows)), Published.NOW
+
+
+def table(rows: Sequence[dict[str, Any]], pipeline: Pipeline = PIPELINE) -> pa.Table:
+    """Make rows of shard 0 as `rows.judged` and `in_shards` give them; what is not said has a default."""
+    defaults = {"topic": "t", "partition": 0, "event_time_ms": 5, "user": "ann", "amount": 1, "shard": 0}
+    whole = [
+        {**defaults, "offset": number, "id": f"i{number}", "reason": None, "value": None, **row}
+        for number, row in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(whole, empty(pipeline).schema)
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries({
+        "id": st.sampled_from(["a", "b", "c", "d"]), "user": st.sampled_from(["ann", "bob"]),
+        "amount": st.integers(-9, 9), "event_time_ms": st.integers(0, 300), "partition": st.integers(0, 2),
+        "reason": st.sampled_from([None, None, None, "late", "bad"]),
+    }),
+    max_size=12,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(ROWS, st.integers(1, 5), st.randoms(use_true_random=False))
+def test_what_a_shard_publishes_does_not_depend_on_how_its_rows_arrive(
+    rows: list[dict[str, Any]], batches: int, shuffled: random.Random
+) -> None:
+    """The lowest coordinate of an id wins, wherever it stands (R4)."""
+    numbered = [{**row, "offset": number} for number, row in enumerate(rows)]
+    first, told = (place := Place()).dedup(table(numbered))
+    mixed = list(numbered)
+    shuffled.shuffle(mixed)
+    second, told_again = (other := Place()).dedup(table(mixed), batches=batches)
+    assert place.published == other.published
+    assert {**told, "ms": None} == {**told_again, "ms": None}
+    partial = [row for row in first.to_pylist() if row["kind"] == "partial"]
+    assert Counter(map(str, partial)) == Counter(str(r) for r in second.to_pylist() if r["kind"] == "partial")
+    in_order = sorted(numbered, key=lambda row: (row["partition"], row["offset"]))
+    winners: dict[str, dict[str, Any]] = {}
+    for row in in_order:
+        if row["reason"] is None:
+            winners.setdefault(row["id"], row)
+    accepted = place.published["orders", 0].to_pylist()
+    assert [(row["id"], row["partition"], row["offset"]) for row in accepted] == [
+        (row["id"], row["partition"], row["offset"]) for row in winners.values()
+    ]
+    assert told["read"] == told["accepted"] + told["late"] + told["malformed"] + told["duplicate"] == len(rows)
+    assert (told["accepted"], told["late"]) == (len(winners), sum(row["reason"] == "late" for row in rows))
+
+
+@settings(max_examples=60)
+@given(ROWS)
+def test_partial_aggregates_come_to_those_of_all_accepted_rows(rows: list[dict[str, Any]]) -> None:
+    """Of both kinds of windows, each with its own number of values."""
+    place = Place()
+    carried, _ = place.dedup(table(rows))
+    accepted = place.published["orders", 0].to_pylist()
+    place.aggregate(carried)
+    assert place.published["per_user", 0].num_rows == 0, "nothing is final before a watermark"
+    expected: dict[tuple[str, int], list[int]] = {}
+    for row in accepted:
+        expected.setdefault((row["user"], row["event_time_ms"] // 100 * 100), []).append(row["amount"])
+    found = {
+        (row["key"], row["window_start_ms"]): (row["v0"], row["v1"], row["v2"], row["v3"])
+        for row in carried.to_pylist() if row["kind"] == "partial" and row["of"] == "per_user"
+    }  # fmt: skip
+    assert found == {at: (len(some), sum(some), min(some), max(some)) for at, some in expected.items()}
+    per_id = [row for row in carried.to_pylist() if row["of"] == "per_id"]
+    assert Counter((row["key"], row["v0"]) for row in per_id) == Counter((row["id"], 1) for row in accepted)
+    assert all(row["v1"] is row["v2"] is row["v3"] is None for row in per_id)
+
+
+def test_totals_of_several_shards_come_to_one_row_a_window() -> None:
+    def total(start: int, *values: int) -> dict[str, Any]:
+        whole = {f"v{n}": value for n, value in enumerate(values)}
+        return {"kind": "total", "of": "per_user", "key": "", "window_start_ms": start, **whole}
+
+    values = {"v0": 99, "v1": 9, "v2": 9, "v3": 9}
+    noise = {"kind": "partial", "of": "per_user", "key": "ann", "window_start_ms": 0, **values}
+    told = {"kind": "shard", "shard": 0, "note": "{}"}
+    other = {"kind": "total", "of": "per_id", "key": "", "window_start_ms": 0, "v0": 50}
+    rows = [total(100, 1, 5, 5, 5), total(0, 2, 7, 3, 4), noise, told, other, total(0, 3, -9, -6, 8)]
+    found = epoch.totals_of(TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
+    assert found.to_pylist() == [
+        {"window_start_ms": 0, "n": 5, "sum": -2, "least": -6, "most": 8},
+        {"window_start_ms": 100, "n": 1, "sum": 5, "least": 5, "most": 5},
+    ]
+    assert found.schema.equals(TOTALS.totals_schema)
+    none = epoch.totals_of(TOTALS, epoch.between(PIPELINE).empty_table())
+    assert (none.num_rows, none.schema.equals(TOTALS.totals_schema)) == (0, True)
+
+
+def test_a_shard_without_rows_publishes_nothing_everywhere_and_reports() -> None:
+    """Marks must move on in every shard."""
+    place = Place()
+    carried, told = place.dedup(table([]))
+    assert {name: len(rows) for (name, _), rows in place.published.items()} == {
+        "accepted": 0, "orders": 0, DEAD_LETTER: 0,
+    }  # fmt: skip
+    assert told["max_event_time_ms"] is None
+    assert place.published["orders", 0].schema.equals(PIPELINE.schema_of("orders"))
+    place.aggregate(carried)
+    assert place.published["per_user", 0].schema.equals(PIPELINE.schema_of("per_user"))
+
+
+def test_rows_of_another_shard_are_refused() -> None:
+    for shards in ([1], [0, 1]):
+        with pytest.raises(ChainError, match=r"^rows of shards \[.*1\] came to shard 0 \(epoch 0\)"):
+            Place().dedup(table([{"shard": shard} for shard in shards]))
+
+
+def test_notes_of_the_first_step_go_through_the_second_unchanged() -> None:
+    place = Place()
+    carried, told = place.dedup(table([{}]))
+    found = place.aggregate(carried)
+    notes = [json.loads(row["note"]) for row in found.to_pylist() if row["kind"] == "shard"]
+    assert len(notes) == 2
+    assert told in notes
+
+
+def recorded(function: Any, adds: pa.Schema | None = None, **more: Any) -> Pipeline:
+    step = RecordedStep("priced", function, adds or pa.schema([("price", pa.int64())]))
+    return Pipeline(lambda frame: frame, COLUMNS, recorded=step, rows=(ToTable("orders"),), **more)
+
+
+def test_a_recorded_step_sees_accepted_rows_in_source_order_and_its_columns_are_published() -> None:
+    seen: list[pa.Table] = []
+
+    def price(rows: pa.Table) -> pa.Table:
+        seen.append(rows)
+        return pa.table({"price": pa.array(random.sample(range(10**9), rows.num_rows), pa.int64())})
+
+    pipeline = recorded(price)
+    rows = table([{"id": "b"}, {"id": "a"}, {"id": "b"}, {"id": "c", "reason": "bad"}], pipeline)
+    place = Place()
+    _, told = place.dedup(rows.take([3, 2, 1, 0]), pipeline)
+    assert not told["repeated"]
+    assert [table_.column_names for table_ in seen] == [pipeline.input.names]
+    assert seen[0]["id"].to_pylist() == ["b", "a"]
+    first = place.published["orders", 0]
+    assert first.column_names == pipeline.given.names
+    _, told = place.dedup(rows, pipeline)
+    assert told["repeated"]
+    assert place.published["orders", 0] == first
+    assert len(seen) == 1, "a repeat uses the record"
+
+
+def test_a_recorded_step_is_not_asked_about_no_rows() -> None:
+    place = Place()
+    place.dedup(table([{"reason": "bad"}]), recorded(lambda _: 1 / 0))
+    assert place.published["orders", 0].num_rows == 0
+
+
+def test_a_null_that_windows_need_is_refused_before_it_is_recorded() -> None:
+    """The next attempt asks again. Once recorded it would be there for good."""
+    answers = iter([[None], [7]])
+
+    def price(_: pa.Table) -> pa.Table:
+        return pa.table({"price": pa.array(next(answers), pa.int64())})
+
+    windows = (Windowed("user", {"v": Sum("price")}, ToKafka("per_user")),)
+    pipeline = recorded(price, pa.schema([pa.field("price", pa.int64(), nullable=False)]), windows=windows)
+    place = Place()
+    with pytest.raises(StepError, match="price is null in 1 rows"):
+        place.dedup(table([{}], pipeline), pipeline)
+    assert not [key for key in place.store.objects if "/recorded/" in key]
+    place.dedup(table([{}], pipeline), pipeline)
+    assert place.published["orders", 0]["price"].to_pylist() == [7]
+
+
+def test_a_step_that_decides_otherwise_when_repeated_is_refused_and_publishes_nothing() -> None:
+    """More ids than travel inline: there is an object that holds the first decision."""
+    rows = [{"id": f"{'x' * 100}{n}"} for n in range(40)]
+    place = Place()
+    place.dedup(table(rows))
+    assert [key for key in place.store.objects if "/deltas/ids/" in key], "it is not inline"
+    place.published.clear()
+    with pytest.raises(SinkError, match=r"^a repeat of epoch 0 decided otherwise in step 'ids', shard 0"):
+        place.dedup(table([*rows, {"id": "other"}]))
+    assert place.published == {}
+
+
+def test_ids_by_coordinate_store_nothing_and_accept_every_row() -> None:
+    pipeline = Pipeline(lambda frame: frame, COLUMNS, ids="coordinates", rows=(ToTable("orders"),))
+    assert pipeline.input.names == ["topic", "partition", "offset", "user", "amount"]
+    place = Place()
+    _, told = place.dedup(table([{}, {}, {"reason": "bad"}], pipeline), pipeline)
+    assert (told["accepted"], told["malformed"], told["duplicate"]) == (2, 1, 0)
+    assert (told["deltas"], told["catalog"], told["max_event_time_ms"]) == ({}, {}, None)
+    assert place.store.objects == {}
+    letter = json.loads(place.published[DEAD_LETTER, 0][0][1])
+    assert (letter["id"], letter["reason"]) == (None, "bad")
+
+
+def test_a_repeated_attempt_of_a_driver_that_was_replaced_stops_before_it_does_anything() -> None:
+    place = Place()
+    task = place.task(PIPELINE)
+    run(chain.take_over(Layout(place.name), "somebody else", {}), place.store)
+    place.step(task)  # a first attempt does not ask
+    with pytest.raises(StaleDriverError, match=r"^driver owner was replaced by somebody else"):
+        place.step(task, attempt=1)

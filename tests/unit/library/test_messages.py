@@ -1,0 +1,135 @@
+"""Rows as messages: JSON of every type a column may have, keys, raw values, and dead letters as they came."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once import Count, Max, Pipeline, ToKafka, Windowed, epoch
+from effectively_once.messages import dead_letters, messages
+from effectively_once.sinks.tables import COLUMN_TYPES
+
+SOURCE = {"topic": ["t"], "partition": pa.array([3], pa.int32()), "offset": pa.array([2**40], pa.int64())}
+AT = datetime(2026, 1, 31, 23, 59, 59, 1, UTC)
+VALUES: dict[Any, list[tuple[Any, Any]]] = {
+    pa.string(): [("é\n\x00\"\\", "é\n\x00\"\\"), ("", ""), ("😀", "😀")],
+    pa.int64(): [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (0, 0)],
+    pa.int32(): [(2**31 - 1, 2**31 - 1), (-(2**31), -(2**31))],
+    pa.float64(): [(0.1, 0.1), (1e300, 1e300), (-0.0, -0.0), (math.nan, None), (math.inf, None), (-math.inf, None)],
+    pa.bool_(): [(True, True), (False, False)],
+    pa.binary(): [(b"", ""), (b"\x00\xff", "00ff")],
+    pa.date32(): [(date(1, 1, 1), "0001-01-01"), (date(9999, 12, 31), "9999-12-31")],
+    pa.timestamp("us", "UTC"): [(AT, "2026-01-31T23:59:59.000001+00:00"),
+                                (datetime(1969, 12, 31, tzinfo=UTC), "1969-12-31T00:00:00+00:00")],
+}  # fmt: skip
+CASES = [(kind, *case) for kind, cases in VALUES.items() for case in [*cases, (None, None)]]
+
+
+def row(**columns: Any) -> pa.Table:
+    """Return one row of the input with columns; those are Arrow's or lists."""
+    return pa.table({**SOURCE, **columns})
+
+
+def content(message: tuple[bytes | None, bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(message[1])
+    return found
+
+
+def test_every_type_that_a_column_may_have_is_tested() -> None:
+    assert VALUES.keys() == COLUMN_TYPES.keys()
+
+
+@pytest.mark.parametrize(("kind", "value", "told"), CASES)
+def test_a_value_of_every_type_is_told_in_json(kind: Any, value: Any, told: Any) -> None:
+    """Binary in hexadecimal digits, times in UTC, what JSON has no number for as null."""
+    ((key, line),) = messages(ToKafka("k"), row(v=pa.array([value], kind)), 7)
+    assert key is None
+    assert json.loads(line) == {"v": told, "epoch": 7, "source": ["t", 3, 2**40]}
+    (result,) = messages(ToKafka("k"), pa.table({"v": pa.array([value], kind)}), 7)
+    assert content(result) == {"v": told, "epoch": 7}
+
+
+def test_columns_are_told_in_the_order_that_is_asked_for_and_the_source_can_be_one_of_them() -> None:
+    table = row(b=[1], a=[2], c=[3])
+    (line,) = messages(ToKafka("k", columns=("c", "topic", "a")), table, 0)
+    assert line[1].startswith(b'{"c":3,"topic":"t","a":2,')
+    assert content(line) == {"c": 3, "topic": "t", "a": 2, "epoch": 0, "source": ["t", 3, 2**40]}
+    (whole,) = messages(ToKafka("k"), table, 0)
+    assert list(content(whole)) == ["b", "a", "c", "epoch", "source"]
+
+
+def test_a_key_is_the_bytes_of_its_column_and_null_is_no_key() -> None:
+    """Also where the column is not part of the message."""
+    texts, raw = pa.array(["é", "", None]), pa.array([b"\xff", b"", None], pa.binary())
+    table = pa.table({"text": texts, "raw": raw, "n": [1, 2, 3]})
+    assert [key for key, _ in messages(ToKafka("k", key="text", columns=("n",)), table, 0)] == ["é".encode(), b"", None]
+    assert [key for key, _ in messages(ToKafka("k", key="raw"), table, 0)] == [b"\xff", b"", None]
+    assert [key for key, _ in messages(ToKafka("k"), table, 0)] == [None, None, None]
+    assert [content(m)["n"] for m in messages(ToKafka("k", key="raw"), table, 0)] == [1, 2, 3]
+
+
+def test_a_value_column_is_the_message_byte_for_byte() -> None:
+    """A null becomes an empty message: a null one would delete its key in a compacted topic."""
+    table = pa.table({"text": ["é", "", None], "raw": pa.array([b"\x00\xff", b"", None], pa.binary())})
+    assert messages(ToKafka("k", value="text"), table, 0) == [(None, "é".encode()), (None, b""), (None, b"")]
+    assert messages(ToKafka("k", key="text", value="raw"), table, 0) == [
+        ("é".encode(), b"\x00\xff"), (b"", b""), (None, b""),
+    ]  # fmt: skip
+
+
+def test_no_rows_are_no_messages() -> None:
+    for to in (ToKafka("k"), ToKafka("k", key="v"), ToKafka("k", value="v"), ToKafka("k", columns=("v",))):
+        assert messages(to, row(v=["a"]).slice(0, 0), 0) == []
+
+
+def test_rows_of_several_batches_keep_their_order() -> None:
+    """What comes from Spark is in chunks, that of each column cut as it likes."""
+    table = pa.concat_tables([row(n=[n]) for n in range(5)]).set_column(3, "n", pa.chunked_array([[0, 1, 2], [3], [4]]))
+    assert [content(m)["n"] for m in messages(ToKafka("k"), table, 0)] == [0, 1, 2, 3, 4]
+
+
+def test_a_window_by_topic_tells_the_topic() -> None:
+    """It is a column of text like any other, and the result's key."""
+    made = Pipeline(lambda frame: frame, pa.schema([]), windows=(
+        Windowed("topic", {"n": Count(), "last": Max("offset")}, ToKafka("per_topic", key="topic")),
+    ))  # fmt: skip
+    result = pa.table({"topic": ["t"], "window_start_ms": [0], "n": [1], "last": [9]})
+    found: Any = epoch._for(made, "per_topic", result, 4)
+    ((key, line),) = found
+    assert key == b"t"
+    assert json.loads(line) == {"topic": "t", "window_start_ms": 0, "n": 1, "last": 9, "epoch": 4}
+
+
+def dead(value: bytes | None, identity: str | None = None, *, ids: bool = True) -> dict[str, Any]:
+    known = {"id": pa.array([identity], pa.string())} if ids else {}
+    ((key, line),) = dead_letters(row(**known, reason=["why"], value=pa.array([value], pa.binary())), 5)
+    assert key is None
+    found: dict[str, Any] = json.loads(line)
+    assert found.pop("source") == ["t", 3, 2**40]
+    assert (found.pop("epoch"), found.pop("reason")) == (5, "why")
+    return found
+
+
+@given(st.binary(max_size=50) | st.text(max_size=20).map(str.encode))
+def test_a_dead_letter_holds_the_record_as_it_came(value: bytes) -> None:
+    """As text where it is text, else in base64: either way the bytes can be had back."""
+    told = dead(value, "i")
+    again = told["value"].encode() if told["encoding"] == "utf-8" else base64.b64decode(told["value"], validate=True)
+    assert again == value
+    assert told["id"] == "i"
+    assert told["encoding"] in ("utf-8", "base64")
+
+
+def test_a_dead_letter_without_content_or_id_says_so() -> None:
+    assert dead(None) == {"id": None, "value": "", "encoding": "utf-8"}
+    assert dead(b"x", ids=False) == {"id": None, "value": "x", "encoding": "utf-8"}
+    assert dead(b"\xff") == {"id": None, "value": "/w==", "encoding": "base64"}
+    assert dead(b"\x00\\u0000") == {"id": None, "value": "\x00\\u0000", "encoding": "utf-8"}

@@ -1,0 +1,201 @@
+"""What the shards of an epoch told becomes its record, and an epoch that a shard is missing from has none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.epoch import between
+from effectively_once.errors import SinkError
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Delta, EpochRecord, Rows, Span
+from effectively_once.sinks.manifest import ManifestSink, StagedFile
+from effectively_once.summary import Summary
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration
+
+SHARDS, EPOCH = 2, 4
+PIPELINE = Pipeline(
+    lambda frame: frame, pa.schema([("user", pa.string())]),
+    rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw")),
+    windows=(Windowed("user", {"n": Count()}, ToKafka("per_user"), totals=ToFiles("totals")),),
+)  # fmt: skip
+FIRST, SECOND = ("accepted", "orders", DEAD_LETTER), ("per_user",)
+TOTAL = {"kind": "total", "of": "per_user", "key": "", "window_start_ms": 0}
+FOUND = pa.Table.from_pylist([{**TOTAL, "v0": 3}, {**TOTAL, "v0": 4}], between(PIPELINE))
+
+
+class Files:
+    """The object-store sinks of one pipeline."""
+
+    def __init__(self) -> None:
+        self.store, self.layout = MemoryStore(), Layout("orders")
+
+    def __call__(self, name: str) -> ManifestSink:
+        return ManifestSink(self.store, self.layout, name)
+
+    def staged(self, shard: int) -> StagedFile:
+        return self("raw").stage(EPOCH, pa.table({"shard": [shard], "user": [f"u{shard}"]}))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return [row for _, _, row in self(name).rows(EPOCH, EPOCH)]
+
+
+def rows(sink: str, shard: int) -> dict[str, Any]:
+    return Rows(rows=10 * shard + len(sink), digest=f"{shard}" * 32, bytes=shard + 1).model_dump()
+
+
+def note(shard: int, sinks: tuple[str, ...], **counts: Any) -> dict[str, Any]:
+    """What a step of a shard tells, on its way through JSON."""
+    told = {
+        "sinks": {sink: rows(sink, shard) for sink in sinks}, "deltas": {}, "merged": {}, "files": {},
+        "repeated": False, "ms": {"step": 1}, **counts,
+    }  # fmt: skip
+    return json.loads(json.dumps(told))  # type: ignore[no-any-return]
+
+
+def first(files: Files, shard: int, **changes: Any) -> dict[str, Any]:
+    counts = {
+        "read": 10, "accepted": 5, "late": 2, "malformed": 1, "duplicate": 2, "catalog": {"live": 5, "bytes": 80},
+        "max_event_time_ms": 100 + shard, "files": {"raw": files.staged(shard).model_dump()},
+    }  # fmt: skip
+    return note(shard, FIRST, **{**counts, **changes})
+
+
+def told(files: Files, **changes: Any) -> tuple[list[int], list[dict[str, Any]]]:
+    return [0, 1, 0, 1], [first(files, 0, **changes), first(files, 1), note(0, SECOND), note(1, SECOND)]
+
+
+def whole(files: Files, shards: list[int], notes: list[dict[str, Any]]) -> EpochRecord:
+    """Do what a driver does once all shards have reported."""
+    summary = Summary(shards, notes)
+    summary.publish_files(PIPELINE, FOUND, declaration(EPOCH), 9, files)
+    return summary.record(declaration(EPOCH), 9, PIPELINE, SHARDS)
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files()
+
+
+def test_a_record_holds_the_declaration_and_the_sum_of_what_the_shards_told(files: Files) -> None:
+    record = whole(files, *told(files))
+    pinned = declaration(EPOCH).model_dump()
+    assert {name: value for name, value in record.model_dump().items() if name in pinned} == pinned
+    assert record.generation == 9
+    assert record.counts.model_dump(by_alias=True) == {
+        "in": 20, "accepted": 10, "duplicate": 4, "late": 4, "malformed": 2,
+    }  # fmt: skip
+    assert record.catalog == {"live": 10, "bytes": 160}
+    assert record.max_event_time_ms == 101
+    for sink in (*FIRST, *SECOND):
+        assert record.sinks[sink] == {str(shard): Rows(**rows(sink, shard)) for shard in range(SHARDS)}
+    assert record.sinks.keys() == {"totals", "raw", *FIRST, *SECOND}
+
+
+def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
+    record = whole(files, *told(files))
+    assert sorted(row["user"] for row in files.rows("raw")) == ["u0", "u1"]
+    assert files.rows("totals") == [{"window_start_ms": 0, "n": 7}]
+    assert {sink: {shard: rows.rows for shard, rows in record.sinks[sink].items()} for sink in ("raw", "totals")} == {
+        "raw": {"0": 2}, "totals": {"0": 1},
+    }  # fmt: skip
+
+
+def test_the_order_in_which_shards_report_does_not_matter(files: Files) -> None:
+    shards, notes = told(files)
+    record = whole(files, shards, notes)
+    again = whole(files, shards[::-1], notes[::-1])
+    assert again.model_copy(update={"ms": {}}) == record.model_copy(update={"ms": {}})
+
+
+def test_deltas_and_spans_are_kept_by_kind_and_shard(files: Files) -> None:
+    delta = Delta(rows=3, digest="1" * 32, bytes=4, inline='{"id":["a"]}')
+    span = Span(first=0, last=63, rows=5, digest="2" * 32)
+    shards, notes = told(files, deltas={"ids": delta.model_dump()}, merged={"ids": span.model_dump()})
+    notes[3]["deltas"] = {"per_user": delta.model_dump()}
+    record = whole(files, shards, notes)
+    assert record.deltas == {"ids": {"0": delta}, "per_user": {"1": delta}}
+    assert record.merged == {"ids": {"0": span}}
+
+
+@pytest.mark.parametrize(("times", "latest"), [((None, None), None), ((None, 5), 5), ((0, None), 0), ((-7, -9), -7)])
+def test_the_latest_time_is_that_of_the_shards_that_accepted_something(
+    files: Files, times: tuple[int | None, int | None], latest: int | None
+) -> None:
+    """Time 0 is a time, and so are those before 1970."""
+    shards, notes = told(files)
+    for shard, time in enumerate(times):
+        notes[shard]["max_event_time_ms"] = time
+    assert whole(files, shards, notes).max_event_time_ms == latest
+
+
+def test_milliseconds_are_those_of_the_slowest_shard_by_step(files: Files) -> None:
+    shards, notes = told(files, ms={"step": 5, "ids": 2})
+    notes[1]["ms"] = {"step": 3, "ids": 4}
+    notes[2]["ms"] = {"per_user": 6}
+    ms = whole(files, shards, notes).ms
+    assert {name: ms[name] for name in ("step", "ids", "per_user")} == {"step": 5, "ids": 4, "per_user": 6}
+    assert ms.keys() == {"step", "ids", "per_user", "raw", "totals"}
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_an_epoch_is_a_repeat_as_soon_as_one_step_of_one_shard_was_one(files: Files, at: int) -> None:
+    shards, notes = told(files)
+    assert not Summary(shards, notes).repeated
+    notes[at]["repeated"] = True
+    assert Summary(shards, notes).repeated
+
+
+def test_an_epoch_whose_files_were_visible_before_is_a_repeat(files: Files) -> None:
+    whole(files, *told(files))
+    shards, notes = told(files)
+    summary = Summary(shards, notes)
+    summary.publish_files(PIPELINE, FOUND, declaration(EPOCH), 9, files)
+    assert summary.repeated
+    assert len(files.rows("raw")) == 2
+
+
+def test_a_repeat_with_other_totals_is_refused(files: Files) -> None:
+    whole(files, *told(files))
+    with pytest.raises(SinkError, match=r"^epoch 4 is published with digest \w+, its repeat has"):
+        Summary(*told(files)).publish_files(PIPELINE, FOUND.slice(1), declaration(EPOCH), 9, files)
+
+
+@pytest.mark.parametrize(("at", "sinks"), [(0, FIRST), (1, FIRST), (2, SECOND), (3, SECOND)])
+def test_an_epoch_without_the_report_of_a_shard_is_not_recorded(files: Files, at: int, sinks: tuple[str, ...]) -> None:
+    shards, notes = told(files)
+    del shards[at], notes[at]
+    with pytest.raises(RuntimeError, match=r"^epoch 4: some shards of .* did not report") as missing:
+        whole(files, shards, notes)
+    assert any(sink in str(missing.value) for sink in (*sinks, "raw"))
+
+
+@pytest.mark.parametrize("sink", [*FIRST, *SECOND])
+def test_an_epoch_that_a_sink_of_one_shard_is_missing_from_is_not_recorded(files: Files, sink: str) -> None:
+    shards, notes = told(files)
+    for told_by in notes[::2]:
+        told_by["sinks"].pop(sink, None)
+    with pytest.raises(RuntimeError, match=rf"some shards of \['{sink}'\] did not report"):
+        whole(files, shards, notes)
+
+
+@pytest.mark.parametrize("without", [(0,), (0, 1)])
+def test_files_of_an_epoch_that_a_shard_is_missing_from_stay_invisible(files: Files, without: tuple[int, ...]) -> None:
+    """A manifest is created once: with some of the rows it could never be completed."""
+    shards, notes = told(files)
+    for shard in without:
+        notes[shard]["files"] = {}
+    with pytest.raises(RuntimeError, match=r"some shards of \['raw'\] did not report"):
+        whole(files, shards, notes)
+    assert not files("raw").has(EPOCH)
+
+
+def test_an_epoch_without_its_totals_is_not_recorded(files: Files) -> None:
+    with pytest.raises(RuntimeError, match=r"some shards of \['raw', 'totals'\]"):
+        Summary(*told(files)).record(declaration(EPOCH), 9, PIPELINE, SHARDS)
