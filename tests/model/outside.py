@@ -41,11 +41,10 @@ class Numbered(Generic[H]):
 
     def of(self, value: H) -> int:
         """Number of a value."""
-        known = self._numbers.get(value)
-        if known is None:
-            known = self._numbers[value] = len(self.values)
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
             self.values.append(value)
-        return known
+        return number
 
 
 class Outside:
