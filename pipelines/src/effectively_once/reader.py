@@ -72,7 +72,8 @@ class PublishedRows:
         self._opened, self._layout, self._name, self._verify = opened, layout, sink, verify
         self._store = opened()
         self.manifests = kept(self._store, layout, sink, head, since or 0)
-        self.last = max(self.manifests, default=head.last_recorded)
+        # Who asks for what follows an epoch has read it, though it may be declared still: it is not to be read again.
+        self.last = max(self.manifests, default=max(head.last_recorded, (since or 0) - 1))
         self.first = min(self.manifests, default=self.last + 1)
         if since is not None and since < self.first:
             raise SinkError(

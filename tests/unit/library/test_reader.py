@@ -207,3 +207,17 @@ def test_files_are_read_when_they_are_asked_for(store: MemoryStore) -> None:
 
     next(iter(PublishedRows(Watched, LAYOUT, GLOBAL_COUNTS, run(chain.read(LAYOUT), store))))
     assert len(asked) == 1
+
+
+def test_a_reader_that_saw_an_epoch_before_it_was_recorded_does_not_see_it_again() -> None:
+    store = MemoryStore()
+    driver = LedgerDriver.started(store, LAYOUT)
+    for step in driver.steps():
+        declared = driver.held.head.declared
+        if step == "published" and declared is not None and declared.epoch == 4:
+            break
+    first = rows_of(store)
+    assert (first.last, run(chain.read(LAYOUT), store).last_recorded) == (4, 3)
+    for _ in range(2):
+        again = rows_of(store, since=first.last + 1)
+        assert (again.last, list(again)) == (4, [])
