@@ -130,7 +130,7 @@ class ShardStep:
         self.deltas[kind] = delta = log.write(epoch, table)
         _folder().wrote(log, epoch, delta.digest, table)
         self.lap(kind)
-        self.announce(point, kind)
+        self.announce(point)
 
     def record(self, step: stable.RecordedStep, rows: pa.Table) -> pa.Table:
         """Return rows with the recorded output of a step that is not deterministic."""
