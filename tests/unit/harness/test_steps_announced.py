@@ -1,0 +1,51 @@
+"""Every step that kills are planned at is announced by the pipeline as they wait for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effectively_once import epoch
+from effectively_once.ledger.records import Rows
+from effectively_once.progress import VARIABLE
+from effectively_once.rows import empty
+from effectively_once.settings import PipelineSettings
+from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.publish import Published
+from effectively_once_jobs.user_counts import pipeline
+from tests.harness.schedule import STEPS
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration
+
+
+class _Told:
+    """A sink that tells the two steps which the real ones do."""
+
+    def __init__(self, told: Callable[[str], None]) -> None:
+        self._told = told
+
+    def publish(self, *_: Any) -> tuple[Rows, Published]:
+        for step in ("transaction_open", "committed"):
+            self._told(step)
+        return Rows(), Published.NOW
+
+
+def test_every_planned_step_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = tmp_path / "events.jsonl"
+    monkeypatch.setenv(VARIABLE, str(events))
+    settings = PipelineSettings(
+        pipeline="announced", topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h", s3_bucket="data"
+    )
+    task = EpochTask(pipeline, settings, declaration(0), 1, "owner", {})
+
+    def step(name: str) -> ShardStep:
+        return ShardStep(task, name, 0, 0, store=MemoryStore(), opened=lambda _, __, told: _Told(told))
+
+    passed = list(epoch.deduplicated(step("dedup"), empty(pipeline).to_batches()))
+    list(epoch.aggregated(step("windows"), passed))
+    told = {(line["step"], line["sink"]) for line in map(json.loads, events.read_text().splitlines())}
+    assert set(STEPS) - told == set()
