@@ -71,7 +71,7 @@ def platform(settings: Settings) -> dict[str, Any]:
             name: streaming_pipeline.values(settings, pipeline).to_helm()
             for name, pipeline in settings.pipelines.items()
         },
-        "images": settings.images.model_dump(by_alias=True, exclude_none=True),
+        "images": settings.images.references(),
     }
 
 

@@ -243,6 +243,11 @@ class Images(Section):
     jobs: dict[Label, PinnedImage] = Field(default_factory=dict)
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
+    def references(self) -> dict[str, str]:
+        """Return them flat, as stack outputs and bundles tell them: by the names that the setting `images` knows."""
+        own = self.model_dump(by_alias=True, exclude_none=True, exclude={"jobs"})
+        return {**own, **{f"job-{name}": reference for name, reference in self.jobs.items()}}
+
 
 class Settings(Section):
     """Everything a deployment is made of.
