@@ -12,11 +12,10 @@ import pulumi
 from pulumi.runtime.config import CONFIG
 from pydantic import BaseModel, ValidationError
 
-from infra.settings.model import PROJECT, Pipeline, Settings
+from infra.settings.model import JOB_IMAGE, PROJECT, Pipeline, Settings
 from infra.settings.profiles import DEFAULT, PROFILES
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
-JOB = "job-"
 PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
 
 
@@ -101,8 +100,8 @@ def load(config: Mapping[str, object], images: Mapping[str, str]) -> Settings:
 
 def _images(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Gather images of users' wheels, which stand among ours as `job-<name>`."""
-    jobs = {name.removeprefix(JOB): value for name, value in flat.items() if name.startswith(JOB)}
-    return {name: value for name, value in flat.items() if not name.startswith(JOB)} | {"jobs": jobs}
+    jobs = {name.removeprefix(JOB_IMAGE): value for name, value in flat.items() if name.startswith(JOB_IMAGE)}
+    return {name: value for name, value in flat.items() if not name.startswith(JOB_IMAGE)} | {"jobs": jobs}
 
 
 def _pipelines(

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 PROJECT = "effectively-once"
+JOB_IMAGE = "job-"
+"""Before the name of a user's wheel, where its image stands among ours."""
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
@@ -246,7 +248,7 @@ class Images(Section):
     def references(self) -> dict[str, str]:
         """Return them flat, as stack outputs and bundles tell them: by the names that the setting `images` knows."""
         own = self.model_dump(by_alias=True, exclude_none=True, exclude={"jobs"})
-        return {**own, **{f"job-{name}": reference for name, reference in self.jobs.items()}}
+        return {**own, **{f"{JOB_IMAGE}{name}": reference for name, reference in self.jobs.items()}}
 
 
 class Settings(Section):

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.embedded.process import Child
+from infra.embedded.process import Child, wait_for
 from tests.spark.held import Held
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import mixture
 
 SEED, RECORDS = 11, 160
+STALE, REPLACED_S = 75, 90.0
 HEAD, DELTA = r".*/head\.json", r".*/deltas/{}/.*"
 STAGED, MANIFEST = r".*/global_counts/data/.*", r".*/global_counts/manifests/.*"
 
@@ -59,6 +60,26 @@ class Attacked:
 
     def again(self) -> None:
         self.driver = self.pipeline.start(env=self.held.env)
+
+    def replaced_while_held(self, point: str, where: Mapping[str, Any]) -> Child:
+        """Hold the driver, or a task of it, at a point until another one has finished its epoch; it stops as stale."""
+        self.held.ask(point, **where)
+        self.send()
+        stale = self.driver
+        process = self.held.wait(stale)
+        self.again()
+        self.pipeline.wait_processed(self.driver)
+        assert process.is_running(), "the older one must still be there when it is released"
+        self.held.release()
+
+        def stopped() -> bool:
+            # One that has nothing to do learns nothing: records come until it has stopped.
+            self.send()
+            return stale.wait(1.0)
+
+        wait_for("the older driver to stop", REPLACED_S, stopped, self.driver)
+        assert stale.status() == STALE, stale.post_mortem()
+        return stale
 
     def exact(self) -> None:
         """Everything sent is published, exactly once."""

@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from infra.embedded.process import wait_for
 from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
 
 pytestmark = pytest.mark.spark
 
-STALE = 75
-REPLACED_S = 90.0
 QUICK = ("accepted_open",)
 
 
@@ -28,21 +25,6 @@ def _cases() -> list[Any]:
 @pytest.mark.parametrize("name", _cases())
 def test_a_driver_that_was_replaced_while_held_changes_nothing(attacked: Attacked, name: str) -> None:
     point, where = {**IN_TASKS, **IN_DRIVER}[name]
-    attacked.held.ask(point, **where)
-    attacked.send()
-    stale = attacked.driver
-    process = attacked.held.wait(stale)
-    attacked.again()
-    attacked.pipeline.wait_processed(attacked.driver)
-    assert process.is_running(), "the older one must still be there when it is released"
-    attacked.held.release()
-
-    def stopped() -> bool:
-        # One that has nothing to do learns nothing: records come until it has stopped.
-        attacked.send()
-        return stale.wait(1.0)
-
-    wait_for("the older driver to stop", REPLACED_S, stopped, attacked.driver)
-    assert stale.status() == STALE, stale.post_mortem()
+    stale = attacked.replaced_while_held(point, where)
     assert "StaleDriverError: driver " in stale.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
     attacked.exact()

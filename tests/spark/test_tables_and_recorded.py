@@ -47,8 +47,8 @@ IN_DRIVER: dict[str, tuple[str, dict[str, Any]]] = {
 }
 QUICK = ("recorded-worker",)
 """The others need minutes and are left to `make test-all`."""
-STALE, SINK, VERSION = 75, 76, 78
-ENDED_S, STEP_S, REPLACED_S = 40.0, 60.0, 90.0
+SINK, VERSION = 76, 78
+ENDED_S, STEP_S = 40.0, 60.0
 NAMED = re.compile(r"\w+Error: .+ \(.+\)\. \S")
 MINE = "pipeline = %(pipeline)s"
 Make = Callable[..., Orders]
@@ -140,21 +140,7 @@ def test_a_driver_that_was_replaced_while_held_changes_nothing(attacked_orders: 
     """It drew too, or holds the lock of a table's mark; what it does when it wakes comes too late, or is the same."""
     attacked = attacked_orders
     point, where = IN_TASKS[name]
-    attacked.held.ask(point, **where)
-    attacked.send()
-    stale = attacked.driver
-    process = attacked.held.wait(stale)
-    attacked.again()
-    attacked.pipeline.wait_processed(attacked.driver)
-    assert process.is_running(), "the older one must still be there when it is released"
-    attacked.held.release()
-
-    def stopped() -> bool:
-        attacked.send()
-        return stale.wait(1.0)
-
-    wait_for("the older driver to stop", REPLACED_S, stopped, attacked.driver)
-    assert stale.status() == STALE, stale.post_mortem()
+    attacked.replaced_while_held(point, where)
     attacked.exact()
 
 

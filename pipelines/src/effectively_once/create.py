@@ -28,9 +28,9 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks import tables
-from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka import ShardAddress
 
 EVENT_LOG = "spark-events/"
@@ -285,8 +285,9 @@ def create(
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
     for name, shape in job.pipeline.tables.items():
-        database = DatabaseAddress(settings.database or "")
-        tables.make(database, settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say)
+        tables.make(
+            database_of(settings), settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say
+        )
 
 
 def _number(text: str) -> int:

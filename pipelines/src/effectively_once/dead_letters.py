@@ -32,6 +32,14 @@ class _Row(BaseModel):
     source: tuple[str, int, int]
 
 
+def as_text(value: bytes) -> tuple[str, str]:
+    """Return a record's value as text where it is text, else as base64; and which of the two."""
+    try:
+        return value.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode(), "base64"
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A record as it came, and why it was refused.
@@ -56,10 +64,7 @@ class DeadLetter:
 
     def line(self) -> str:
         """One line of JSON; a value that is no text is base64."""
-        try:
-            value, encoding = self.value.decode(), "utf-8"
-        except UnicodeDecodeError:
-            value, encoding = base64.b64encode(self.value).decode(), "base64"
+        value, encoding = as_text(self.value)
         told: dict[str, Any] = {
             "reason": self.reason, "id": self.id, "epoch": self.epoch, "source": self.source, "value": value,
             "encoding": encoding,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 import uuid
 
-import pyarrow.compute as pc
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -257,8 +255,7 @@ class Driver:
             )
         found = steps.toArrow()
         points.reach("job_done", epoch=declaration.epoch)
-        told = found.filter(pc.equal(found["kind"], "shard"))
-        summary = Summary(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
+        summary = Summary.of(found)
         summary.publish_files(pipeline, found, declaration, self.head.generation, self._files)
         return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
 

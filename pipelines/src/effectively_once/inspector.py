@@ -19,7 +19,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, body_of, run
 from effectively_once.ledger.records import Head
-from effectively_once.object_store import S3ObjectStore
+from effectively_once.listing import S3ListingStore
 from effectively_once.publishing import table_addresses
 from effectively_once.reader import PublishedRows
 from effectively_once.sinks.kafka import ShardAddress, read_mark
@@ -43,7 +43,7 @@ class Inspector:
         settings = job.settings
         self._job, self._settings, self._wheel_digest = job, settings, wheel_digest
         self._layout = Layout(settings.pipeline)
-        self._store = _SizedStore(settings.bucket, settings.start_patience_s)
+        self._store = S3ListingStore(settings.bucket, settings.start_patience_s)
         self.found = Inspection(settings.pipeline, f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}")
 
     def look(self, *, deep: bool = False) -> Inspection:
@@ -152,7 +152,7 @@ class Inspector:
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is None:
             return None
-        sizes = [self._store.bytes_of(key) for key in self._store.names(f"{self._layout.checkpoint(last.lineage)}/")]
+        sizes = [one.bytes for one in self._store.listed(f"{self._layout.checkpoint(last.lineage)}/")]
         fits = self._part("checkpoint", lambda: self._fits(head, last.lineage)) or False
         return CheckpointFacts(last.lineage, len(sizes), sum(sizes), fits)
 
@@ -165,10 +165,3 @@ class Inspector:
         for name in self._job.pipeline.file_sinks:
             for _ in PublishedRows(lambda: self._store, self._layout, name, head):
                 pass
-
-
-class _SizedStore(S3ObjectStore):
-    """Tells how large an object is without reading it."""
-
-    def bytes_of(self, key: str) -> int:
-        return int(self._asked("HEAD", key).headers.get("Content-Length", 0))

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-import urllib3
-from minio.error import InvalidResponseError, S3Error, ServerError
-
 from effectively_once.ledger.objects import ObjectStore
-from effectively_once.object_store import S3ObjectStore, UnansweredError
+from effectively_once.object_store import S3ObjectStore
 
 PAGE = 1000
 """Names that a store tells in one answer."""
@@ -54,15 +51,9 @@ class S3ListingStore(S3ObjectStore):
             after = page[-1].name
 
     def _page(self, prefix: str, after: str | None) -> list[Listed]:
-        try:
+        with self._listing(prefix):
             found = self._signer.list_objects(self.address.bucket, prefix, recursive=True, start_after=after)
             return [
                 Listed(str(item.object_name), item.size or 0, round(item.last_modified.timestamp() * 1000))
                 for item in islice(found, PAGE)
             ]
-        except S3Error as error:
-            if error.response.status >= 500:
-                raise UnansweredError(f"HTTP {error.response.status}") from error
-            raise self._refused(error.response.status, prefix, str(error.code).encode()) from error
-        except (ServerError, InvalidResponseError, urllib3.exceptions.HTTPError) as error:
-            raise UnansweredError(str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import orjson
 import pyarrow as pa
 
 from effectively_once.columns import COORDINATES
+from effectively_once.dead_letters import as_text
 from effectively_once.destinations import ToKafka
 from effectively_once.sinks.kafka import Row
 
@@ -36,10 +36,7 @@ def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
     names = (*_SOURCE, "reason", "value", *(("id",) if known else ()))
     found: list[Row] = []
     for topic, partition, offset, reason, value, *identity in columns(dead, *names):
-        try:
-            content, encoding = (value or b"").decode(), "utf-8"
-        except UnicodeDecodeError:
-            content, encoding = base64.b64encode(value).decode(), "base64"
+        content, encoding = as_text(value or b"")
         line = {"reason": reason, "id": identity[0] if known else None, "value": content, "encoding": encoding,
                 "epoch": epoch, "source": (topic, partition, offset)}  # fmt: skip
         found.append((None, orjson.dumps(line)))

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -169,9 +170,15 @@ class S3ObjectStore:
             raise self._unreachable(error) from error
 
     def _listed(self, prefix: str) -> list[str]:
-        try:
+        with self._listing(prefix):
             found = self._signer.list_objects(self.address.bucket, prefix=prefix, recursive=True)
             return [str(item.object_name) for item in found]
+
+    @contextmanager
+    def _listing(self, prefix: str) -> Iterator[None]:
+        """Give what the client raises while it lists the names that `_patiently` and callers know."""
+        try:
+            yield
         except S3Error as error:
             if error.response.status >= 500:
                 raise UnansweredError(f"HTTP {error.response.status}") from error

@@ -22,10 +22,9 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import S3ObjectStore
-from effectively_once.publishing import table_addresses
+from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sinks import tables
-from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka import ShardAddress, read_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
@@ -60,7 +59,7 @@ class Preflight:
         self.source.refuse_compacted()
         self._sink_topics()
         for name, shape in self.job.pipeline.tables.items():
-            tables.check(DatabaseAddress(self.settings.database or ""), (self.settings.pipeline, name), shape,
+            tables.check(database_of(self.settings), (self.settings.pipeline, name), shape,
                          self.settings.start_patience_s)  # fmt: skip
         return topic_ids
 

@@ -26,8 +26,7 @@ def open_sink(
     to = None if name == DEAD_LETTER else pipeline.destinations[name][0]
     sink: ShardSink | TableSink
     if isinstance(to, ToTable):
-        database = DatabaseAddress(settings.database or "")
-        sink = _table(TableAddress(database, settings.pipeline, name, shard), pipeline.tables[name])
+        sink = _table(TableAddress(database_of(settings), settings.pipeline, name, shard), pipeline.tables[name])
     else:
         address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, name, shard)
         if settings.semantics == "at_least_once":
@@ -37,11 +36,16 @@ def open_sink(
     return sink
 
 
+def database_of(settings: PipelineSettings) -> DatabaseAddress:
+    """Address of the database. Raises SettingsError when none is set."""
+    return DatabaseAddress(settings.database or "")
+
+
 def table_addresses(job: Job) -> Iterator[TableAddress]:
     """Every shard of every table of a pipeline."""
     for sink in job.pipeline.tables:
         for shard in range(job.settings.shards):
-            yield TableAddress(DatabaseAddress(job.settings.database or ""), job.settings.pipeline, sink, shard)
+            yield TableAddress(database_of(job.settings), job.settings.pipeline, sink, shard)
 
 
 @lru_cache(maxsize=256)

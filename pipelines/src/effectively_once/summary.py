@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.epoch import totals_of
@@ -30,6 +32,12 @@ class Summary:
         for note in notes:
             # The slowest shard is what the epoch waits for.
             self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
+
+    @classmethod
+    def of(cls, found: pa.Table) -> Summary:
+        """Take the notes from what the steps returned (`epoch.between`)."""
+        told = found.filter(pc.equal(found["kind"], "shard"))
+        return cls(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""

@@ -146,8 +146,7 @@ class Trial:
                 for shard in range(self._shards)
             ]
         found = pa.concat_tables(told)
-        shards = found.filter(pc.equal(found["kind"], "shard"))
-        summary = Summary(shards["shard"].to_pylist(), [orjson.loads(note) for note in shards["note"].to_pylist()])
+        summary = Summary.of(found)
         summary.publish_files(pipeline, found, declaration, 1, self._files)
         outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
         return summary.record(declaration, 1, pipeline, self._shards), outputs
