@@ -20,9 +20,10 @@ from infra.versions import COREDNS, ETCD
 
 NAME = "effectively-once"
 POD_RANGE, SERVICE_RANGE = "10.244.0.0/16", "10.96.0.0/16"
-API_PORT = 36443
+# All lie below the ports that the kernel gives to outgoing connections, any of which would be in the way.
+API_PORT = 12443
 # Node port by port of this machine. Kafka: one a broker, as each advertises its own.
-PORTS = {39092: 30092, 39093: 30093, 39094: 30094, 39000: 30900, 39001: 30901, 38080: 30180}
+PORTS = {12092: 30092, 12093: 30093, 12094: 30094, 12000: 30900, 12001: 30901, 12080: 30180}
 
 
 @dataclass(frozen=True)

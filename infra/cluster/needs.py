@@ -83,7 +83,7 @@ def checks(facts: ClusterFacts) -> list[Check]:
             here if facts.own_cluster else f"taken: {', '.join(map(str, facts.ports_taken)) or 'none'}",
             ", ".join(map(str, (API_PORT, *PORTS))),
             facts.own_cluster or not facts.ports_taken,
-            "find who has it (ss -ltnp) and stop that",
+            "find who has it (ss -tanp) and stop that",
         ),
     ]
 
@@ -118,7 +118,7 @@ def require_ports() -> None:
     if taken:
         raise EngineError(
             f"port {', '.join(map(str, taken))} on 127.0.0.1 is taken, and the cluster publishes its services there; "
-            f"find who has it (ss -ltnp 'sport = :{taken[0]}') and stop that"
+            f"find who has it (ss -tanp 'sport = :{taken[0]}') and stop that"
         )
 
 
@@ -138,7 +138,7 @@ def _data(engine: Engine) -> Path:
 
 
 def port_taken(port: int) -> bool:
-    """Whether somebody listens on a port of 127.0.0.1."""
+    """Whether somebody has a port of 127.0.0.1, be it for listening or as his end of a connection."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_LOWEST = 15000
+LOWEST = 15000
+"""Below it are the ports that the kind cluster publishes (`infra/cluster/kind.py`)."""
 
 
 class NoFreePortError(Exception):
     """Not enough ports can be bound on 127.0.0.1."""
 
 
-def below_ephemeral(text: str, lowest: int = _LOWEST) -> range:
+def below_ephemeral(text: str, lowest: int = LOWEST) -> range:
     """Return the ports under those the kernel gives to outgoing connections, or an empty range.
 
     A server that restarts on its port must find it free. In the kernel's own range any outgoing connection may hold

@@ -140,13 +140,13 @@ class ExternalAccess(Section):
 
     enabled: bool = False
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    kafka_port: Port = 39092
+    kafka_port: Port = 12092
     kafka_node_port: NodePort = 30092
-    object_store_port: Port = 39000
+    object_store_port: Port = 12000
     object_store_node_port: NodePort = 30900
-    console_port: Port = 39001
+    console_port: Port = 12001
     console_node_port: NodePort = 30901
-    history_server_port: Port = 38080
+    history_server_port: Port = 12080
     history_server_node_port: NodePort = 30180
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from infra.values.common import NodePort, Part, Port, Resources, Storage, Values
 
-EXTERNAL_PORT = 39092
+EXTERNAL_PORT = 12092
 EXTERNAL_NODE_PORT = 30092
 
 

@@ -106,7 +106,7 @@ def test_external_access() -> None:
         assert spec["ports"][0]["nodePort"] == 31000 + number
         assert spec["selector"]["statefulset.kubernetes.io/pod-name"] == f"kafka-{number}"
     assert KafkaValues(image=IMAGE, nodes=3, external=External(enabled=True)).external_bootstrap == (
-        "127.0.0.1:39092,127.0.0.1:39093,127.0.0.1:39094"
+        "127.0.0.1:12092,127.0.0.1:12093,127.0.0.1:12094"
     )
 
 

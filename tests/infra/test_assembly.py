@@ -114,16 +114,16 @@ def test_no_secret_value_leaves_the_secrets(ci: Deployed) -> None:
 def test_the_output_says_where_everything_is(ci: Deployed) -> None:
     assert ci.platform["kafka"] == {
         "bootstrap": "kafka.effectively-once.svc:9092",
-        "external_bootstrap": "127.0.0.1:39092",
+        "external_bootstrap": "127.0.0.1:12092",
     }
     assert ci.platform["object_store"] == {
         "endpoint": "http://minio.effectively-once.svc:9000",
-        "external_endpoint": "http://127.0.0.1:39000",
-        "external_console": "http://127.0.0.1:39001",
+        "external_endpoint": "http://127.0.0.1:12000",
+        "external_console": "http://127.0.0.1:12001",
         "secret": "object-store-credentials",
         "secret_namespace": "effectively-once-pipelines",
     }
-    assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:38080"}
+    assert ci.platform["history_server"] == {"external_url": "http://127.0.0.1:12080"}
     assert ci.platform["pipelines"]["user_counts"]["settings"]["topic"] == "events"
     assert ci.platform["pipelines"]["user_counts"] == ci.engine.of("Chart")["user-counts"].inputs["values"]
 

@@ -254,7 +254,7 @@ def test_the_example_of_the_page_runs(place: Place, tmp_path: Path, monkeypatch:
     """Only address, topic and directory are put in."""
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for ours, theirs in (
-        ("127.0.0.1:39092", place.bootstrap),
+        ("127.0.0.1:12092", place.bootstrap),
         ("/var/lib/gateway", str(tmp_path)),
         ("events", place.topic),
     ):

@@ -35,7 +35,7 @@ def test_node_is_formatted(changes: dict[str, Any], node: str, mode: str, tmp_pa
     number = int(found["KAFKA_NODE_ID_OFFSET"]) + 1 if mode != "--standalone" else 0
     text = rendered.one("ConfigMap", node)["data"]["server.properties"]
     data = tmp_path / "data"
-    known = {"${NODE_ID}": str(number), "${HOSTNAME}": f"{node}-{number % 100}", "${EXTERNAL_PORT}": "39093"}
+    known = {"${NODE_ID}": str(number), "${HOSTNAME}": f"{node}-{number % 100}", "${EXTERNAL_PORT}": "12093"}
     for name, value in {**known, "/var/lib/kafka/data": str(data)}.items():
         text = text.replace(name, value)
     assert "${" not in text

@@ -14,6 +14,7 @@ from infra.cluster.engine import Engine, EngineError
 from infra.cluster.firewall import BRIDGE
 from infra.cluster.kind import API_PORT, NAME, POD_RANGE, PORTS, SERVICE_RANGE, Kind, configuration, pod_network
 from infra.console import Console
+from infra.embedded.ports import LOWEST, below_ephemeral
 from infra.settings import model
 from infra.versions import COREDNS, ETCD
 from tests.unit.cluster.fake_engine import FakeDocker
@@ -54,6 +55,11 @@ def test_published_ports_are_those_that_the_settings_of_the_platform_name() -> N
     store = {ports.object_store_port: ports.object_store_node_port, ports.console_port: ports.console_node_port}
     assert {**kafka, **store, ports.history_server_port: ports.history_server_node_port} == PORTS
     assert all(30000 <= inside <= 32767 for inside in PORTS.values())
+
+
+def test_published_ports_are_in_the_way_of_no_outgoing_connection_and_no_embedded_stack() -> None:
+    assert all(1024 <= outside < LOWEST for outside in (API_PORT, *PORTS))
+    assert below_ephemeral("32768 60999").stop > LOWEST
 
 
 def test_pods_and_services_have_ranges_of_their_own() -> None:

@@ -215,9 +215,9 @@ def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(
 def test_a_port_that_is_taken_is_named_before_anything_is_made(
     ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "require_ports", _refuse("port 39092 on 127.0.0.1 is taken"))
+    monkeypatch.setattr(needs, "require_ports", _refuse("port 12092 on 127.0.0.1 is taken"))
     kind = FakeKind()
-    with pytest.raises(EngineError, match="port 39092"):
+    with pytest.raises(EngineError, match="port 12092"):
         _cluster(ours, kind, builder)
     assert kind.done == []
     assert not ours.state.record.exists()

@@ -37,7 +37,7 @@ def test_a_machine_that_just_suffices_passes_everything(facts: ClusterFacts) -> 
         (replace(GOOD, debootstrap=False, refusal="run as root"), "mmdebstrap", "as root"),
         (replace(GOOD, memory_total_bytes=10 * GIB - 1), "memory of the machine", "larger"),
         (replace(GOOD, disk_free_bytes=14 * GIB - 1), "disk free in /d", "EFFECTIVELY_ONCE_CACHE"),
-        (replace(GOOD, ports_taken=(38080,)), "published ports", "ss -ltnp"),
+        (replace(GOOD, ports_taken=(12080,)), "published ports", "ss -tanp"),
     ],
 )
 def test_one_missing_thing_makes_exactly_its_own_check_fail(facts: ClusterFacts, name: str, fix: str) -> None:
@@ -69,6 +69,14 @@ def test_a_port_that_somebody_listens_on_is_taken() -> None:
         port = one.getsockname()[1]
         assert needs.port_taken(port)
     assert not needs.port_taken(port)
+
+
+def test_the_port_of_an_outgoing_connection_is_taken() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        with socket.create_connection(server.getsockname()) as one:
+            assert needs.port_taken(one.getsockname()[1])
 
 
 def test_a_port_that_is_taken_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

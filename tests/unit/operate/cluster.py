@@ -20,11 +20,11 @@ PASSWORD = "p4ss-W0rd/of+the=store"
 OUTPUT: dict[str, Any] = {
     "profile": "laptop",
     "namespaces": {"platform": PLATFORM, "operator": OPERATOR, "pipelines": PIPELINES},
-    "kafka": {"bootstrap": f"kafka.{PLATFORM}.svc:9092", "external_bootstrap": "127.0.0.1:39092"},
+    "kafka": {"bootstrap": f"kafka.{PLATFORM}.svc:9092", "external_bootstrap": "127.0.0.1:12092"},
     "object_store": {
         "endpoint": f"http://minio.{PLATFORM}.svc:9000",
-        "external_endpoint": "http://127.0.0.1:39000",
-        "external_console": "http://127.0.0.1:39001",
+        "external_endpoint": "http://127.0.0.1:12000",
+        "external_console": "http://127.0.0.1:12001",
         "secret": "object-store-credentials",
         "secret_namespace": PIPELINES,
     },
@@ -33,7 +33,7 @@ OUTPUT: dict[str, Any] = {
         "secret": "postgres-credentials",
         "secret_namespace": PLATFORM,
     },
-    "history_server": {"external_url": "http://127.0.0.1:38080"},
+    "history_server": {"external_url": "http://127.0.0.1:12080"},
     "pipelines": {
         "user-counts": {
             "name": "user-counts",

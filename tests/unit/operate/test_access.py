@@ -103,7 +103,7 @@ def test_an_output_of_another_version_is_refused_by_field() -> None:
 
 def test_endpoints_are_those_outside_with_the_secrets_credentials_and_the_pipelines_bucket() -> None:
     found = access(Cluster().ready()).endpoints()
-    assert (found.kafka_bootstrap, found.s3_endpoint) == ("127.0.0.1:39092", "http://127.0.0.1:39000")
+    assert (found.kafka_bootstrap, found.s3_endpoint) == ("127.0.0.1:12092", "http://127.0.0.1:12000")
     assert (found.s3_access_key, found.s3_secret_key) == ("effectively-once", PASSWORD)
     assert found.s3_bucket == "counts-bucket"
     assert PASSWORD not in repr(found)

@@ -49,9 +49,9 @@ def test_every_address_is_shown_with_how_to_get_there_and_no_password(monkeypatc
     assert code == 0
     kubectl = "kubectl --kubeconfig /state/kubeconfig"
     assert f"{kubectl} -n {PIPELINES} port-forward pod/user-counts-driver 4040:4040" in text
-    assert "http://127.0.0.1:38080" in text
-    assert "http://127.0.0.1:39001" in text
-    assert "127.0.0.1:39092" in text
+    assert "http://127.0.0.1:12080" in text
+    assert "http://127.0.0.1:12001" in text
+    assert "127.0.0.1:12092" in text
     assert f"{kubectl} -n {PLATFORM} port-forward svc/postgres 5432:5432" in text
     command = f"{kubectl} -n {PIPELINES} get secret object-store-credentials -o jsonpath="
     assert f"password: {command}'{{.data.AWS_SECRET_ACCESS_KEY}}' | base64 -d" in text
