@@ -1,4 +1,4 @@
-"""The act of a run: what happens while its servers run, kills, epilogue and controls included."""
+"""The act of a run: what happens while its servers run, faults, epilogue and controls included."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from effectively_once.object_store import BucketAddress
+from effectively_once.object_store import PATIENCE_S, BucketAddress
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
 from tests.harness.adapters.topics import Topics
 from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS, Collector
 from tests.harness.epilogue import Epilogue
-from tests.harness.faults import ExecutorKills
+from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
+from tests.harness.faults.campaign import Campaign
 from tests.harness.history import History
 from tests.harness.place import Place
 from tests.harness.run_directory import LinesWriter, RunDirectory
-from tests.harness.schedule import PlannedKill
+from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
@@ -27,6 +28,8 @@ from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 PARTITIONS = 4
 DRAIN_S = 600.0
+AWAY_S = 180.0
+"""A store may be away for so long, by a fault, before the run gives up reading from it."""
 
 
 class Act:
@@ -37,7 +40,8 @@ class Act:
         history: what happened, as it happens.
         place: the servers and the pipeline's processes; their owner stops them.
         subject: what is sent.
-        faults: executors to strike, in this order.
+        faults: what to strike, in this order.
+        arsenal: makes these faults; those of executors when left out.
         console: tells what is under way.
         stop: set from outside to end early, and by the act itself when a part of it fails.
         open_transactions: asks the broker for them.
@@ -51,7 +55,8 @@ class Act:
         place: Place,
         subject: Subject,
         *,
-        faults: Sequence[PlannedKill],
+        faults: Sequence[PlannedFault],
+        arsenal: Arsenal | None = None,
         console: Console,
         stop: threading.Event,
         open_transactions: Callable[[], list[str]],
@@ -63,7 +68,11 @@ class Act:
         settings = place.settings
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
         self.topics = Topics(place.endpoints.kafka_bootstrap, place.replication)
-        self.chain, self.watch, self.drivers = self._chain(), place.watch, place.drivers
+        self.chain, self.watch, self.drivers = self._chain(AWAY_S), place.watch, place.drivers
+        self.campaign = Campaign(
+            faults, arsenal or ExecutorArsenal(place.drivers), place.drivers, place.watch, history,
+            say=console.say, replaced_s=place.patience.replaced_s,
+        )  # fmt: skip
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
         self.collector = Collector(directory, self.topics, self.chain, self.pipeline)
@@ -98,6 +107,8 @@ class Act:
                     self.console.say(f"✗ the concurrent reader did not come to the end: {self.reader.trouble}")
             beside.result()
         finally:
+            # Stopped processes first: nobody else waits for one of them.
+            self.campaign.end()
             self.reader.stop()
             self.drivers.end()
             self.watch.stop()
@@ -107,19 +118,12 @@ class Act:
         patience = self.place.patience
         with self.console.step("driver and executors"):
             self.drivers.start("driver", self.settings_path)
-            kills = self.kills = ExecutorKills(
-                list(self.faults),
-                self.drivers,
-                self.watch,
-                self.history,
-                self.console.say,
-                replaced_s=patience.replaced_s,
-            )
             self.watch.wait_for("the driver", lambda: bool(self.watch.seen), patience.driver_s, self.drivers.alive)
-        struck = f"{len(self.faults)} strikes at executors" if self.faults else "no fault"
+        struck = f"{len(self.faults)} faults" if self.faults else "no fault"
         with self.console.step(f"{self.subject.numbers.sent:,} records through the pipeline, {struck}"):
             self._phase("steady")
-            kills.start()
+            campaign = self.campaign
+            campaign.start()
             sending = threading.Thread(target=self._guard(self._send), args=(sender,), name="sender", daemon=True)
             self._send_error: BaseException | None = None
             sending.start()
@@ -133,12 +137,12 @@ class Act:
                 raise self._send_error
             self._phase("drain")
             self._published(sender)
-            # A planned kill that no epoch is left for is a missed one; the judge counts it.
-            kills.waiting.wait(DRAIN_S)
-            kills.stop_asked.set()
-            kills.join()
-            if kills.error is not None:
-                raise kills.error
+            # A planned fault that no epoch is left for is a missed one; the judge counts it.
+            campaign.waiting.wait(DRAIN_S)
+            campaign.stop_asked.set()
+            campaign.join()
+            if campaign.error is not None:
+                raise campaign.error
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         def guarded(*arguments: Any) -> None:
@@ -157,23 +161,25 @@ class Act:
         if latest is not None:
             first_n = self.subject.numbers.sent + 1
             for closer in closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms):
-                # Little data makes few epochs: each of the last ones is kept until a kill is waiting for it.
-                while not self.kills.waiting.wait(0.5) and not self.stop.is_set():
+                # Little data makes few epochs: each of the last ones is kept until a fault is waiting for it.
+                while not self.campaign.waiting.wait(0.5) and not self.stop.is_set():
                     pass
                 sender.send([closer])
         self.history.record("sent", acknowledged=sender.acknowledged)
         sender.wait_until_declared()
 
     def _portions(self) -> Iterator[Planned]:
-        """The records; before each portion but the first, a strike is waited for that waits for its step.
+        """The records; before each portion but the first, a fault is waited for that waits for its step.
 
-        So there are records to hit an epoch with after every replacement, however long that takes.
+        So there are records to hit an epoch with after every replacement, however long that takes. Some flow while a
+        fault is undone that wants them: a driver that was replaced learns it from them.
         """
         portion = self.subject.portion
         for number, record in enumerate(self.subject.records()):
             if portion and number and number % portion == 0:
-                while not self.kills.waiting.wait(0.5) and not self.stop.is_set():
-                    pass
+                campaign = self.campaign
+                while not (campaign.more() or self.stop.is_set()):
+                    campaign.waiting.wait(0.2)
             yield record
 
     def _published(self, sender: Sender) -> None:
@@ -201,14 +207,16 @@ class Act:
         def unacknowledged(record: Planned, error: str) -> None:
             self.history.record("unacknowledged", id=record.id, error=error)
 
+        # A broker that is away is part of the plan; what it never acknowledged is told by the records.
+        producer = kafka_producer(self.place.endpoints.kafka_bootstrap, {"log_level": 0})
         return Sender(
-            kafka_producer(self.place.endpoints.kafka_bootstrap), lines, Pacer(self.subject.pace), self.chain.progress,
+            producer, lines, Pacer(self.subject.pace), self.chain.progress,
             unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, PARTITIONS, DRAIN_S),
         )  # fmt: skip
 
-    def _chain(self) -> ChainReader:
+    def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:
         address = BucketAddress(self.place.endpoints.s3_endpoint, self.place.settings.s3_bucket)
-        return ChainReader(address, self.place.settings.pipeline, self.place.settings.topic)
+        return ChainReader(address, self.place.settings.pipeline, self.place.settings.topic, patience_s)
 
     def _phase(self, name: str) -> None:
         self.history.record("phase", phase=name)

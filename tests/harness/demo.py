@@ -96,7 +96,7 @@ class Demo:
 def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSettings:
     """The settings file's content for a stack and what is to be sent."""
     return PipelineSettings(
-        pipeline=PIPELINE, topic=TOPIC, kafka_bootstrap=endpoints.kafka_bootstrap, s3_endpoint=endpoints.s3_endpoint,
-        s3_bucket=endpoints.s3_bucket, shards=SHARDS, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
-        epoch_rows_max=subject.epoch_rows_max,
+        pipeline=PIPELINE, topic=TOPIC, job=JOB, kafka_bootstrap=endpoints.kafka_bootstrap, shards=SHARDS,
+        s3_endpoint=endpoints.s3_endpoint, s3_bucket=endpoints.s3_bucket, window_ms=subject.window_ms,
+        lateness_ms=subject.lateness_ms, epoch_rows_max=subject.epoch_rows_max,
     )  # fmt: skip

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -196,7 +197,21 @@ def _epochs(case: Case) -> Epochs:
     return Epochs(
         published=len({event.get("epoch") for event in published}),
         replayed=sum(event.get("repeat") is True for event in published),
+        longest_gap_s=_longest_gap_s(case.events),
     )
+
+
+def _longest_gap_s(events: Sequence[dict[str, Any]]) -> float | None:
+    """Longest time between two publications before the epilogue, which waits by itself; None of fewer than two."""
+    times: list[int] = []
+    for event in events:
+        if event["event"] == "phase" and event.get("phase") == "epilogue":
+            break
+        if event["event"] == "epoch" and event.get("state") == "published":
+            times.append(event["t"])
+    times.sort()
+    longest = max((after - before for before, after in pairwise(times)), default=None)
+    return None if longest is None else longest / 1000
 
 
 def _or(read: Callable[[], _T], default: _T) -> _T:

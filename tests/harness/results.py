@@ -35,7 +35,12 @@ class _Frozen(BaseModel):
 
 
 class Fault(_Frozen):
-    """One injected fault. `hit` is what the history confirms, not what the injector claimed."""
+    """One injected fault. `hit` is what the history confirms, not what the injector claimed.
+
+    `recovered_s` is the time to the next published epoch (of a server: the next one after it was back at `healed_at`),
+    `replaced_s` to the start of the process that took the place; `stopped_s` is how long the process stood still,
+    `refusal` how a zombie ended after it woke.
+    """
 
     kind: str
     target: str
@@ -46,6 +51,10 @@ class Fault(_Frozen):
     epoch: int | None = None
     phase: str | None = None
     recovered_s: float | None = None
+    replaced_s: float | None = None
+    stopped_s: float | None = None
+    healed_at: int | None = None
+    refusal: str | None = None
     hit: bool = False
 
 
@@ -94,10 +103,14 @@ class Workload(_Frozen):
 
 
 class Epochs(_Frozen):
-    """Epochs the chain holds, and publications that repeated one after a failure."""
+    """Epochs the chain holds, and publications that repeated one after a failure.
+
+    `longest_gap_s` is the longest time between two publications while records were sent, up to the drain's last.
+    """
 
     published: int = 0
     replayed: int = 0
+    longest_gap_s: float | None = None
 
 
 class Results(_Frozen):

@@ -20,36 +20,33 @@ STEPS = (
 
 # A strike from afar takes some 0.1 s: these steps have half of the epoch's work still before them.
 EARLY_STEPS = STEPS[:3]
+DECLARED = "declared"
+"""Not a step of a shard: head declares the epoch, and nothing of it is done."""
 EXECUTOR, EVERY_EXECUTOR = "executor", "every executor"
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """A sort of fault.
+    """A sort of fault, as history and results name it.
 
     Attributes:
-        kind: how an executor is ended: `sigkill`, `pod_delete_now` (no grace), `pod_delete_graceful`.
-        everyone: whether all executors are struck at once.
+        kind: what is done: `sigkill`, `sigstop`, `zombie`, `pod_delete_now` (no grace), `pod_delete_graceful`.
+        target: to whom: `executor`, `every executor`, `driver`, `python worker`, `broker`, `object store`.
     """
 
     kind: str
-    everyone: bool = False
-
-    @property
-    def target(self) -> str:
-        """As history and results name it."""
-        return EVERY_EXECUTOR if self.everyone else EXECUTOR
+    target: str = EXECUTOR
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedKill:
-    """A strike at the executor that announces a step of an epoch, or at all of them then.
+class PlannedFault:
+    """A strike when a step of an epoch is announced, where that is part of the fault at whoever announced it.
 
     Attributes:
         after_epoch: the first epoch that may be hit.
         step: the announced step that is waited for, and its sink (None: the step has none).
-        shard: the shard whose executor is killed.
-        strike: what is done to it.
+        shard: the shard whose step that is.
+        strike: what is done.
     """
 
     after_epoch: int
@@ -65,6 +62,8 @@ class PlannedKill:
 
     def matches(self, event: Mapping[str, Any], *, exactly: bool = True) -> bool:
         """Whether an announcement is the one waited for; a re-armed fault takes the step in any shard."""
+        if self.step == DECLARED:
+            return (event["event"], event.get("state")) == ("epoch", DECLARED) and event["epoch"] >= self.after_epoch
         return (
             event["event"] == "step"
             and event["epoch"] >= self.after_epoch
@@ -74,7 +73,7 @@ class PlannedKill:
         )
 
 
-def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int = 2) -> list[PlannedKill]:
+def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int = 2) -> list[PlannedFault]:
     """Kills of one run: every step of `STEPS` once before one comes twice, `spacing` epochs apart, or one more."""
     rng = random.Random(f"faults of {seed}")
     order = list(STEPS)
@@ -82,12 +81,12 @@ def plan(seed: int, kills: int, shards: int, first_epoch: int = 1, spacing: int 
     planned, epoch = [], first_epoch
     for number in range(kills):
         step, sink = order[number % len(order)]
-        planned.append(PlannedKill(epoch, step, sink, rng.randrange(shards)))
+        planned.append(PlannedFault(epoch, step, sink, rng.randrange(shards)))
         epoch += spacing + rng.randrange(2)
     return planned
 
 
-def plan_of(seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1) -> list[PlannedKill]:
+def plan_of(seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1) -> list[PlannedFault]:
     """Every strike once, in an order drawn from the seed, each at an early step; every step in its turn."""
     rng = random.Random(f"strikes of {seed}")
     order = list(strikes)
@@ -95,6 +94,6 @@ def plan_of(seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int 
     steps = list(EARLY_STEPS)
     rng.shuffle(steps)
     return [
-        PlannedKill(first_epoch, *steps[number % len(steps)], rng.randrange(shards), strike)
+        PlannedFault(first_epoch, *steps[number % len(steps)], rng.randrange(shards), strike)
         for number, strike in enumerate(order)
     ]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.harness.schedule import Strike
+from tests.harness.schedule import EVERY_EXECUTOR, Strike
 
 SIGKILL, NOW, GRACEFULLY = Strike("sigkill"), Strike("pod_delete_now"), Strike("pod_delete_graceful")
-ALL_SIGKILL, ALL_NOW = Strike("sigkill", everyone=True), Strike("pod_delete_now", everyone=True)
+ALL_SIGKILL, ALL_NOW = Strike("sigkill", EVERY_EXECUTOR), Strike("pod_delete_now", EVERY_EXECUTOR)
 
 # An epoch takes in 80 s of event time at most (the pacing). A portion holds a little more, so that a strike that waits
 # when it begins finds an epoch; the epoch that is struck is repeated, so

@@ -11,7 +11,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Found, Get, run
 from effectively_once.ledger.records import Declaration, Head
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.object_store import PATIENCE_S, BucketAddress, S3ObjectStore
 from effectively_once.sinks.manifest import ManifestSink
 from tests.harness.workload.sender import Progress
 
@@ -19,8 +19,9 @@ from tests.harness.workload.sender import Progress
 class ChainReader:
     """Reads head and everything it names; writes nothing but, on demand, the deletion of a checkpoint."""
 
-    def __init__(self, address: BucketAddress, pipeline: str, topic: str) -> None:
-        self.store = S3ObjectStore(address)
+    def __init__(self, address: BucketAddress, pipeline: str, topic: str, patience_s: float = PATIENCE_S) -> None:
+        """`patience_s` is how long a store that does not answer is asked again."""
+        self.store = S3ObjectStore(address, patience_s)
         self.layout, self._topic = Layout(pipeline), topic
 
     def head(self) -> Head | None:

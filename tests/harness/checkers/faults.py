@@ -11,8 +11,13 @@ from pydantic import ValidationError
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Fault
 
-ENDING = ("sigkill", "pod_delete_now", "pod_delete_graceful")
+ENDING = ("sigkill", "zombie", "pod_delete_now", "pod_delete_graceful")
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
+STOPPING = ("sigstop", "zombie")
+"""Kinds of fault under which a process stands still; after `sigstop` it may be the same one that goes on."""
+REFUSAL = "StaleDriverError"
+TICK_S = 0.02
+SERVERS = ("broker", "object store")
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,8 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
 
     """
     name = f"{fault.kind} of {fault.target} {fault.process_before or ''} at {fault.injected_at}"
-    if not fault.process_before or not fault.process_after:
-        return f"{name}: the process before and after it is not known"
-    if names(fault.process_before) & names(fault.process_after):
-        return f"{name}: the process survived it"
+    if (why := _unreal(fault, events)) is not None:
+        return f"{name}: {why}"
     epochs_told = any(event["event"] == "epoch" for event in events)
     if not chained and not (epochs_told and fault.epoch is not None):
         return None
@@ -73,6 +76,59 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
         told = ", ".join(f"{start} to {end}" for start, end in spans) or "never"
         return f"{name}: epoch {fault.epoch} was not running then, but {told}"
     return None
+
+
+def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
+    """Tell what of a fault's own evidence is missing, or shows that nothing happened to the process."""
+    if not fault.process_before or not fault.process_after:
+        return "the process before and after it is not known"
+    if fault.kind != "sigstop" and names(fault.process_before) & names(fault.process_after):
+        return "the process survived it"
+    if fault.kind in STOPPING and not fault.stopped_s:
+        return "for how long it stood still is not known"
+    if fault.kind == "zombie" and REFUSAL not in (fault.refusal or ""):
+        return "its refusal after waking is not recorded"
+    if fault.target == "driver" and not _took_over(fault, events):
+        return f"the history does not tell that {fault.process_after} took over after it"
+    return None
+
+
+def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
+    pids = {who.partition("@")[0] for who in names(fault.process_after)}
+    return any(
+        event["event"] == "driver" and event.get("state") == "started" and str(event.get("pid")) in pids
+        and event["t"] >= fault.injected_at
+        for event in events
+    )  # fmt: skip
+
+
+def replaced_s(fault: Fault) -> float | None:
+    """Tell how long after a fault the last process that took a place was started, in seconds.
+
+    None where no process took a place, or it does not say when it was started (a pod does not).
+    """
+    started: list[float] = []
+    for who in names(fault.process_after) - names(fault.process_before):
+        try:
+            started.append(float(who.partition("@")[2]))
+        except ValueError:
+            return None
+    # One that was started before the fault is no news of how long one takes. Starts are told to the clock tick.
+    took = max(started) - fault.injected_at / 1000 if started else -1.0
+    return round(max(took, 0.0), 3) if took > -TICK_S else None
+
+
+def recovered_s(fault: Fault, events: Iterable[dict[str, Any]]) -> float | None:
+    """Tell how long after a fault an epoch was published, in seconds; None when none was.
+
+    Of a server that was away it is an epoch published when it was back: one that was nearly done is no recovery.
+    """
+    if fault.target not in SERVERS or fault.healed_at is None:
+        return fault.recovered_s
+    back = fault.healed_at
+    times = (e["t"] for e in events if e["event"] == "epoch" and e.get("state") == "published" and e["t"] >= back)
+    first = min(times, default=None)
+    return None if first is None else round((first - fault.injected_at) / 1000, 3)
 
 
 def check(events: Sequence[dict[str, Any]], *, chained: bool = True) -> list[Checked]:
@@ -96,13 +152,15 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True) -> list[Che
                 "history.jsonl",
                 "record every field of the fault",
             ) from error
+        fault = fault.model_copy(update={"replaced_s": replaced_s(fault), "recovered_s": recovered_s(fault, events)})
         if not fault.hit:
             found.append(Checked(fault))
             continue
         why = refutation(fault, events, chained=chained)
         struck = names(fault.process_before)
-        if why is None and fault.kind in ENDING and struck & killed:
+        if why is None and struck & killed:
             why = f"{fault.kind} of {fault.target} {fault.process_before}: this process was killed before"
-        killed |= struck
+        if fault.kind in ENDING:
+            killed |= struck
         found.append(Checked(fault.model_copy(update={"hit": why is None}), why))
     return found

@@ -115,9 +115,13 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
     outcomes, epochs_of, accepted = reference.outcomes, reference.epochs_of, reference.accepted
     windows: dict[int, dict[str, int]] = {}
     due: int | None = None
+    previous: int | None = None
     for record in epochs:
         watermark = record.watermark_ms
-        numbers = EpochNumbers(record.epoch, watermark_due_ms=due)
+        spans = [span for partitions in record.ranges.values() for span in partitions.values()]
+        # One that an operator gave up reads nothing and closes nothing: it keeps the watermark of the one before.
+        abandoned = bool(spans) and all(start == end for start, end in spans)
+        numbers = EpochNumbers(record.epoch, watermark_due_ms=previous if abandoned else due)
         _close(windows, record, window_ms + lateness_ms, reference, numbers)
         newest: int | None = None
         for index in source.of(record):
@@ -151,7 +155,7 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
                 epochs_of[index] = record.epoch
             else:
                 reference.reread.append(index)
-        numbers.max_event_time_ms = newest
+        numbers.max_event_time_ms, previous = newest, watermark
         due = max((time for time in (due, newest) if time is not None), default=None)
         reference.numbers.append(numbers)
     reference.open_windows = {start: sum(users.values()) for start, users in sorted(windows.items())}

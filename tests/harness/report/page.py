@@ -114,6 +114,7 @@ def _view(run: Recording) -> dict[str, Any]:
         "epochs": _epochs(run, attempts),
         "faults": [_fault_row(number, fault, run.start_ms) for number, fault in enumerate(faults, 1)],
         "faults_say": _faults_say(faults),
+        "refusals": _refusals(faults),
         "oracles": oracles,
         "controls": controls(results, manifest, run.controls),
         "commands": _commands(run),
@@ -182,8 +183,15 @@ def _facts(run: Recording, faults: list[dict[str, Any]]) -> list[tuple[str, str,
         ),
         ("epochs published", typeset.count(whole(counted.get("published"))), ""),
         ("epochs replayed", typeset.count(whole(counted.get("replayed"))), "published again after a failure"),
+        *_gap(counted),
         ("run took", typeset.seconds(real(run.results.get("duration_s"))), f"seed {_seed(run) or 'not known'}"),
     ]
+
+
+def _gap(counted: dict[str, Any]) -> list[tuple[str, str, str]]:
+    longest = real(counted.get("longest_gap_s"))
+    says = "between two publications, before the epilogue"
+    return [] if longest is None else [("longest gap", typeset.seconds(longest), says)]
 
 
 def _seed(run: Recording) -> str:
@@ -236,10 +244,12 @@ def _epochs(run: Recording, attempts: list[epochs.Attempt]) -> dict[str, Any]:
 def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str, Any]:
     signal = text(fault.get("signal"))
     kind = text(fault.get("kind")) or typeset.NOT_KNOWN
+    named = kind if not signal or signal.lower() == kind else f"{kind} ({signal})"
+    stood_still = real(fault.get("stopped_s"))
     return {
         "number": number,
         "at": typeset.moment(real(fault.get("injected_at")), start_ms),
-        "kind": kind if not signal or signal.lower() == kind else f"{kind} ({signal})",
+        "kind": named if stood_still is None else f"{named}, for {typeset.seconds(stood_still)}",
         "target": typeset.words(text(fault.get("target"))) or typeset.NOT_KNOWN,
         "epoch": typeset.count(whole(fault.get("epoch"))),
         "phase": typeset.words(text(fault.get("phase"))) or typeset.NOT_KNOWN,
@@ -250,14 +260,25 @@ def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str,
     }
 
 
+def _refusals(faults: list[dict[str, Any]]) -> list[str]:
+    """How zombies ended after they had woken."""
+    return [
+        f"fault {number}: the driver that woke ended with {refusal}"
+        for number, fault in enumerate(faults, 1)
+        if (refusal := text(fault.get("refusal")))
+    ]
+
+
 def _faults_say(faults: list[dict[str, Any]]) -> str:
     if not faults:
         return "No fault is recorded, so this run says nothing about recovery."
     hit = sum(fault.get("hit") is True for fault in faults)
     took = [time for fault in faults if (time := real(fault.get("recovered_s"))) is not None]
-    told = (
-        f"{hit} of {len(faults)} hit a running epoch: the process that was struck is gone and another took its place."
-    )
+    if any(fault.get("kind") == "sigstop" for fault in faults):
+        became = "another took the place of the process that was struck, or it went on after it had stood still."
+    else:
+        became = "the process that was struck is gone and another took its place."
+    told = f"{hit} of {len(faults)} hit a running epoch: {became}"
     if not took:
         return told
     middle, worst = typeset.seconds(typeset.median(took), 2), typeset.seconds(max(took), 2)
@@ -267,7 +288,8 @@ def _faults_say(faults: list[dict[str, Any]]) -> str:
 def _commands(run: Recording) -> list[tuple[str, str]]:
     directory = shlex.quote(f"runs/{text(run.manifest.get('run')) or run.name}")
     settings, workload = mapping(run.manifest.get("settings")), mapping(run.manifest.get("workload"))
-    words = ["make demo"]
+    words = ["make chaos" if settings.get("campaign") else "make demo"]
+    words += [f"{key.upper()}={shlex.quote(text(settings[key]))}" for key in ("faults", "records") if key in settings]
     if workload.get("kind") == "file":
         given = {key: text(settings.get(key)) or text(workload.get(key)) for key in ("input", "key", "time")}
         words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]

@@ -228,13 +228,15 @@ class _Simulation:
     def _strike(self, target: str, epoch: int) -> bool:
         self._tell("step", epoch=epoch, shard=0, sink="accepted", step="transaction_open", pid=5000 + epoch, attempt=0)
         injected = self.now
+        before, after = 5000 + epoch, 6000 + epoch
         if target == "driver":
+            before, after = self.driver, self.driver + 1
             self._tell("driver", state="killed", pid=self.driver)
             self.driver, self.generation = self.driver + 1, self.generation + 1
             self._tell("driver", state="started", pid=self.driver)
         self._tell(
             "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open",
-            process_before=f"{5000 + epoch}@1.0", process_after=f"{6000 + epoch}@2.0", injected_at=injected,
+            process_before=f"{before}@1.0", process_after=f"{after}@2.0", injected_at=injected,
             recovered_s=1.5, hit=True,
         )  # fmt: skip
         return True

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.schedule import STEPS, PlannedKill, plan
+from tests.harness.schedule import STEPS, PlannedFault, plan
 
 SEEDS = st.integers(0, 2**40)
-KILL = PlannedKill(after_epoch=4, step="committed", sink="accepted", shard=1)
+KILL = PlannedFault(after_epoch=4, step="committed", sink="accepted", shard=1)
 EVENT = {"t": 1, "event": "step", "epoch": 4, "step": "committed", "sink": "accepted", "shard": 1, "pid": 9}
 
 
@@ -84,4 +84,4 @@ def test_an_announcement_without_step_is_passed_over() -> None:
 
 def test_reports_name_step_and_sink() -> None:
     assert KILL.phase == "committed:accepted"
-    assert PlannedKill(0, "ids_decided", None, 0).phase == "ids_decided"
+    assert PlannedFault(0, "ids_decided", None, 0).phase == "ids_decided"

@@ -13,11 +13,11 @@ from effectively_once import epoch
 from effectively_once.ledger.records import Rows
 from effectively_once.progress import VARIABLE
 from effectively_once.rows import empty
-from effectively_once.settings import PipelineSettings
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
 from effectively_once_jobs.user_counts import pipeline
 from tests.harness.schedule import STEPS
+from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
 
@@ -37,10 +37,7 @@ class _Told:
 def test_every_planned_step_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = tmp_path / "events.jsonl"
     monkeypatch.setenv(VARIABLE, str(events))
-    settings = PipelineSettings(
-        pipeline="announced", topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h", s3_bucket="data"
-    )
-    task = EpochTask(pipeline, settings, declaration(0), 1, "owner", {})
+    task = EpochTask(pipeline, pipeline_settings(), declaration(0), 1, "owner", {})
 
     def step(name: str) -> ShardStep:
         return ShardStep(task, name, 0, 0, store=MemoryStore(), opened=lambda _, __, told: _Told(told))

@@ -1,0 +1,238 @@
+"""The campaign on one machine: a pipeline on the embedded stack under every fault of a plan that a seed draws.
+
+`python -m tests.harness.chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan` prints the plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infra.console import Console
+from infra.embedded.class_archive import class_archive
+from infra.embedded.guard import guarded
+from infra.embedded.process import ServerError
+from infra.embedded.spark import SparkHome
+from infra.embedded.stack import EmbeddedStack
+from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
+from tests.harness.act import Act
+from tests.harness.adapters.embedded import ProcessDrivers
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.topics import Topics
+from tests.harness.adapters.transactions import open_transactions
+from tests.harness.controls.run import run_controls
+from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
+from tests.harness.evidence import PlannedFaults
+from tests.harness.faults.arsenal import HEARTBEATS, EmbeddedArsenal, Lengths
+from tests.harness.faults.campaign import PORTIONS_UNDONE
+from tests.harness.history import History
+from tests.harness.judge import show
+from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
+from tests.harness.mixture import ZOMBIE, NoFaultError, asked_for, name_of, plan
+from tests.harness.place import Patience, Place
+from tests.harness.recorded import run_recorded
+from tests.harness.results import Results
+from tests.harness.run_directory import RunDirectory
+from tests.harness.schedule import PlannedFault, Strike
+from tests.harness.subject import Subject, seeded
+from tests.harness.suites import counted
+from tests.harness.workload.errors import InputError
+
+CLAIM = (
+    "Every event in time is counted exactly once per user and minute, whichever executors, drivers, workers, brokers "
+    "and stores are killed or stopped: no sink misses, doubles, invents or alters a record, and no reader sees one "
+    "change."
+)
+RECORDS, FAULTS = 60_000, "all"
+# An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
+# begins finds an epoch. A seeded stream needs some minutes before its first late records.
+PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
+PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
+
+
+@dataclass
+class Chaos:
+    """One campaign from start to verdict; whichever way `run` ends, every fault is undone and no process is left.
+
+    Attributes:
+        checkout: where `runs/` is.
+        toolchain: of the embedded stack.
+        strikes: what is done, in any order.
+        seed: draws what is sent, and when what is done.
+        records: how many are sent.
+        console: tells what is under way.
+        class_archive: shared class data of Spark's JVMs.
+        lengths: of faults that last.
+        controls: whether the negative controls are played.
+        stop: set from outside to end early.
+    """
+
+    checkout: Path
+    toolchain: Toolchain
+    strikes: Sequence[Strike]
+    seed: int
+    records: int
+    console: Console
+    class_archive: Path | None = None
+    lengths: Lengths = field(default_factory=Lengths)
+    controls: bool = True
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> Results:
+        """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
+        subject = subject_of(self.seed, self.records, self.strikes)
+        return run_recorded(
+            self.checkout, self.seed, f"{subject.says}; {told(self.strikes)}", self.console,
+            manifest=lambda name: self._manifest(name, subject),
+            play=lambda directory: self._play(directory, subject),
+        )  # fmt: skip
+
+    def _play(self, directory: RunDirectory, subject: Subject) -> None:
+        """Run the part that needs servers, and write its evidence."""
+        stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
+        with History(directory.history_path) as history, stack:
+            os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
+            os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+            tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
+            home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS)
+            watch = Watch(directory.path / "work" / "events.jsonl", history)
+            drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
+            settings = pipeline_settings(stack.endpoints, subject)
+            place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
+            Act(
+                directory, history, place, subject, console=self.console, stop=self.stop,
+                faults=plan(self.seed, self.strikes, SHARDS),
+                arsenal=EmbeddedArsenal(
+                    drivers, watch, stack.kafka, stack.object_store, self.console.say, self.lengths
+                ),
+                open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
+                beside_epilogue=lambda: self._controls(directory, home),
+            ).go()  # fmt: skip
+            history.record("phase", phase="judge")
+
+    def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
+        if not self.controls:
+            return
+        events = directory.path / "work" / "controls.jsonl"
+        drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=self.checkout)
+        with (
+            self.console.step("negative controls, which must fail"),
+            History(directory.path / "work" / "controls-history.jsonl") as scratch,
+        ):
+            run_controls(
+                directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
+                settings=directory.path / "settings.json", seed=self.seed, console=self.console, stop=self.stop,
+            )  # fmt: skip
+
+    def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
+        return manifest_of(
+            name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
+            faults_planned=len(self.strikes),
+            faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
+            controls=NEGATIVE_CONTROLS if self.controls else (),
+            named={
+                "campaign": "embedded", "records": str(self.records),
+                "faults": ",".join(name_of(one) for one in self.strikes),
+            },
+        )  # fmt: skip
+
+
+def subject_of(seed: int, records: int, strikes: Sequence[Strike]) -> Subject:
+    """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare."""
+    undone = sum(one.kind == ZOMBIE for one in strikes)
+    portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
+    return seeded(seed, records, PORTION_MINUTES * portions, portion=max(1, records // portions))
+
+
+def told(strikes: Sequence[Strike]) -> str:
+    """The faults, in one line."""
+    sorts = Counter(name_of(one) for one in strikes)
+    return ", ".join(f"{count} {name}" for name, count in sorted(sorts.items()))
+
+
+def described(planned: Sequence[PlannedFault]) -> str:
+    """A plan for people, a line a fault."""
+    lines = []
+    for number, one in enumerate(planned, 1):
+        where = "" if one.step == "declared" else f", shard {one.shard}"
+        lines.append(f"{number:3} {name_of(one.strike):14} at {one.phase}{where}, from epoch {one.after_epoch} on")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit code."""
+    given = _given(arguments)
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    try:
+        strikes = asked_for(given.faults, seed)
+        subject_of(seed, given.records, strikes)
+    except (NoFaultError, InputError) as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 1
+    if given.plan:
+        sys.stdout.write(described(plan(seed, strikes, SHARDS)) + "\n")
+        return 0
+    try:
+        return _run(seed, strikes, given)
+    except (ToolchainError, ServerError) as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 1
+    except (KeyboardInterrupt, SystemExit) as end:
+        sys.stderr.write("✗ interrupted; every fault is undone, everything that was started has been stopped\n")
+        if isinstance(end, SystemExit):
+            raise
+        return 130
+
+
+def _run(seed: int, strikes: Sequence[Strike], given: argparse.Namespace) -> int:
+    from rich.console import Console as Terminal  # noqa: PLC0415
+
+    console = default_console()
+    toolchain = prepare(console)
+    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
+        archive = class_archive(Cache(cache_root()), toolchain)
+    lengths = Lengths(
+        broker_down_s=given.broker_down_s, broker_stop_s=given.broker_stop_s, store_down_s=given.store_down_s,
+        store_stop_s=given.store_stop_s,
+    )  # fmt: skip
+    chaos = Chaos(CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, controls=given.controls)
+    results = chaos.run()
+    show(results, Terminal(highlight=False, soft_wrap=True))
+    return results.verdict.exit_code
+
+
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.harness.chaos",
+        description="Strikes every role of the embedded stack; judges the outputs.",
+    )
+    length = Lengths()
+    parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
+    parser.add_argument(
+        "--faults", default=FAULTS, help="all, a number, or names with commas between, name*count (%(default)s)"
+    )
+    parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
+    parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")
+    parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
+    for name, says in (
+        ("broker_down_s", "between a killed broker's end and its start"), ("broker_stop_s", "a stopped broker's stop"),
+        ("store_down_s", "between a killed store's end and its start"), ("store_stop_s", "a stopped store's stop"),
+    ):  # fmt: skip
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,198 @@
+"""Carries out a plan of faults, each gated on what the pipeline announces, and counted only when it hit an epoch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
+from tests.harness.adapters.events import Watch
+from tests.harness.faults.arsenal import Arsenal
+from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.history import History
+from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
+
+REARMED = 2
+"""How often a fault that missed is tried again before the run counts as unknown."""
+REPLACED_S = 40.0
+"""An executor JVM starts in some 4 s; ten times that on a busy machine."""
+PORTIONS_UNDONE = 2
+"""Of records that may flow while a fault that wants them is undone."""
+ENDING_S = 90.0
+"""What is under way when a run breaks off is given up within moments; a server that is being started is waited for."""
+BETWEEN = " + "
+"""Between the names of several processes in one fault."""
+SIGNALS = {"sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP"}
+SAID = {
+    "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
+    "pod_delete_graceful": "delete gracefully",
+}  # fmt: skip
+
+
+class Campaign(threading.Thread):
+    """Carries out the planned faults one after the other, each when its step is announced.
+
+    Args:
+        planned: in this order.
+        arsenal: makes the faults.
+        drivers: whether the pipeline lives.
+        watch: what it announces.
+        history: where faults are written down.
+        say: told what came of each.
+        replaced_s: how long a replacement may take.
+    """
+
+    def __init__(
+        self,
+        planned: Sequence[PlannedFault],
+        arsenal: Arsenal,
+        drivers: Drivers,
+        watch: Watch,
+        history: History,
+        *,
+        say: Callable[[str], None],
+        replaced_s: float = REPLACED_S,
+    ) -> None:
+        super().__init__(name="faults", daemon=True)
+        self._planned, self._arsenal, self._drivers = planned, arsenal, drivers
+        self._watch, self._history, self._say, self._replaced_s = watch, history, say, replaced_s
+        self._broken_off = threading.Event()
+        self.stop_asked = threading.Event()
+        self.waiting = threading.Event()
+        """Set while the next fault waits for its step, and after the last one: who sends little data waits for it."""
+        self._portions_undone = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Strike; what goes wrong here is kept for the run to raise, and judged as missing faults."""
+        try:
+            for planned in self._planned:
+                if not any(self._once(planned, exactly=attempt == 0) for attempt in range(1 + REARMED)):
+                    strike = planned.strike
+                    self._say(f"✗ {SAID[strike.kind]} {strike.target} at {planned.phase} never hit a running epoch")
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.waiting.set()
+
+    def more(self) -> bool:
+        """Whether one more portion of records may be sent: a fault waits for its step, or cannot end without it."""
+        if self.waiting.is_set():
+            return True
+        if self._portions_undone > 0:
+            self._portions_undone -= 1
+            return True
+        return False
+
+    def end(self) -> None:
+        """Give up what is under way, undo it and say so. Safe to repeat."""
+        self.stop_asked.set()
+        self._broken_off.set()
+        if self.is_alive():
+            self._arsenal.close()
+            self.join(ENDING_S)
+        # Again: a fault may have struck between the two.
+        self._arsenal.close()
+
+    def _once(self, planned: PlannedFault, *, exactly: bool) -> bool:
+        """One try: wait for the step, strike, see what came of it."""
+        fault = self._arsenal.fault(planned.strike)
+        fault.arm()
+        with self._watch.changed:
+            after = len(self._watch.seen)
+        self._history.record("phase", phase="steady")
+        self.waiting.set()
+        event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
+        if event is None:
+            return False
+        self.waiting.clear()
+        try:
+            struck = fault.strike(event)
+        except NoProcessError:
+            return False
+        if not struck:
+            return False
+        self._history.record("phase", t=struck[0][1], phase="inject")
+        self._history.record("phase", phase="impact")
+        return self._settled(fault, planned, event["epoch"], struck)
+
+    def _settled(self, fault: Fault, planned: PlannedFault, epoch: int, struck: list[Struck]) -> bool:
+        """Let it last, undo it, wait for the next publication and for the replacements, and write the fault down."""
+        # All were struck by then.
+        injected_at = max(at for _, at in struck)
+        healed_at: int | None = None
+        if fault.lasting:
+            try:
+                fault.endure()
+            finally:
+                self._history.record("phase", phase="heal")
+                self._portions_undone = PORTIONS_UNDONE if fault.wants_records else 0
+                fault.heal()
+            healed_at = now_ms()
+        published: list[int] = []
+
+        def recovered() -> bool:
+            published[:] = [
+                event["t"] for event in self._watch.seen
+                if event["event"] == "epoch" and event["state"] == "published" and event["t"] >= injected_at
+            ]  # fmt: skip
+            # A kill that came after the last epoch was published is followed by none: it missed.
+            return bool(published) or self._ended_before(epoch, injected_at)
+
+        self._watch.wait_for("an epoch published after the fault", recovered, self._replaced_s * 2, self._alive)
+        if not fault.lasting:
+            self._history.record("phase", phase="heal")
+        after: list[str] = []
+
+        def replaced() -> bool:
+            after[:] = fault.after()
+            return bool(after)
+
+        patience_s = fault.after_s or self._replaced_s
+        self._watch.wait_for(f"what replaces {struck[0][0]}", replaced, patience_s, self._alive)
+        self._portions_undone = 0
+        victims = [who for who, _ in struck]
+        # Of several that were to go at once, one alone shows nothing of what was planned.
+        alone = planned.strike.target == EVERY_EXECUTOR and len(victims) < 2
+        hit = self._was_running(epoch, injected_at) and not alone
+        told: dict[str, Any] = {
+            "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
+            "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
+            "process_before": BETWEEN.join(victims), "process_after": BETWEEN.join(after),
+            "recovered_s": round((published[0] - injected_at) / 1000, 3) if published else None, "hit": hit,
+            **({} if healed_at is None else {"healed_at": healed_at}), **fault.evidence(),
+        }  # fmt: skip
+        self._history.record("fault", **told)
+        self._history.record("phase", phase="recovery")
+        self._report(planned, epoch, victims, told)
+        return hit
+
+    def _report(self, planned: PlannedFault, epoch: int, victims: list[str], told: dict[str, Any]) -> None:
+        named = " and ".join(who.partition("@")[0] for who in victims)
+        target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
+        lasted = f" for {told['stopped_s']} s" if told.get("stopped_s") else ""
+        hit = told["hit"]
+        outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
+        done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"
+        self._say(f"{'✓' if hit else '…'} {done} in epoch {epoch} at {planned.phase}: {outcome}")
+
+    def _alive(self) -> str | None:
+        return "the run ends" if self._broken_off.is_set() else self._drivers.alive()
+
+    def _ended_before(self, epoch: int, at: int) -> bool:
+        """Whether the epoch had been published when the fault came."""
+        return any(
+            event["event"] == "epoch" and event["epoch"] == epoch and event["state"] == "published" and event["t"] < at
+            for event in self._watch.seen
+        )
+
+    def _was_running(self, epoch: int, at: int) -> bool:
+        """Whether the fault came between the epoch's last declaration before it and the publication that followed."""
+        with self._watch.changed:
+            told = [one for one in self._watch.seen if one["event"] == "epoch" and one["epoch"] == epoch]
+        declared = max((one["t"] for one in told if one["state"] == "declared" and one["t"] <= at), default=None)
+        if declared is None:
+            return False
+        published = [one["t"] for one in told if one["state"] == "published" and one["t"] >= declared]
+        return not published or at <= min(published)

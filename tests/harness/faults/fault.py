@@ -1,0 +1,82 @@
+"""What every fault has in common, whatever it strikes."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+
+from infra.embedded.process import identity
+from tests.harness.adapters.drivers import NoProcessError, Struck
+
+
+class Fault(ABC):
+    """One strike of one sort: made anew for every try.
+
+    It is armed, strikes when an announcement is the one waited for, lasts (`endure`), is healed, and then tells who
+    works in the place of whom it struck.
+
+    Attributes:
+        lasting: whether it goes on until it is healed.
+        wants_records: whether some have to flow once it is healed, for it to come to its end.
+        after_s: how long that end may take; None: as long as any replacement.
+    """
+
+    lasting = False
+    wants_records = False
+    after_s: float | None = None
+
+    def arm(self) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Get ready to strike without delay."""
+
+    @abstractmethod
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        """Strike now that `event` was announced; who was struck, and when. Raises NoProcessError: it missed."""
+
+    def endure(self) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Wait until it has lasted as long as it is to; returns at once where the blow is all there is."""
+
+    def heal(self) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Undo it. Safe to repeat."""
+
+    @abstractmethod
+    def after(self) -> list[str]:
+        """Who works instead, or again, as history names processes; nobody as long as that is not so."""
+
+    def evidence(self) -> dict[str, Any]:
+        """What history tells of it besides: `stopped_s`, `refusal`."""
+        return {}
+
+
+def killed(process: psutil.Process) -> Struck:
+    """SIGKILL a process. Raises NoProcessError when it has ended."""
+    who = named(process)
+    try:
+        process.kill()
+    except psutil.NoSuchProcess as gone:
+        raise NoProcessError(str(gone)) from gone
+    return who, now_ms()
+
+
+def named(process: psutil.Process) -> str:
+    """As history names it, pid@start time. Raises NoProcessError when it has ended."""
+    who = identity(process.pid)
+    if who is None or not process.is_running():
+        raise NoProcessError(f"process {process.pid} has ended")
+    return who
+
+
+def process_of(pid: int) -> psutil.Process:
+    """The process of a number. Raises NoProcessError when there is none."""
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess as gone:
+        raise NoProcessError(str(gone)) from gone
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,82 @@
+"""Processes that stand still (SIGSTOP) until they are continued (SIGCONT), and for how long they did."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
+
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.faults.fault import named, now_ms
+from tests.harness.faults.healing import Debt, Healing
+
+STANDS_S, POLL_S = 2.0, 0.002
+
+
+class Stopped:
+    """A process and what stands still with it.
+
+    Args:
+        name: for messages.
+        processes: the one that counts as struck first, in the order of the stop.
+        healing: has them continued whatever happens.
+    """
+
+    def __init__(self, name: str, processes: Sequence[psutil.Process], healing: Healing) -> None:
+        self._processes, self._healing = list(processes), healing
+        self._who = named(self._processes[0])
+        self._debt = Debt(f"continue {name} {self._processes[0].pid}", self._continue)
+        self._began: float | None = None
+        self.stopped_s: float | None = None
+
+    def stop(self) -> Struck:
+        """Stop them all; who, and when all stood still. Raises NoProcessError, with all of them continued."""
+        self._healing.owe(self._debt)
+        for one in self._processes:
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGSTOP)
+        self._began = time.monotonic()
+        if not self._stands():
+            self._healing.pay(self._debt)
+            raise NoProcessError(f"{self._debt.what}: it does not stand still")
+        return self._who, now_ms()
+
+    def resume(self) -> None:
+        """Continue them, and take the time. Safe to repeat."""
+        self._healing.pay(self._debt)
+
+    def gone(self) -> bool:
+        """Whether the first one has ended."""
+        first = self._processes[0]
+        try:
+            return not first.is_running() or first.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    def _stands(self) -> bool:
+        """Whether all of them that are left stand still soon, the first one among them."""
+        deadline = time.monotonic() + STANDS_S
+        while time.monotonic() < deadline and not self.gone():
+            if all(_still(one) for one in self._processes):
+                return True
+            time.sleep(POLL_S)
+        return False
+
+    def _continue(self) -> None:
+        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
+        if self._began is not None and self.stopped_s is None:
+            self.stopped_s = round(time.monotonic() - self._began, 3)
+        for one in reversed(self._processes):
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGCONT)
+
+
+def _still(one: psutil.Process) -> bool:
+    """Whether it stands still, or has ended."""
+    try:
+        return one.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,276 @@
+"""The executor of a plan: a fault strikes when its step is announced, counts when it hit, and is always undone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.events import Watch
+from tests.harness.faults.campaign import PORTIONS_UNDONE, REARMED, Campaign
+from tests.harness.faults.fault import Fault
+from tests.harness.history import History, read_history
+from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, PlannedFault, Strike
+from tests.unit.harness.sleepers import soon
+
+PLANNED = PlannedFault(1, "committed", "accepted", 0)
+SOON_S = 20.0
+
+
+class Blow(Fault):
+    """A fault that does nothing, and notes what is asked of it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.lasting, self.wants_records = place, place.lasting, place.wants_records
+
+    def arm(self) -> None:
+        self.place.calls.append("arm")
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self.place.calls.append("strike")
+        if self.place.absent:
+            self.place.absent -= 1
+            raise NoProcessError("gone")
+        return [(f"{one}@1", self.place.strikes_at or time.time_ns() // 1_000_000) for one in self.place.victims]
+
+    def endure(self) -> None:
+        self.place.calls.append("endure")
+        self.place.enduring.set()
+        self.place.release.wait(SOON_S)
+        if self.place.breaks:
+            raise RuntimeError("a bug")
+
+    def heal(self) -> None:
+        self.place.calls.append("heal")
+
+    def after(self) -> list[str]:
+        return self.place.fresh
+
+    def evidence(self) -> dict[str, Any]:
+        return {"stopped_s": 1.5} if self.lasting else {}
+
+
+class Place:
+    """Drivers, arsenal and announcements of one campaign."""
+
+    def __init__(self, folder: Path) -> None:
+        self.history = History(folder / "history.jsonl")
+        self.watch = Watch(folder / "events.jsonl", self.history)
+        self.calls: list[str] = []
+        self.said: list[str] = []
+        self.victims, self.fresh = ["7"], ["8@2"]
+        self.lasting = self.breaks = self.wants_records = False
+        self.absent = 0
+        self.strikes_at: int | None = None
+        self.enduring, self.release = threading.Event(), threading.Event()
+        self.campaign = Campaign([], self, self, self.watch, self.history, say=self.said.append)  # type: ignore[arg-type]
+
+    def begin(self, *planned: PlannedFault) -> None:
+        self.campaign = Campaign(planned, self, self, self.watch, self.history, say=self.said.append)  # type: ignore[arg-type]
+        self.campaign.start()
+        self.waits()
+
+    def waits(self) -> None:
+        soon("a fault that waits for its step", self.campaign.waiting.is_set)
+
+    def fault(self, strike: Strike) -> Fault:
+        return Blow(self)
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.release.set()
+
+    def alive(self) -> str | None:
+        return None
+
+    def tell(self, event: str, **fields: Any) -> None:
+        with self.watch.changed:
+            self.watch.seen.append({"t": time.time_ns() // 1_000_000, "event": event, **fields})
+            self.watch.changed.notify_all()
+
+    def declare(self, epoch: int) -> None:
+        self.tell("epoch", epoch=epoch, state="declared", driver=1)
+
+    def publish(self, epoch: int) -> None:
+        self.tell("epoch", epoch=epoch, state="published", driver=1)
+
+    def step(self, epoch: int, shard: int = 0) -> None:
+        self.tell("step", epoch=epoch, step="committed", sink="accepted", shard=shard, pid=1)
+
+    def struck(self, times: int) -> None:
+        soon(f"{times} strikes", lambda: self.calls.count("strike") >= times)
+
+    def faults(self) -> list[dict[str, Any]]:
+        return [event for event in read_history(self.history.path) if event["event"] == "fault"]
+
+    def phases(self) -> list[str]:
+        return [event["phase"] for event in read_history(self.history.path) if event["event"] == "phase"]
+
+    def ended(self) -> None:
+        self.campaign.join(SOON_S)
+        assert not self.campaign.is_alive()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.release.set()
+    if made.campaign.is_alive():
+        made.campaign.end()
+    made.history.close()
+
+
+def test_a_fault_at_its_step_in_a_running_epoch_hits(place: Place) -> None:
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1, shard=1)
+    place.step(1)
+    place.struck(1)
+    place.publish(1)
+    place.ended()
+    (fault,) = place.faults()
+    assert fault["hit"] is True
+    assert (fault["kind"], fault["target"], fault["signal"]) == ("sigkill", "executor", "SIGKILL")
+    assert (fault["epoch"], fault["phase"]) == (1, "committed:accepted")
+    assert (fault["process_before"], fault["process_after"]) == ("7@1", "8@2")
+    assert place.phases() == ["steady", "inject", "impact", "heal", "recovery"]
+    assert place.calls == ["arm", "strike"]
+    assert place.campaign.error is None
+
+
+def test_a_fault_that_misses_is_armed_twice_more_and_then_given_up(place: Place) -> None:
+    place.begin(PLANNED)
+    place.declare(1)
+    for _ in range(1 + REARMED):
+        place.waits()
+        # The epoch had been published before the blow came, in another millisecond.
+        place.publish(1)
+        time.sleep(0.005)
+        before = place.calls.count("strike")
+        place.step(1, shard=0)
+        place.struck(before + 1)
+    place.ended()
+    assert place.calls.count("arm") == 1 + REARMED
+    assert [fault["hit"] for fault in place.faults()] == [False] * (1 + REARMED)
+    assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch"
+
+
+def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:
+    place.absent = 1
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    place.waits()
+    place.step(1, shard=1)
+    place.struck(2)
+    place.publish(1)
+    place.ended()
+    assert [fault["hit"] for fault in place.faults()] == [True]
+
+
+def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: Place) -> None:
+    place.begin(PlannedFault(1, DECLARED, None, 0, Strike("sigkill", "driver")))
+    place.declare(1)
+    place.struck(1)
+    time.sleep(0.01)
+    place.declare(1)
+    place.publish(1)
+    place.ended()
+    (fault,) = place.faults()
+    assert fault["hit"] is True
+    assert fault["phase"] == DECLARED
+
+
+def test_one_of_several_that_were_to_go_at_once_is_a_miss(place: Place) -> None:
+    place.begin(PlannedFault(1, "committed", "accepted", 0, Strike("sigkill", EVERY_EXECUTOR)))
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    place.publish(1)
+    soon("it to be written down", place.faults)
+    assert [fault["hit"] for fault in place.faults()] == [False]
+
+
+def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place) -> None:
+    place.lasting = True
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    soon("it to last", place.enduring.is_set)
+    place.release.set()
+    soon("it to be healed", lambda: "heal" in place.calls)
+    assert not place.campaign.more()
+    place.publish(1)
+    place.ended()
+    (fault,) = place.faults()
+    assert fault["stopped_s"] == 1.5
+    assert fault["healed_at"] >= fault["injected_at"]
+    assert place.calls == ["arm", "strike", "endure", "heal"]
+
+
+def test_a_fault_is_healed_when_its_endurance_fails(place: Place) -> None:
+    place.lasting = place.breaks = True
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.release.set()
+    place.ended()
+    assert place.calls == ["arm", "strike", "endure", "heal"]
+    assert isinstance(place.campaign.error, RuntimeError)
+    assert place.campaign.waiting.is_set()
+    assert place.faults() == []
+
+
+def test_the_end_of_a_run_gives_up_what_lasts_and_closes_the_arsenal(place: Place) -> None:
+    place.lasting = True
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    soon("it to last", place.enduring.is_set)
+    place.campaign.end()
+    assert not place.campaign.is_alive()
+    assert place.calls == ["arm", "strike", "endure", "close", "heal", "close"]
+    assert "the run ends" in str(place.campaign.error)
+    assert place.faults() == []
+
+
+def test_the_end_before_a_step_strikes_nobody(place: Place) -> None:
+    place.begin(PLANNED)
+    place.campaign.end()
+    assert "strike" not in place.calls
+
+
+def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) -> None:
+    place.lasting = place.wants_records = True
+    place.fresh = []
+    place.begin(PLANNED)
+    assert place.campaign.more()
+    place.declare(1)
+    place.step(1)
+    soon("it to last", place.enduring.is_set)
+    assert not place.campaign.more()
+    place.release.set()
+    soon("it to be healed", lambda: "heal" in place.calls)
+    assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
+    place.fresh = ["8@2"]
+    place.publish(1)
+    place.ended()
+    assert len(place.faults()) == 1
+
+
+def test_a_fault_before_the_declaration_is_a_miss(place: Place) -> None:
+    place.strikes_at = time.time_ns() // 1_000_000 - 10_000
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    place.publish(1)
+    soon("it to be written down", place.faults)
+    assert [fault["hit"] for fault in place.faults()] == [False]

@@ -1,0 +1,341 @@
+"""Every fault of the embedded stack, on real processes: what it does to them, what undoes it, what it tells."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.embedded.process import Child, identity
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.faults import driver as of_drivers
+from tests.harness.faults import executor as of_executors
+from tests.harness.faults.driver import KilledDriver, ZombieDriver
+from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.server import KilledServer, StoppedServer
+from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.worker import HungWorker, KilledWorker
+from tests.harness.history import History
+from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, Home, Server, sleeper, soon, state_of
+
+STOP_S = 0.3
+
+
+class World:
+    """What faults need: announcements that a test makes, debts, and processes that end with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.history = History(folder / "history.jsonl")
+        self.watch = Watch(folder / "events.jsonl", self.history)
+        self.said: list[str] = []
+        self.healing = Healing(self.said.append)
+        self.ended = threading.Event()
+        self.children: list[Child] = []
+
+    def child(self, code: str = SLEEP, name: str = "sleeper") -> Child:
+        self.children.append(sleeper(self.folder, code, name))
+        return self.children[-1]
+
+    def announce(self, **event: Any) -> dict[str, Any]:
+        told = {"t": time.time_ns() // 1_000_000, **event}
+        with self.watch.changed:
+            self.watch.seen.append(told)
+            self.watch.changed.notify_all()
+        return told
+
+    def step(self, pid: int, epoch: int = 3, shard: int = 0) -> dict[str, Any]:
+        return self.announce(event="step", epoch=epoch, shard=shard, step="committed", sink="accepted", pid=pid)
+
+    def server(self) -> Server:
+        server = Server(self.folder)
+        server.restart()
+        return server
+
+    def close(self) -> None:
+        self.healing.close(torn_down=True)
+        for one in self.children:
+            one.kill()
+        self.history.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def stopped(pid: int) -> bool:
+    return bool(state_of(pid) == psutil.STATUS_STOPPED)
+
+
+def test_who_is_stopped_stands_still_and_goes_on_with_the_time_taken(world: World) -> None:
+    child = world.child(WITH_CHILD)
+    below = psutil.Process(child.pid).children()
+    one = Stopped("sleeper", [psutil.Process(child.pid), *below], world.healing)
+    who, _ = one.stop()
+    assert who == identity(child.pid)
+    assert all(stopped(pid) for pid in (child.pid, below[0].pid))
+    assert world.healing.owed == [f"continue sleeper {child.pid}"]
+    time.sleep(STOP_S)
+    one.resume()
+    one.resume()
+    assert not any(stopped(pid) for pid in (child.pid, below[0].pid))
+    assert one.stopped_s is not None
+    assert STOP_S <= one.stopped_s < STOP_S + 5
+    assert world.healing.owed == []
+
+
+def test_who_has_ended_cannot_be_stopped(world: World) -> None:
+    child = world.child()
+    one = Stopped("sleeper", [psutil.Process(child.pid)], world.healing)
+    child.kill()
+    with pytest.raises(NoProcessError):
+        one.stop()
+    assert world.healing.owed == []
+
+
+def test_a_killed_server_is_another_process_once_healed(world: World) -> None:
+    server = world.server()
+    before = identity(server.pid)
+    fault = KilledServer(server, 0.0, world.healing, world.ended)
+    ((who, at),) = fault.strike({})
+    assert who == before
+    soon("its end", lambda: not server.running())
+    assert fault.after() == []
+    assert world.healing.owed == ["start the test server again"]
+    fault.endure()
+    fault.heal()
+    fault.heal()
+    assert server.starts == 2
+    assert fault.after() == [identity(server.pid)] != [before]
+    assert abs(at - time.time_ns() // 1_000_000) < 60_000
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def test_a_server_that_is_down_already_is_missed(world: World) -> None:
+    server = world.server()
+    assert server.child is not None
+    server.child.kill()
+    for fault in (
+        KilledServer(server, 0, world.healing, world.ended),
+        StoppedServer(server, 0, world.healing, world.ended),
+    ):
+        with pytest.raises(NoProcessError):
+            fault.strike({})
+    assert world.healing.owed == []
+
+
+def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
+    server = world.server()
+    fault = StoppedServer(server, STOP_S, world.healing, world.ended)
+    ((who, _),) = fault.strike({})
+    assert stopped(server.pid)
+    fault.endure()
+    assert stopped(server.pid)
+    fault.heal()
+    assert not stopped(server.pid)
+    assert fault.after() == [who]
+    assert fault.evidence()["stopped_s"] >= STOP_S
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: World) -> None:
+    server = world.server()
+    fault = StoppedServer(server, 600, world.healing, world.ended)
+    fault.strike({})
+    world.ended.set()
+    fault.endure()
+    world.healing.close(torn_down=True)
+    assert not stopped(server.pid)
+    assert world.said == [f"✓ healed at the end of the run: continue test server {server.pid}"]
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def test_a_killed_worker_is_followed_by_the_one_that_takes_its_shard(world: World) -> None:
+    worker, other, next_one = (world.child(name=name) for name in ("worker", "other", "next"))
+    fault = KilledWorker(world.watch)
+    ((who, _),) = fault.strike(world.step(worker.pid))
+    assert who == f"{worker.pid}@{who.partition('@')[2]}"
+    soon("its end", lambda: not worker.running())
+    world.step(other.pid, shard=1)
+    world.step(other.pid, epoch=2)
+    world.step(worker.pid)
+    assert fault.after() == []
+    world.step(next_one.pid)
+    assert fault.after() == [identity(next_one.pid)]
+
+
+def test_a_worker_that_has_ended_is_missed(world: World) -> None:
+    worker = world.child()
+    worker.kill()
+    with pytest.raises(NoProcessError):
+        KilledWorker(world.watch).strike(world.step(worker.pid))
+
+
+def test_a_hung_worker_is_waited_for_until_somebody_ends_it(world: World) -> None:
+    worker, next_one = world.child(name="worker"), world.child(name="next")
+    fault = HungWorker(world.watch, 600, world.healing, world.ended)
+    fault.strike(world.step(worker.pid))
+    assert stopped(worker.pid)
+    ender = threading.Timer(STOP_S, worker.kill)
+    ender.start()
+    fault.endure()
+    fault.heal()
+    assert fault.evidence()["stopped_s"] >= STOP_S
+    assert fault.after() == []
+    world.step(next_one.pid)
+    assert fault.after() == [identity(next_one.pid)]
+
+
+def test_a_hung_worker_that_nobody_ends_goes_on(world: World) -> None:
+    worker = world.child()
+    fault = HungWorker(world.watch, STOP_S, world.healing, world.ended)
+    ((who, _),) = fault.strike(world.step(worker.pid))
+    fault.endure()
+    assert stopped(worker.pid)
+    fault.heal()
+    assert fault.after() == [who]
+
+
+class Executors:
+    """Executors as drivers name them."""
+
+    def __init__(self, *children: Child) -> None:
+        self.children = list(children)
+
+    def executors(self) -> list[str]:
+        return [who for one in self.children if one.running() and (who := identity(one.pid)) is not None]
+
+    def gone(self, who: str) -> bool:
+        return who not in self.executors()
+
+    def arm(self, kind: str) -> None: ...
+
+    def kill_executor(self, event: dict[str, Any], kind: str) -> tuple[str, int]:
+        (child,) = (one for one in self.children if one.pid == event["pid"])
+        who = identity(child.pid) or ""
+        child.kill()
+        return who, 1
+
+    def kill_executors(self, kind: str) -> list[tuple[str, int]]:
+        return [self.kill_executor({"pid": one.pid}, kind) for one in self.children]
+
+
+def test_executors_are_replaced_when_as_many_fresh_ones_are_there(world: World) -> None:
+    drivers = Executors(world.child(name="a"), world.child(name="b"))
+    fault = EndedExecutors(drivers, "sigkill", everyone=True)  # type: ignore[arg-type]
+    assert len(fault.strike({})) == 2
+    drivers.children.append(world.child(name="c"))
+    assert fault.after() == []
+    drivers.children.append(world.child(name="d"))
+    assert fault.after() == drivers.executors()
+    assert len(fault.after()) == 2
+
+
+def test_a_stopped_executor_stands_still_with_its_workers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = world.child(WITH_CHILD, "executor")
+    (worker,) = psutil.Process(executor.pid).children()
+    monkeypatch.setattr(of_executors, "executor_of", lambda _: psutil.Process(worker.pid).parent())
+    drivers = Executors(executor)
+    fault = StoppedExecutor(drivers, STOP_S, world.healing, world.ended)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(world.step(worker.pid))
+    assert stopped(executor.pid)
+    assert stopped(worker.pid)
+    fault.endure()
+    fault.heal()
+    assert not stopped(worker.pid)
+    assert fault.after() == [who]
+    drivers.children.append(world.child(name="fresh"))
+    assert fault.after() == [identity(drivers.children[1].pid)]
+    assert fault.evidence()["stopped_s"] >= STOP_S
+
+
+def supervised(world: World, *codes: str) -> SupervisedDrivers:
+    home = Home(world.folder, list(codes) or [WITH_CHILD])
+    drivers = SupervisedDrivers(home, "m", world.watch.path, history=world.history, say=world.said.append)  # type: ignore[arg-type]
+    drivers.start("driver", world.folder / "settings.json")
+    return drivers
+
+
+def test_a_killed_driver_is_followed_by_one_that_has_taken_over(world: World) -> None:
+    drivers = supervised(world)
+    try:
+        first = drivers.driver
+        assert first is not None
+        fault = KilledDriver(drivers, world.watch)
+        ((who, _),) = fault.strike({})
+        assert who.startswith(f"{first}@")
+        soon("the next driver", lambda: drivers.driver != first)
+        assert fault.after() == []
+        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+        assert fault.after() == [identity(drivers.driver or 0)]
+    finally:
+        drivers.end()
+
+
+REFUSED = f"""
+import os, sys, time
+from pathlib import Path
+print('up', flush=True)
+while not Path('stale').exists():
+    time.sleep(0.01)
+print('{of_drivers.STALE}: driver a was replaced by b of generation 2', flush=True)
+os._exit({of_drivers.STALE_EXIT})
+"""
+
+
+def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refusal(world: World) -> None:
+    drivers = supervised(world, REFUSED, SLEEP)
+    try:
+        first = drivers.driver
+        assert first is not None
+        soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
+        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing, world.ended)
+        ((who, _),) = fault.strike({})
+        assert stopped(first)
+        waiting = threading.Thread(target=fault.endure)
+        waiting.start()
+        soon("the other driver", lambda: drivers.driver != first)
+        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+        world.announce(event="epoch", epoch=3, state="published", driver=first)
+        waiting.join(1.0)
+        assert waiting.is_alive(), "what the zombie published itself does not wake it"
+        world.announce(event="epoch", epoch=3, state="published", driver=drivers.driver)
+        waiting.join(20.0)
+        assert stopped(first)
+        fault.heal()
+        assert not stopped(first)
+        assert fault.after() == []
+        assert fault.evidence()["refusal"] is None
+        (world.folder / "stale").touch()
+        soon("its end", lambda: fault.after() != [])
+        assert fault.after() == [identity(drivers.driver or 0)] != [who]
+        assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
+    finally:
+        drivers.end()
+
+
+def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
+    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
+    try:
+        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing, world.ended)
+        fault.strike({})
+        drivers.start_beside()
+        fault.heal()
+        (world.folder / "stale").touch()
+        soon("its end", lambda: not drivers.home.started[0].running())  # type: ignore[attr-defined]
+        assert fault.evidence()["refusal"] is None
+    finally:
+        drivers.end()

@@ -1,0 +1,106 @@
+"""Whichever way a run ends, what faults did is undone, and that is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.harness.faults.healing import Debt, Healing
+from tests.unit.harness.sleepers import SOON_S, sleeper, soon, state_of
+
+ROOT = Path(__file__).parents[3]
+
+# Stops a process that is not its own child, as Spark's are not the harness's, and ends as it is told to.
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+import psutil
+from infra.embedded.guard import guarded
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.stopped import Stopped
+
+def main():
+    def say(line):
+        Path(sys.argv[3]).open("a").write(line + chr(10))
+    healing = Healing(say)
+    try:
+        Stopped("victim", [psutil.Process(int(sys.argv[1]))], healing).stop()
+        Path(sys.argv[2]).write_text(str(os.getpid()))
+        if sys.argv[4] == "raise":
+            raise RuntimeError("a bug")
+        time.sleep(600)
+    finally:
+        healing.close(torn_down=True)
+
+sys.exit(guarded(main))
+"""
+
+
+@pytest.mark.parametrize("way", ["SIGTERM", "SIGINT", "raise"])
+def test_a_stopped_process_goes_on_however_the_run_ends(tmp_path: Path, way: str) -> None:
+    victim = sleeper(tmp_path)
+    told = tmp_path / "told"
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(victim.pid), str(tmp_path / "ready"), str(told), way],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'pipelines' / 'src'}"},
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        soon("the victim to be stopped", (tmp_path / "ready").exists)
+        if way != "raise":
+            assert state_of(victim.pid) == psutil.STATUS_STOPPED
+            program.send_signal(signal.Signals[way])
+        assert program.wait(SOON_S) != 0
+        assert state_of(victim.pid) != psutil.STATUS_STOPPED
+        assert told.read_text() == f"✓ healed at the end of the run: continue victim {victim.pid}\n"
+    finally:
+        program.kill()
+        victim.kill()
+
+
+def _failing() -> None:
+    raise RuntimeError("cannot")
+
+
+def test_everything_is_undone_the_last_first_and_a_failure_keeps_nothing_from_it() -> None:
+    said: list[str] = []
+    done: list[str] = []
+    healing = Healing(said.append)
+    for what, undo in (("a", lambda: done.append("a")), ("b", _failing), ("c", lambda: done.append("c"))):
+        healing.owe(Debt(what, undo))
+    assert healing.owed == ["a", "b", "c"]
+    healing.close(torn_down=False)
+    assert done == ["c", "a"]
+    assert [line[0] for line in said] == ["✓", "✗", "✓"]
+    assert "could not b: cannot" in said[1]
+    healing.close(torn_down=False)
+    assert done == ["c", "a"]
+
+
+def test_a_debt_is_paid_once() -> None:
+    done: list[int] = []
+    healing = Healing(lambda _: None)
+    debt = healing.owe(Debt("a", lambda: done.append(1)))
+    healing.pay(debt)
+    healing.pay(debt)
+    healing.close(torn_down=False)
+    assert done == [1]
+    assert healing.owed == []
+
+
+@pytest.mark.parametrize(("torn_down", "started"), [(True, 0), (False, 1)])
+def test_a_server_is_started_again_unless_the_whole_stack_ends(torn_down: bool, started: int) -> None:
+    said: list[str] = []
+    starts: list[int] = []
+    healing = Healing(said.append)
+    healing.owe(Debt("start the broker again", lambda: starts.append(1), server=True))
+    healing.close(torn_down=torn_down)
+    assert len(starts) == started
+    assert "start the broker again" in said[0]
+    assert ("torn down" in said[0]) is torn_down

@@ -1,0 +1,120 @@
+"""Faults of every role are believed only with the evidence that their role demands; recovery is measured from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers import faults
+from tests.harness.judge import _longest_gap_s
+from tests.harness.results import Fault
+
+Row = dict[str, Any]
+HISTORY: list[Row] = [
+    {"t": 1_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1},
+    {"t": 6_000, "event": "driver", "state": "started", "pid": 9, "generation": 2},
+    {"t": 7_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 9},
+    {"t": 8_000, "event": "epoch", "epoch": 0, "state": "published", "driver": 9},
+]
+REFUSAL = "exit code 75: StaleDriverError: driver a was replaced by b"
+
+
+def fault(kind: str, target: str, after: str = "9@5.50", **more: Any) -> Row:
+    return {
+        "t": 8_001, "event": "fault", "kind": kind, "target": target, "epoch": 0, "process_before": "1@0.50",
+        "process_after": after, "injected_at": 2_000, "hit": True, **more,
+    }  # fmt: skip
+
+
+def checked(event: Row, history: list[Row] = HISTORY) -> faults.Checked:
+    (one,) = faults.check([*history, event])
+    return one
+
+
+GOOD = [
+    fault("sigkill", "driver"),
+    fault("zombie", "driver", stopped_s=5.0, refusal=REFUSAL),
+    fault("sigkill", "broker"),
+    fault("sigkill", "python worker"),
+    fault("sigstop", "broker", after="1@0.50", stopped_s=8.0),
+    fault("sigstop", "executor", stopped_s=25.0),
+]
+
+
+@pytest.mark.parametrize("event", GOOD, ids=lambda event: f"{event['kind']} {event['target']}")
+def test_a_fault_with_its_evidence_hit(event: Row) -> None:
+    assert checked(event).fault.hit, checked(event).refuted
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (fault("sigstop", "broker", after="1@0.50"), "stood still"),
+        (fault("sigstop", "broker", after="1@0.50", stopped_s=0.0), "stood still"),
+        (fault("zombie", "driver", refusal=REFUSAL), "stood still"),
+        (fault("zombie", "driver", stopped_s=5.0), "refusal"),
+        (fault("zombie", "driver", stopped_s=5.0, refusal="exit code 70: java.lang.Exception"), "refusal"),
+        (fault("zombie", "driver", stopped_s=5.0, refusal=REFUSAL, after="1@0.50"), "survived"),
+        (fault("sigkill", "broker", after="1@0.50"), "survived"),
+        (fault("sigkill", "driver", after="8@5.50"), "took over"),
+        (fault("sigstop", "object store", stopped_s=5.0, after=""), "before and after"),
+    ],
+)
+def test_a_fault_without_its_evidence_did_not_hit(event: Row, why: str) -> None:
+    assert not checked(event).fault.hit
+    assert why in (checked(event).refuted or "")
+
+
+def test_a_driver_that_had_taken_over_before_the_fault_is_no_replacement() -> None:
+    early = [{**HISTORY[1], "t": 1_500}, HISTORY[0], *HISTORY[2:]]
+    assert "took over" in (checked(fault("sigkill", "driver"), early).refuted or "")
+
+
+def test_an_epoch_that_another_driver_recovered_was_running_when_the_first_one_was_struck() -> None:
+    assert checked({**fault("sigkill", "driver"), "injected_at": 5_999}).fault.hit
+    assert not checked({**fault("sigkill", "broker"), "injected_at": 8_500}).fault.hit
+
+
+@pytest.mark.parametrize(
+    ("after", "took"),
+    [
+        ("9@5.50", 3.5),
+        ("9@5.50 + 8@4.00", 3.5),
+        ("1@0.50", None),
+        ("pod@0fe1b2aa-0000-0000-0000-000000000000", None),
+        ("9@1.99", 0.0),
+        ("9@1.50", None),
+        ("", None),
+    ],
+)
+def test_the_time_to_a_replacement_is_that_to_its_start(after: str, took: float | None) -> None:
+    named = {key: value for key, value in fault("sigkill", "broker", after).items() if key not in ("t", "event")}
+    assert faults.replaced_s(Fault(**named)) == took
+    assert checked(fault("sigkill", "broker", after)).fault.replaced_s == took
+
+
+def published(*times: int) -> list[Row]:
+    return [{"t": t, "event": "epoch", "state": "published", "epoch": 0} for t in times]
+
+
+def test_the_longest_gap_is_between_publications_before_the_epilogue() -> None:
+    epilogue = {"t": 9_000, "event": "phase", "phase": "epilogue"}
+    assert _longest_gap_s([*published(1_000, 4_500, 5_000), epilogue, *published(90_000)]) == 3.5
+    assert _longest_gap_s([*published(1_000), epilogue, *published(90_000)]) is None
+    assert _longest_gap_s([]) is None
+
+
+def test_who_stood_still_can_be_killed_later_and_who_was_killed_cannot_be_stopped() -> None:
+    stop = fault("sigstop", "broker", after="1@0.50", stopped_s=1.0)
+    kill = {**fault("sigkill", "broker"), "injected_at": 4_000}
+    assert [one.fault.hit for one in faults.check([*HISTORY, stop, kill])] == [True, True]
+    assert [one.fault.hit for one in faults.check([*HISTORY, kill, {**stop, "injected_at": 4_500}])] == [True, False]
+
+
+def test_a_server_has_recovered_with_what_is_published_when_it_is_back() -> None:
+    early = {"t": 2_100, "event": "epoch", "epoch": 0, "state": "published", "driver": 1}
+    history = [HISTORY[0], early, *HISTORY[1:]]
+    assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 6.0
+    assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=9_000), history).fault.recovered_s is None
+    assert checked(fault("sigkill", "driver", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 0.1

@@ -1,0 +1,150 @@
+"""Who starts the next driver: a killed one is followed; one that is to end, or never comes up, is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.embedded.process import identity
+from tests.harness.adapters import supervised
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.supervised import GIVE_UP, SupervisedDrivers
+from tests.harness.history import History, read_history
+from tests.unit.harness.sleepers import WITH_CHILD, Home, soon, state_of
+
+
+class Supervised:
+    """Drivers that are sleepers."""
+
+    def __init__(self, folder: Path, *codes: str) -> None:
+        self.folder, self.home = folder, Home(folder, list(codes) or [WITH_CHILD])
+        self.said: list[str] = []
+        self.history = History(folder / "history.jsonl")
+        self.drivers = SupervisedDrivers(
+            self.home, "m", folder / "events.jsonl", history=self.history, say=self.said.append  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def start(self) -> int:
+        self.drivers.start("driver", self.folder / "settings.json")
+        return self.up()
+
+    def up(self) -> int:
+        """Wait for the driver there is now to be up, with its child; its pid."""
+        pid = self.drivers.driver
+        assert pid is not None
+        soon("the driver's child", lambda: psutil.Process(pid).children())
+        return pid
+
+    def followed(self, former: int) -> int:
+        soon("the next driver", lambda: self.drivers.driver != former)
+        return self.up()
+
+    def told(self) -> list[tuple[str, int]]:
+        return [(event["state"], event["pid"]) for event in read_history(self.history.path)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(tmp_path)
+    yield made
+    made.drivers.end()
+    made.history.close()
+
+
+def test_a_killed_driver_is_followed_and_that_is_no_news(world: Supervised) -> None:
+    first = world.start()
+    (below,) = psutil.Process(first).children()
+    who, _ = world.drivers.kill_driver()
+    second = world.followed(first)
+    assert who.startswith(f"{first}@")
+    assert identity(second) is not None
+    assert world.drivers.alive() is None
+    assert not below.is_running() or below.status() == psutil.STATUS_ZOMBIE
+    assert world.told() == [("killed", first)]
+    assert world.said == []
+
+
+def test_executors_of_a_killed_driver_are_left_alone_until_the_end(
+    world: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.start()
+    (executor,) = psutil.Process(first).children()
+    monkeypatch.setattr(supervised, "executors", lambda _: [executor])
+    world.drivers.kill_driver()
+    world.followed(first)
+    assert executor.is_running()
+    world.drivers.end()
+    assert not executor.is_running() or executor.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_driver_that_ends_by_itself_is_followed_and_told_of(world: Supervised) -> None:
+    first = world.start()
+    os.kill(first, signal.SIGTERM)
+    world.followed(first)
+    assert world.told() == [("ended", first)]
+    assert "not struck (exit code -15)" in world.said[0]
+
+
+def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(tmp_path: Path) -> None:
+    world = Supervised(tmp_path, "print('SettingsError: no'); raise SystemExit(1)")
+    try:
+        world.drivers.start("driver", tmp_path / "settings.json")
+        soon("the end of trying", lambda: world.drivers.alive() is not None)
+        words = world.drivers.alive()
+        assert words is not None
+        assert words.startswith(f"{GIVE_UP} drivers ended")
+        assert "SettingsError: no" in words
+        assert len(world.home.started) == GIVE_UP
+    finally:
+        world.drivers.end()
+        world.history.close()
+
+
+@pytest.mark.parametrize("way", ["kill", "stop"])
+def test_a_driver_that_is_to_end_is_not_followed(world: Supervised, way: str) -> None:
+    first = world.start()
+    getattr(world.drivers, way)()
+    assert world.drivers.driver == first
+    words = world.drivers.alive()
+    assert words is not None
+    assert f"pid {first}" in words
+    with pytest.raises(NoProcessError):
+        world.drivers.kill_driver()
+    assert len(world.home.started) == 1
+
+
+def test_after_such_an_end_a_driver_can_be_started_again(world: Supervised) -> None:
+    first = world.start()
+    world.drivers.kill()
+    second = world.start()
+    assert second != first
+    world.drivers.kill_driver()
+    assert world.followed(second) != second
+
+
+def test_a_driver_beside_another_is_the_one_that_is_followed(world: Supervised) -> None:
+    first = world.start()
+    second = world.drivers.start_beside()
+    assert world.drivers.driver == second != first
+    os.kill(first, signal.SIGKILL)
+    soon("its end to be told", lambda: ("ended", first) in world.told())
+    assert world.drivers.driver == second
+    world.up()
+    world.drivers.kill_driver()
+    world.followed(second)
+
+
+def test_the_end_takes_drivers_that_stand_still_with_it(world: Supervised) -> None:
+    first = world.start()
+    second = world.drivers.start_beside()
+    for pid in (first, second):
+        os.kill(pid, signal.SIGSTOP)
+    soon("both to stand still", lambda: {state_of(first), state_of(second)} == {psutil.STATUS_STOPPED})
+    world.drivers.end()
+    assert identity(first) is None
+    assert identity(second) is None
