@@ -11,13 +11,15 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo check judge new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo chaos check judge new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
 	@$(CLI) doctor
 demo: ## broker, object store and Spark here, executors killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
 	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
+chaos: ## every role struck: executors, drivers, workers, broker, store; a verdict [SEED= FAULTS= RECORDS= ARGS=]
+	@$(CLI) chaos $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from images import packages, rootfs, wheels
+from infra import templating
+from infra.settings.model import JOB_IMAGE
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.jars import resolve_jars
@@ -19,8 +19,6 @@ from infra.versions import COREDNS, ETCD, KUBERNETES, LOCAL_PATH_PROVISIONER, PA
 FOLDER = CHECKOUT / "images"
 PUBLISHED = ("spark", "spark-operator", "kafka", "minio", "postgres")
 """Images that a deployment names; the others are steps on the way, or parts of a node."""
-JOB = "job-"
-"""Begins the names of images with a user's wheel, which a deployment names too."""
 LOCAL = "effectively-once.local"
 """Repository of the control plane's images: no registry has this name, so a missing one is never asked for outside."""
 
@@ -100,14 +98,17 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
 def jobs(cache: Cache) -> list[Image]:
     """The Spark image with a wheel more, for each wheel that is kept. Raises WheelError."""
     return [
-        Image(f"{JOB}{wheel.name}", "spark", {"wheel": wheels.unpacked(cache, wheel)}, {"wheel": wheel.sha256}, "job")
+        Image(
+            f"{JOB_IMAGE}{wheel.name}", "spark", {"wheel": wheels.unpacked(cache, wheel)}, {"wheel": wheel.sha256},
+            "job",
+        )
         for wheel in wheels.kept(cache)
-    ]
+    ]  # fmt: skip
 
 
 def published(name: str) -> bool:
     """Whether a deployment names the image: it is pushed, and loaded into a cluster of this machine."""
-    return name in PUBLISHED or name.startswith(JOB)
+    return name in PUBLISHED or name.startswith(JOB_IMAGE)
 
 
 def control_plane(cache: Cache, arch: str) -> list[Image]:
@@ -156,8 +157,7 @@ def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
 
 
 def _rendered(name: str, **values: str) -> bytes:
-    template = Environment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - no HTML
-    return template.from_string((FOLDER / name).read_text()).render(values).encode()
+    return templating.rendered(FOLDER / name, **values).encode()
 
 
 def pyspark() -> Path:

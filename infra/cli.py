@@ -222,6 +222,14 @@ def demo(
     raise typer.Exit(results.verdict.exit_code)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def chaos(context: typer.Context) -> None:
+    """Strike every role of the embedded stack, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness.chaos import main as campaign  # noqa: PLC0415
+
+    raise typer.Exit(campaign(context.args))
+
+
 @app.command(name="new-pipeline")
 def new_pipeline_command(
     name: Annotated[str, typer.Option(help="Of the pipeline, and of its Python package.")],

@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from infra import templating
 
 TEMPLATES: Final = Path(__file__).parent / "templates" / "pipeline"
 FILES: Final = {
@@ -63,11 +63,7 @@ def new_pipeline(name: str, at: Path | None = None) -> list[str]:
 
 def rendered(name: str) -> dict[str, str]:
     """Return the text of every file by its path, in which `{name}` stands for the name."""
-    templates = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - no HTML
-    )  # fmt: skip
-    return {path: templates.get_template(template).render(name=name) for path, template in FILES.items()}
+    return {path: templating.rendered(TEMPLATES / template, name=name) for path, template in FILES.items()}
 
 
 def _mistake(name: str) -> str | None:

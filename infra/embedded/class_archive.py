@@ -25,6 +25,7 @@ from infra.toolchain.cache import Cache, digest
 from infra.toolchain.prepare import Toolchain
 
 ARCHIVE = "classes.jsa"
+JOB = "effectively_once_jobs.user_counts"
 SINKS = ("accepted", "dead_letter", "user_counts")
 EPOCHS, EPOCH_ROWS = 3, 400
 EPOCHS_S, EXIT_S = 120.0, 60.0
@@ -74,16 +75,14 @@ def _fill(endpoints: Endpoints) -> None:
 
 def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive: Path) -> None:
     settings = {
-        "pipeline": "user_counts", "topic": "events", "kafka_bootstrap": endpoints.kafka_bootstrap,
+        "pipeline": "user_counts", "topic": "events", "job": JOB, "kafka_bootstrap": endpoints.kafka_bootstrap,
         "s3_endpoint": endpoints.s3_endpoint, "s3_bucket": endpoints.s3_bucket, "epoch_rows_max": EPOCH_ROWS,
     }  # fmt: skip
     path, events = run / "settings.json", run / "events.jsonl"
     path.write_text(json.dumps(settings))
     events.touch()
     home = SparkHome(toolchain, endpoints, run, master="local[2]", dump_to=archive)
-    driver = home.start(
-        "driver", "effectively_once_jobs.user_counts", [str(path)], {"EFFECTIVELY_ONCE_EVENTS": str(events)},
-    )  # fmt: skip
+    driver = home.start("driver", JOB, [str(path)], {"EFFECTIVELY_ONCE_EVENTS": str(events)})
     try:
         wait_for(f"{EPOCHS} epochs", EPOCHS_S, _published(events), driver)
         # The archive is written while the JVM ends by itself, so it is not killed with its Python process.

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from infra import templating
 from infra.console import Console
 from infra.embedded.job import Declared, Job, RunError
 from infra.embedded.postgres import PostgresServer
@@ -113,14 +112,10 @@ class Run:
 
     def _programs(self, held: ExitStack, values: Mapping[str, Any]) -> None:
         """Write `send`, `read` and `kill`, for this run and, as they know its credentials, for this user alone."""
-        templates = Environment(
-            loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
-            autoescape=False,  # noqa: S701 - no HTML
-        )  # fmt: skip
         for name in PROGRAMS:
             path = self.folder / name
             path.touch(0o700)
-            path.write_text(templates.get_template(f"{name}.py.j2").render(values, python=sys.executable))
+            path.write_text(templating.rendered(TEMPLATES / f"{name}.py.j2", **values, python=sys.executable))
             held.callback(path.unlink)
 
     def _say(self, settings: Mapping[str, Any], declared: Declared) -> None:

@@ -63,10 +63,10 @@ class Place:
         for future in self.admin.delete_topics(list(topics)).values():
             future.result(ADMIN_S)
 
-    def pipeline(self, name: str, topic: str, **changes: object) -> PipelineSettings:
-        """Settings of a pipeline of ours on this stack; its topics are created."""
+    def pipeline(self, name: str, topic: str, job: str, **changes: object) -> PipelineSettings:
+        """Settings of a pipeline on this stack, with the sinks of user counts; its topics are created."""
         settings = PipelineSettings.model_validate({
-            "pipeline": name, "topic": topic, "kafka_bootstrap": self.endpoints.kafka_bootstrap,
+            "pipeline": name, "topic": topic, "job": job, "kafka_bootstrap": self.endpoints.kafka_bootstrap,
             "s3_endpoint": self.endpoints.s3_endpoint, "s3_bucket": self.endpoints.s3_bucket, **changes,
         })  # fmt: skip
         compacted = {"cleanup.policy": "compact"}

@@ -8,10 +8,11 @@ import time
 from types import ModuleType
 
 from infra.toolchain.prepare import default_console
-from tests.bench import checkpoint, dedup, flat, restart, streams
+from tests.bench import checkpoint, dedup, flat, restart, semantics, streams
 
 SET: dict[str, tuple[ModuleType, list[str]]] = {
-    "streams": (streams, ["--records", "1000000", "--batch-rows", "100000", "--rounds", "5"]),
+    "semantics": (semantics, ["--records", "400000", "--bytes", "100", "--rounds", "3"]),
+    "streams": (streams, ["--records", "1500000", "--batch-rows", "250000", "--rounds", "3"]),
     "dedup": (dedup, ["--live", "1000000", "--rounds", "3", "--steady", "8"]),
     "checkpoint": (checkpoint, ["--batches", "100", "--rounds", "1"]),
     "restart": (restart, ["--live", "1000000", "--rounds", "3"]),

@@ -104,7 +104,7 @@ def _filled(place: Place, live: int, module: str) -> Filled:
     with place.console.step(f"{live:,} events into a topic"):
         fill(place.endpoints.kafka_bootstrap, name, events.values())
     settings = place.pipeline(
-        name, name, shards=SHARDS, epoch_rows_max=EPOCH_ROWS, lateness_ms=LATENESS_MS, window_ms=WINDOW_MS
+        name, name, module, shards=SHARDS, epoch_rows_max=EPOCH_ROWS, lateness_ms=LATENESS_MS, window_ms=WINDOW_MS
     ).model_dump_json()
     filled = Filled(place, name, events, settings, class_archive(Cache(cache_root()), place.toolchain))
     started = place.driver(f"{name}-fill", module, settings)

@@ -50,8 +50,9 @@ class Run:
 
 def _ours(run: Run, compare: bool) -> tuple[list[Seen], int]:
     settings = run.place.pipeline(
-        run.name, TOPIC, shards=SHARDS, epoch_rows_max=run.batch_rows, lateness_ms=LATENESS_MS, window_ms=WINDOW_MS
-    )
+        run.name, TOPIC, run.module, shards=SHARDS, epoch_rows_max=run.batch_rows, lateness_ms=LATENESS_MS,
+        window_ms=WINDOW_MS,
+    )  # fmt: skip
     started = run.place.driver(run.name, run.module, settings.model_dump_json(), master=run.master, conf=run.conf)
     output = f"{run.name}.user_counts"
     try:

@@ -32,6 +32,7 @@ class Events:
         users: of which few have most of the events (Zipf, exponent 1.05).
         span_ms: event time from the first record to the last.
         duplicates: share of records that are copies of one of the 5,000 before them.
+        record_bytes: size of a record, whose payload fills it up; one below 86 is as small as it can be.
 
     """
 
@@ -40,6 +41,7 @@ class Events:
     span_ms: int = 20 * 60_000
     duplicates: float = 0.05
     seed: int = 1
+    record_bytes: int = 0
 
     def columns(self) -> tuple[Whole, Whole, Whole]:
         """Number of the id, rank of the user, and event time in ms, record by record."""
@@ -65,7 +67,7 @@ class Events:
         for start in range(0, self.records, _CHUNK):
             part = slice(start, start + _CHUNK)
             for number, rank, time_ms in zip(*(column[part].tolist() for column in columns), strict=True):
-                yield value(number, rank, time_ms)
+                yield value(number, rank, time_ms, self.record_bytes)
 
     def per_window(self, *, copies: bool) -> dict[int, int]:
         """Events of each window by its start in ms, with copies counted or not."""
@@ -79,10 +81,11 @@ class Events:
         return START_MS + max(0, sent - 1) * self.span_ms // self.records
 
 
-def value(number: int, rank: int, time_ms: int) -> bytes:
-    """Write the event with the id of that number."""
+def value(number: int, rank: int, time_ms: int, record_bytes: int = 0) -> bytes:
+    """Write the event with the id of that number, filled up to a size."""
     identity = number * _SPREAD % (1 << 40)
-    return b'{"id":"%010x","user":"u%05d","event_time_ms":%d,"payload":"","crc":0}' % (identity, rank, time_ms)
+    short = b'{"id":"%010x","user":"u%05d","event_time_ms":%d,"payload":"%%b","crc":0}' % (identity, rank, time_ms)
+    return short % (b"x" * max(0, record_bytes - len(short) + len(b"%b")))
 
 
 def fill(bootstrap: str, topic: str, values: Iterable[bytes]) -> int:

@@ -1,7 +1,7 @@
 """What exactly-once costs: S1 at least once on plain Spark, at least once with the catalog, and exactly once.
 
-`python -m tests.bench semantics`: one topic, filled once; the three arms take turns, each on a fresh pipeline. A sample
-is rows per second from the end of the first epoch, which warms the JVMs up, to the end of the last.
+`python -m tests.bench semantics`: a topic for each size of records, filled once; the three arms take turns, each on a
+fresh pipeline. A sample is rows per second from the end of a warm-up (a quarter of the rows) to that of the last epoch.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from tests.bench import rates, table
 from tests.bench.facts import Kept, load, spread
-from tests.bench.place import ADMIN_S, LASTING_JVM, MASTERS, Place, opened
-from tests.harness.workload.seeded import Seeded
-from tests.harness.workload.shape import Shape
+from tests.bench.place import LASTING_JVM, MASTERS, Place, opened
+from tests.bench.s1_events import PARTITIONS, Events, fill
 
 PLAIN, CATALOG, EXACTLY = "plain Spark, at least once", "at least once, with the catalog", "exactly once"
 ARMS = {
@@ -24,14 +22,17 @@ ARMS = {
     CATALOG: ("effectively_once_jobs.user_counts", "at_least_once"),
     EXACTLY: ("effectively_once_jobs.user_counts", "exactly_once"),
 }
-TOPIC, PARTITIONS, SHARDS = "bench", 4, 2
-EPOCH_ROWS = 50_000
+SHARDS = 2
+SIZES = (100, 1_000)
+EPOCH_ROWS = 100_000
+WARM_UP = 0.25
 DONE_S = 300.0
 
 
 def arguments(given: argparse.ArgumentParser) -> None:
     """Add the options of this case."""
-    given.add_argument("--records", type=int, default=600_000)
+    given.add_argument("--records", type=int, default=800_000)
+    given.add_argument("--bytes", type=int, nargs="+", default=list(SIZES), help="sizes of a record")
     given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--epoch-rows", type=int, default=EPOCH_ROWS)
     given.add_argument("--master", choices=sorted(MASTERS), default="cluster")
@@ -41,54 +42,44 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "semantics", asked.resume, records=asked.records, rounds=asked.rounds, epoch_rows=asked.epoch_rows,
-        shards=SHARDS, master=MASTERS[asked.master], jvm=LASTING_JVM,
+        "semantics", asked.resume, records=asked.records, bytes=asked.bytes, rounds=asked.rounds,
+        epoch_rows=asked.epoch_rows, shards=SHARDS, warm_up=WARM_UP, master=MASTERS[asked.master], jvm=LASTING_JVM,
     )  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in ARMS}
+    found = {size: {arm: list[float]() for arm in ARMS} for size in asked.bytes}
     with opened() as place:
-        with place.console.step(f"{asked.records:,} records into a topic"):
-            place.created([NewTopic(TOPIC, PARTITIONS, 1)])
-            sent = _fill(place.endpoints.kafka_bootstrap, asked.records)
+        for size in asked.bytes:
+            events = Events(asked.records, record_bytes=size)
+            place.created([NewTopic(f"bench{size}", PARTITIONS, 1)])
+            with place.console.step(f"{asked.records:,} records of {size:,} bytes into a topic"):
+                fill(place.endpoints.kafka_bootstrap, f"bench{size}", events.values())
         for number in range(asked.rounds):
-            for arm in ARMS:
-                sample = kept.done(arm=arm, round=number)
-                if sample is None:
-                    load_before = load()
-                    rate = _once(place, arm, number, asked, sent)
-                    sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
-                    kept.sample(arm=arm, round=number, **sample, rows=sent, load_before=load_before)
-                found[arm].append(sample["rows_per_s"])
-                place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
-    text = _table(found)
-    return kept.finished(text, "What exactly-once costs", "rows/s", found)
+            for size in asked.bytes:
+                for arm in [*ARMS][number % len(ARMS) :] + [*ARMS][: number % len(ARMS)]:
+                    sample = kept.done(arm=arm, bytes=size, round=number)
+                    if sample is None:
+                        load_before = load()
+                        rate = _once(place, arm, size, number, asked)
+                        sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
+                        kept.sample(arm=arm, bytes=size, round=number, **sample, load_before=load_before)
+                    found[size][arm].append(sample["rows_per_s"])
+                    place.console.say(f"  round {number + 1}, {size} bytes: {arm}: {sample['rows_per_s']:,.0f} rows/s")
+    text = "\n\n".join(f"Records of {size:,} bytes\n\n{_table(arms)}" for size, arms in found.items())
+    named = {f"{arm}, {size:,} B": samples for size, arms in found.items() for arm, samples in arms.items()}
+    return kept.finished(text, "What exactly-once costs", "rows/s", named)
 
 
-def _once(place: Place, arm: str, number: int, asked: argparse.Namespace, sent: int) -> rates.Rate:
+def _once(place: Place, arm: str, size: int, number: int, asked: argparse.Namespace) -> rates.Rate:
     module, semantics = ARMS[arm]
-    name = f"b{number}_{[*ARMS].index(arm)}"
-    settings = place.pipeline(name, TOPIC, shards=SHARDS, epoch_rows_max=asked.epoch_rows, semantics=semantics)
+    name = f"b{number}_{size}_{[*ARMS].index(arm)}"
+    settings = place.pipeline(
+        name, f"bench{size}", module, shards=SHARDS, epoch_rows_max=asked.epoch_rows, semantics=semantics
+    )
     started = place.driver(name, module, settings.model_dump_json(), master=MASTERS[asked.master])
     try:
-        seen = rates.until_all(lambda: rates.epochs(started.events), sent, DONE_S, started.process)
-        return rates.rate(seen, seen[0].rows, sent)
+        seen = rates.until_all(lambda: rates.epochs(started.events), asked.records, DONE_S, started.process)
+        return rates.rate(seen, int(asked.records * WARM_UP), asked.records)
     finally:
         started.process.kill()
-
-
-def _fill(bootstrap: str, records: int) -> int:
-    """Send the seeded workload with one event in twenty sent twice; how many records that are."""
-    producer = Producer({
-        "bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "compression.type": "lz4",
-        "queue.buffering.max.messages": 1_000_000,
-    })  # fmt: skip
-    number = 0
-    shape = Shape(records=records, duplicates=0.05, late=0.0, straddling=0.0, malformed=0.0)
-    for number, record in enumerate(Seeded(1, shape), 1):
-        producer.produce(TOPIC, record.value, partition=number % PARTITIONS)
-        if number % 10_000 == 0:
-            producer.poll(0)
-    assert producer.flush(ADMIN_S) == 0, "the broker did not take all records"
-    return number
 
 
 def _table(found: dict[str, list[float]]) -> str:

@@ -33,7 +33,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
     given.add_argument("--records", type=int, default=4_000_000)
     given.add_argument("--users", type=int, default=100_000)
     given.add_argument("--rounds", type=int, default=5)
-    given.add_argument("--batch-rows", type=int, default=200_000, help="rows of our epoch, and of a batch of Spark")
+    given.add_argument("--batch-rows", type=int, default=500_000, help="rows of our epoch, and of a batch of Spark")
     given.add_argument("--master", choices=sorted(MASTERS), default="local", help="of both Spark arms")
     given.add_argument("--ours", default=None, help=f"module of our job; {OWN_JOB} where it is, else {PACKAGED_JOB}")
     given.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="settings of Spark, for both arms")

@@ -14,6 +14,7 @@ from infra.values.minio import MinioValues
 from infra.values.postgres import PostgresValues
 from infra.values.spark_operator import SparkOperatorValues
 from infra.values.streaming_pipeline import EventLog, StreamingPipelineValues
+from tests.settings import pipeline_settings
 
 IMAGE = "registry.example/effectively-once-x:0123"
 WHEEL = "ab" * 32
@@ -27,9 +28,8 @@ COMMON: dict[str, Any] = {
 
 def pipeline(**changes: Any) -> StreamingPipelineValues:
     """Values of the pipeline of user counts."""
-    settings = PipelineSettings(
+    settings = pipeline_settings(
         pipeline="user_counts",
-        topic="events",
         kafka_bootstrap="kafka.platform:9092",
         s3_endpoint="http://minio.platform:9000",
         s3_bucket="pipelines",

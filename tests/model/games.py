@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tests.model import checks
-from tests.model.at import At
+from tests.model.at import At, Phase
 from tests.model.driver import TASK, Driver
 from tests.model.explore import Exploration, Explored, Game
+from tests.model.operator import START, Operator
 from tests.model.outside import Claims, Row
 from tests.model.places import Places
 from tests.model.rules import Pipeline, Rules
@@ -18,24 +19,45 @@ from tests.model.world import World
 RULES = Rules()
 
 
-def explored(pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0) -> Explored:
-    """Explore a pipeline with up to so many lost answers and failed tasks in the whole run."""
-    a, b, finisher = (
-        Places(Driver(name, rows, pipeline, rules).phase, At())
+def explored(
+    pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0, *,
+    beside: Operator | None = None, before: Operator | None = None, excused: Callable[[str], bool] = lambda _: False,
+) -> Explored:  # fmt: skip
+    """Explore a pipeline with up to so many lost answers and failed tasks in the whole run.
+
+    Args:
+        pipeline: what is run.
+        rules: those that hold.
+        losses: how many answers may get lost.
+        failures: how many tasks may fail.
+        beside: an operator who abandons an epoch at any moment, while drivers live.
+        before: one who does so where both drivers died, before the third is started.
+        excused: whether a driver may end so, though it owns head.
+
+    """
+    a, b, third = (
+        Driver(name, rows, pipeline, rules).phase
         for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
     )
+
+    def last(at: At) -> Phase:
+        return before.phase(at) if before is not None and at.phase.startswith("o_") else third(at)
+
     expected = tuple({identity for identity, _ in pipeline.input})
 
     def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
         return checks.wrong(world, rows) or (checks.mark_outside(world) if rules.r10_marks_within else None)
 
     def ended(world: World, how: str) -> str | None:
-        return checks.incomplete(world, expected) if how == "done" else f"recovery ended as {how}"
+        if how == "done":
+            return checks.incomplete(world, expected)
+        return None if excused(how) else f"recovery ended as {how}"
 
     game = Game(
         world=World(shards=tuple(_shard(kind, rules) for kind in pipeline.to), losses=losses, failures=failures),
-        claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(a, b), finisher=finisher,
-        ended=ended, repeats=_repeats, same_task=_same_task,
+        claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(Places(a, At()), Places(b, At())),
+        finisher=Places(last, At(phase=START) if before else At()), ended=ended, excused=excused, repeats=_repeats,
+        same_task=_same_task, beside=Places(beside.phase, At(phase=START)) if beside else None,
     )  # fmt: skip
     return Exploration(game).run()
 

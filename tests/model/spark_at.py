@@ -22,7 +22,7 @@ EVERY = 2
 class Rules:
     """What such a job has to keep; each is left out once."""
 
-    r7_committed_is_recorded: bool = True
+    r7_recorded_before_commit: bool = True
     r7_checkpoint_fits: bool = True
     r7_refused_without_state: bool = True
     r7_ranges_of_the_chain: bool = True
@@ -37,7 +37,8 @@ class At:
     """What a driver knows at the start of a phase.
 
     Attributes:
-        phase: `start`, `load`, `plan`, `epoch`, `decide`, `publish`, `fenced`, `commit`, `conflict`, `end` or `done`.
+        phase: `start`, `load`, `plan`, `epoch`, `decide`, `publish`, `fenced`, `record`, `commit`, `conflict`, `end` or
+            `done`.
         head: head as the driver holds it, with its ETag.
         lineage: of the checkpoint.
         batch: the next one that Spark runs.

@@ -31,8 +31,12 @@ class DeletedWorld(World):
             yield replace(self.failing, objects=self.without(f"{LAYOUT.pipeline}/checkpoints/").objects)
 
 
-def explored(rules: Rules = RULES, losses: int = 0, deletions: int = 0, *, alone: bool = False) -> Explored:
+def explored(
+    rules: Rules = RULES, losses: int = 0, deletions: int = 0, *, alone: bool = False, rows: tuple[int, int] = (1, 2)
+) -> Explored:
     """Explore it with up to so many lost answers and deletions of the checkpoint; `alone` is without driver B.
+
+    Driver A takes `rows[0]` records an epoch, B `rows[1]`.
 
     A driver may be refused when the checkpoint was deleted and the chain keeps no backup's deltas. Alone, every backup
     can be restarted from; otherwise one that a driver made after it was replaced may have come too late for that.
@@ -60,7 +64,7 @@ def explored(rules: Rules = RULES, losses: int = 0, deletions: int = 0, *, alone
     game = Game(
         world=DeletedWorld(shards=(KafkaShard(),), losses=losses, failures=deletions),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
-        drivers=(places("A", 1), places("B", 2, "done" if alone else "start")), finisher=places("F", 2),
+        drivers=(places("A", rows[0]), places("B", rows[1], "done" if alone else "start")), finisher=places("F", 2),
         ended=ended, excused=lambda how: deletions > 0 and GONE in how,
     )  # fmt: skip
     return Exploration(game).run()

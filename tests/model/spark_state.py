@@ -1,10 +1,11 @@
 """A job whose state is Spark's own (the second kind of R7), at the level of the chain.
 
-The product has no such job yet. This says what one would have to do: Spark plans a batch by creating `offsets/n`, runs
-it, and creates `commits/n`, which names the state after it (here: holds it). What a batch publishes depends on that
-state. So a batch of a recorded epoch that Spark repeats must run again, with the decisions of the chain's deltas, for
-the state alone; and a driver whose checkpoint is gone restarts from a backup of it, along the ranges that the chain
-names, or is refused. Chain, create-once and publishing are the product's.
+Spark plans a batch by creating `offsets/n`, runs it, and creates `commits/n`, which names the state after it (here:
+holds it). What a batch publishes depends on that state. So an epoch is recorded before Spark commits its batch, which
+it will not repeat; a batch of a recorded epoch that Spark repeats runs again, with the decisions of the chain's deltas,
+for the state alone; and a driver whose checkpoint is gone restarts from a backup of it, along the ranges that the chain
+names, or is refused. The restart is the model's alone: the product refuses. Chain, create-once and publishing are the
+product's.
 """
 
 from __future__ import annotations
@@ -74,8 +75,6 @@ class Driver:
         fits = planned == str(at.span[1]).encode() or not self.rules.r7_checkpoint_fits
         if planned is None or not fits or newest > at.batch + 1 or (base >= 0 and base not in commits):
             return (yield from self._without_checkpoint(at))
-        if at.batch in commits:
-            at = yield from self._declared_recorded(at)
         if base < 0:
             return replace(at, phase="plan", batch=0, span=(0, 0))
         body = yield from body_of(f"{at.folder}/commits/{base}")
@@ -92,9 +91,6 @@ class Driver:
                 raise ChainError(GONE, LAYOUT.checkpoint(at.lineage), "")
             end = at.held.head.tail[-1].ranges["t"]["0"][1] if at.held.head.tail else 0
             return replace(at, phase="plan", lineage=lineage, batch=0, span=(end, end))
-        declared = at.held.head.declared
-        if declared is not None and declared.epoch == at.backup:
-            at = yield from self._declared_recorded(at)
         body = yield from body_of(f"{BACKUPS}{at.backup:09d}")
         assert body is not None
         batch, end, state = of_commit(body)
@@ -103,13 +99,6 @@ class Driver:
         yield from create_once(f"{folder}/commits/{batch}", body)
         yield from create_once(f"{folder}/offsets/{batch}", str(end).encode())
         return replace(at, phase="plan", lineage=lineage, batch=batch + 1, span=(end, end), state=state)
-
-    def _declared_recorded(self, at: At) -> Phase:
-        """Record the declared epoch: Spark has committed it, so it is published, and Spark will not repeat it."""
-        declared = at.held.head.declared
-        if declared is None or not self.rules.r7_committed_is_recorded:
-            return at
-        return at.holding((yield from chain.record(LAYOUT, at.held, record_of(declared, at.held.head))))
 
     def _plan(self, at: At) -> Phase:
         """Plan a batch as Spark does: what the checkpoint says, or else the chain, or else what is new."""
@@ -182,7 +171,14 @@ class Driver:
             yield from _to_sink(ours, rows)
         except FencedError:
             return replace(at, phase="fenced")
-        return replace(at, phase="commit", published=record_of(pinned, at.held.head).model_dump_json())
+        phase = "record" if self.rules.r7_recorded_before_commit else "commit"
+        return replace(at, phase=phase, published=record_of(pinned, at.held.head).model_dump_json())
+
+    def _record(self, at: At) -> Phase:
+        """Record what is published, before Spark commits its batch: it will not repeat it then."""
+        assert at.record is not None
+        held = yield from chain.record(LAYOUT, at.held, at.record)
+        return at.holding(held, phase="commit", published="")
 
     def _fenced(self, at: At) -> Phase:
         yield from self._still_ours()

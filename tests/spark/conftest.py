@@ -33,11 +33,11 @@ def stack(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_pipeline(
     stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Pipeline]]:
-    """Make a pipeline with topics of its own; its drivers are ended with the session."""
+    """Make a pipeline with topics of its own; its drivers end with this package, as others need the processor."""
     made: list[Pipeline] = []
 
     def make(name: str, *, topics: bool = True, **settings: object) -> Pipeline:
@@ -52,13 +52,13 @@ def new_pipeline(
         pipeline.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def attacked(new_pipeline: Callable[..., Pipeline]) -> Attacked:
     """One pipeline for all crash points and all replaced drivers."""
     return Attacked.begun(new_pipeline("attacked"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session for the modules that need one in this process: a process has one JVM."""
     work: Path = tmp_path_factory.mktemp("session")

@@ -60,6 +60,7 @@ class Pipeline:
         self.settings: dict[str, object] = {
             "pipeline": name,
             "topic": self.topic,
+            "job": MODULE,
             "kafka_bootstrap": endpoints.kafka_bootstrap,
             "s3_endpoint": endpoints.s3_endpoint,
             "s3_bucket": endpoints.s3_bucket,

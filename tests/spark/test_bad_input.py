@@ -27,6 +27,7 @@ ENDED_S = 40.0
 NAMED = re.compile(r"^(\w+Error): (.+) \((.+?)\)\. (\S.+)$")
 SETTINGS, SOURCE, UNREACHABLE, CHECKPOINT, CHAIN, SINK, ACCESS, VERSION = 64, 65, 69, 74, 76, 76, 77, 78
 PATIENCE_S = 2
+VARIABLES = [pytest.param("AWS_ACCESS_KEY_ID", marks=pytest.mark.slow), "AWS_SECRET_ACCESS_KEY"]
 
 
 def refusal(
@@ -64,8 +65,13 @@ def stopped(new_pipeline: Callable[..., Pipeline]) -> Pipeline:
     return pipeline
 
 
+# Every wrong setting is tried in tests/unit/library/test_settings.py too; here that the process says so, and with which
+# code. Those of which a neighbour shows the same are left to `make test-all`: each is a process of its own.
 WRONG_SETTINGS = [
     ("unknown", {"shard_count": 2}, ["shard_count", "Extra inputs are not permitted", "Fields are pipeline, topic"]),
+    ("own output as input", {"topic": "idle.accepted"}, ["'idle.accepted'", "would read what it writes"]),
+]
+MORE_WRONG_SETTINGS = [
     ("type", {"shards": "two"}, ["shards", "valid integer", "'two'"]),
     ("truth value", {"shards": True}, ["shards", "valid integer", "True"]),
     ("range", {"shards": 0}, ["shards", "greater than or equal to 1", "got 0"]),
@@ -73,11 +79,16 @@ WRONG_SETTINGS = [
     ("name", {"pipeline": "No Name"}, ["pipeline", "match pattern", "'No Name'"]),
     ("address", {"kafka_bootstrap": "no port"}, ["kafka_bootstrap", "'no port'"]),
     ("endpoint", {"s3_endpoint": "localhost:9000"}, ["s3_endpoint", "'localhost:9000'"]),
-    ("own output as input", {"topic": "idle.accepted"}, ["'idle.accepted'", "would read what it writes"]),
 ]
 
 
-@pytest.mark.parametrize(("changes", "says"), [case[1:] for case in WRONG_SETTINGS], ids=[c[0] for c in WRONG_SETTINGS])
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        *(pytest.param(*case[1:], id=case[0]) for case in WRONG_SETTINGS),
+        *(pytest.param(*case[1:], id=case[0], marks=pytest.mark.slow) for case in MORE_WRONG_SETTINGS),
+    ],
+)
 def test_a_wrong_setting_is_refused_with_field_value_and_what_is_allowed(
     idle: Pipeline, changes: dict[str, object], says: list[str]
 ) -> None:
@@ -87,7 +98,13 @@ def test_a_wrong_setting_is_refused_with_field_value_and_what_is_allowed(
     assert [words for words in [*says, "settings-"] if words not in line] == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"pipeline": NaN}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (b"", b"{", b"[]", b"{}", b'{"pipeline": NaN}')),
+    ],
+)
 def test_a_settings_file_that_holds_no_settings_is_refused(idle: Pipeline, content: bytes) -> None:
     file = idle.write_settings(content=content)
     code, line = refusal(idle, settings=file)
@@ -96,7 +113,7 @@ def test_a_settings_file_that_holds_no_settings_is_refused(idle: Pipeline, conte
     assert str(file) in line
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder"])
+@pytest.mark.parametrize("kind", ["missing", pytest.param("folder", marks=pytest.mark.slow)])
 def test_a_settings_file_that_cannot_be_read_is_refused(idle: Pipeline, kind: str) -> None:
     file = idle.folder / "nowhere.json" if kind == "missing" else idle.folder
     code, line = refusal(idle, settings=file)
@@ -121,7 +138,7 @@ def test_a_store_that_cannot_be_reached_is_named_with_its_address(idle: Pipeline
     assert f"({endpoint})" in line
 
 
-@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+@pytest.mark.parametrize("variable", VARIABLES)
 def test_wrong_credentials_are_refused_without_showing_them(idle: Pipeline, variable: str) -> None:
     code, line = refusal(idle, env={variable: "notthekey"})
     assert code == ACCESS
@@ -131,7 +148,7 @@ def test_wrong_credentials_are_refused_without_showing_them(idle: Pipeline, vari
     assert idle.endpoints.s3_secret_key not in line
 
 
-@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+@pytest.mark.parametrize("variable", VARIABLES)
 def test_missing_credentials_are_named_by_their_variable(idle: Pipeline, variable: str) -> None:
     code, line = refusal(idle, env={variable: ""})
     assert code == SETTINGS
@@ -158,7 +175,9 @@ def test_a_compacted_input_topic_is_refused(idle: Pipeline) -> None:
     assert "the topic is compacted" in line
 
 
-@pytest.mark.parametrize("missing", ["accepted", "dead_letter", "user_counts.progress"])
+@pytest.mark.parametrize(
+    "missing", [pytest.param("accepted", marks=pytest.mark.slow), "dead_letter", "user_counts.progress"]
+)
 def test_a_missing_topic_of_a_sink_is_named_with_how_to_create_it(
     new_pipeline: Callable[..., Pipeline], missing: str
 ) -> None:
@@ -181,7 +200,13 @@ def test_a_refused_start_of_a_new_pipeline_leaves_nothing_behind(idle: Pipeline)
     assert list(idle.store.names("idle/")) == []
 
 
-CHANGED = [("window_ms", 30_000), ("lateness_ms", 1), ("shards", 1), ("topic", "events.idle")]
+CHANGED = [
+    ("window_ms", 30_000),
+    *(
+        pytest.param(*one, marks=pytest.mark.slow)
+        for one in (("lateness_ms", 1), ("shards", 1), ("topic", "events.idle"))
+    ),
+]
 
 
 @pytest.mark.parametrize(("field", "value"), CHANGED)
@@ -270,16 +295,13 @@ def test_a_head_that_cannot_be_read_is_refused_and_left_alone(stopped: Pipeline)
     assert found.body == b'{"format": 1'
 
 
-GARBLED = [
-    ("offsets", b'v1\n{"cut'),
-    ("offsets", b"\x00\xff"),
-    ("commits", b"nonsense"),
-    ("metadata", b"{]"),
-    ("metadata", None),
-]
+# More of them are tried in tests/unit/library/test_checkpoints.py.
+GARBLED = [("offsets", b'v1\n{"cut'), ("offsets", b"\x00\xff"), ("commits", b"nonsense"), ("metadata", b"{]")]
 
 
-@pytest.mark.parametrize(("log", "content"), GARBLED)
+@pytest.mark.parametrize(
+    ("log", "content"), [("metadata", None), *(pytest.param(*one, marks=pytest.mark.slow) for one in GARBLED)]
+)
 def test_a_corrupt_checkpoint_object_is_named_with_what_to_delete(
     stopped: Pipeline, log: str, content: bytes | None
 ) -> None:

@@ -7,6 +7,7 @@ topic, in the table and in the files alike.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,7 +55,7 @@ MINE = "pipeline = %(pipeline)s"
 Make = Callable[..., Orders]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """Start one for all pipelines of this module."""
     programs = find_postgres()
@@ -73,11 +74,11 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         server.remove()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def new_orders(
     stack: EmbeddedStack, toolchain: Toolchain, database: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Make]:
-    """Make a pipeline with topics and tables of its own; its drivers are ended with the session."""
+    """Make a pipeline with topics and tables of its own; its drivers are ended with this module."""
     made: list[Orders] = []
 
     def make(name: str, **settings: object) -> Orders:
@@ -93,7 +94,7 @@ def new_orders(
         orders.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def attacked_orders(new_orders: Make) -> AttackedOrders:
     """One pipeline for all crash points."""
     orders = new_orders("orders")
@@ -248,16 +249,21 @@ def test_create_makes_no_new_table_in_the_place_of_one_that_held_rows(stopped: O
 
 
 @pytest.mark.slow
-def test_a_sink_that_is_added_to_what_has_published_is_refused(stopped: Orders) -> None:
-    """It has none of the epochs before. To have it, the pipeline begins anew under another name."""
-    job = "tests.spark.orders_job:wider"
-    refused(stopped, SINK, "added", "Run `effectively-once create`", job=job)
-    create(job_of(stopped.write_settings({"job": job})), replication=1, deadline_s=30)
-    try:
-        refused(stopped, SINK, "progress mark -1 lies outside", "sink added shard 0", job=job)
-    finally:
-        _execute(stopped, f"DELETE FROM effectively_once.progress WHERE {MINE} AND sink = 'added'")  # noqa: S608
-        _execute(stopped, f'DROP TABLE "{stopped.name}".added')
+def test_a_sink_that_is_added_begins_with_the_next_epoch_once_create_has_run(new_orders: Make) -> None:
+    """It has none of the epochs before. To have them, the pipeline begins anew under another name."""
+    orders, job = new_orders("orders_added", epoch_rows_max=100), "tests.spark.orders_job:wider"
+    orders.send(mixture(7, 200))
+    stopped_in_order(orders, orders.start())
+    before = orders.head().last_recorded
+    refused(orders, SINK, "added", "Run `effectively-once create`", job=job)
+    settings = orders.write_settings({"job": job})
+    create(job_of(settings), replication=1, deadline_s=30)
+    orders.send(mixture(8, 200, first=200))
+    stopped_in_order(orders, orders.start(settings))
+    assert_exact(orders)
+    both = [Counter(row["id"] for row in orders.table(name) if row["epoch"] > before) for name in ("added", "orders")]
+    assert both[0] == both[1] != Counter()
+    assert min(row["epoch"] for row in orders.table("added")) == before + 1
 
 
 Dump = dict[str, tuple[list[str], list[tuple[Any, ...]]]]

@@ -27,7 +27,8 @@ def judged(
     """Run the transform and the library's part after it over values, returned in their order."""
     windows = windows or Windows(60_000, 120_000)
     frame = spark.createDataFrame([("t", 0, n, value) for n, value in enumerate(values)], KAFKA)
-    return sorted(rows.judged(pipeline, frame, windows, watermark_ms).collect(), key=lambda row: row.offset)
+    timely = rows.timely(pipeline, rows.judged(pipeline, frame), windows, watermark_ms)
+    return sorted(timely.collect(), key=lambda row: row.offset)
 
 
 def record(**changes: Any) -> bytes:
@@ -163,8 +164,8 @@ def test_the_late_rule_in_spark_is_the_rule_of_the_windows_to_the_millisecond(
     times = [time for time in edges if time >= 0] + others
     watermarks = [closes - 1, closes, closes + 1]
     frame = spark.createDataFrame([(time,) for time in times], "t long")
-    rules = [rows.late(f.col("t"), windows, watermark_ms).alias(f"w{n}") for n, watermark_ms in enumerate(watermarks)]
-    for time, row in zip(times, frame.select(*rules).collect(), strict=True):
+    rules = [f"{rows.late('t', windows, watermark_ms)} AS w{n}" for n, watermark_ms in enumerate(watermarks)]
+    for time, row in zip(times, frame.selectExpr(*rules).collect(), strict=True):
         assert list(row) == [windows.closed(windows.start(time), watermark_ms) for watermark_ms in watermarks]
         if time in (start, start + length_ms - 1):
             assert list(row) == [False, True, True]
@@ -189,12 +190,14 @@ def test_the_code_that_spark_generates_is_the_same_whatever_the_watermark(
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
     try:
         for watermark_ms in (TIME_MS, TIME_MS + 123_456):
+            # A value that is no constant, which Spark would judge while it plans.
+            blanks = f.repeat(f.lit(" "), f.col("id").cast("int"))
             frame = spark.range(1).select(
                 f.lit("t").alias("topic"), f.lit(0).alias("partition"), f.col("id").alias("offset"),
-                f.lit(record()).alias("value"),
+                f.concat(f.lit(record().decode()), blanks).cast("binary").alias("value"),
             )  # fmt: skip
-            judged = rows.judged(pipeline, frame, Windows(60_000, 120_000), watermark_ms)
-            judged.explain("codegen")
+            given = rows.judged(pipeline, frame)
+            rows.timely(pipeline, given, Windows(60_000, 120_000), watermark_ms).explain("codegen")
             told = capsys.readouterr().out
             generated.append([line for line in told.splitlines() if line.startswith("/*")])
     finally:

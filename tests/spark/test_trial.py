@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,55 +16,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once import (
-    Count,
     Max,
-    Min,
     Outputs,
-    Pipeline,
-    PipelineError,
     RecordedStep,
-    Sum,
-    ToFiles,
     ToKafka,
     ToTable,
     Trial,
     Windowed,
 )
-from effectively_once.errors import SettingsError, SinkError
-from effectively_once.sinks.tables import COLUMN_TYPES
+from tests.spark.trials import LATENESS_MS, LENGTH_MS, PIPELINE, record, with_rows
 
 pytestmark = pytest.mark.spark
-
-LENGTH_MS, LATENESS_MS = 100, 50
-FIELDS = "id string, t long, user string, n long"
-COLUMNS = pa.schema([("user", pa.string()), ("n", pa.int64())])
-VALUES: dict[str, Any] = {"count": Count(), "sum": Sum("n"), "least": Min("n"), "most": Max("n")}
-
-
-def parsed(frame: DataFrame) -> DataFrame:
-    """A record is JSON; what is no object of it has neither id nor time."""
-    record = f.from_json(f.col("value").cast("string"), FIELDS)
-    return frame.select(
-        "topic", "partition", "offset", "value", record["id"].alias("id"), record["t"].alias("event_time_ms"),
-        record["user"].alias("user"), record["n"].alias("n"),
-        f.when(record["user"] == "forbidden", "forbidden").alias("reason"),
-    )  # fmt: skip
-
-
-PIPELINE = Pipeline(
-    parsed, COLUMNS, rows=(ToKafka("accepted", key="user"),), window_ms=LENGTH_MS, lateness_ms=LATENESS_MS,
-    windows=(
-        Windowed("user", VALUES, ToTable("per_user", key=("user", "window_start_ms")), totals=ToFiles("totals")),
-    ),
-)  # fmt: skip
-
-
-def record(id_: str | None = "i", t: int | None = 0, user: str | None = "ann", n: int | None = 1) -> dict[str, Any]:
-    return {"id": id_, "t": t, "user": user, "n": n}
-
-
-def with_rows(*rows: Any, transform: Any = parsed, columns: pa.Schema = COLUMNS, **more: Any) -> Pipeline:
-    return Pipeline(transform, columns, rows=rows or (ToKafka("accepted"),), **more)
 
 
 @dataclass
@@ -259,13 +220,6 @@ def test_ids_may_be_bytes(spark: SparkSession) -> None:
     assert trial.last.counts.duplicate == 1
 
 
-def test_a_record_may_be_given_as_bytes_text_or_fields(spark: SparkSession) -> None:
-    trial = Trial(with_rows(), spark)
-    outputs = trial.epoch([json.dumps(record("a")).encode(), json.dumps(record("b")), record("c"), None])
-    assert sorted(row["id"] for row in outputs["accepted"]) == ["a", "b", "c"]
-    assert [(row["reason"], row["value"]) for row in outputs["dead_letter"]] == [("missing_id", "")]
-
-
 def quoted(rows: pa.Table) -> pa.Table:
     """Answer otherwise whenever it is asked."""
     return pa.table({"quote": pa.array([random.getrandbits(60) for _ in range(rows.num_rows)], pa.int64())})
@@ -285,218 +239,6 @@ def test_what_a_recorded_step_gave_is_given_again(spark: SparkSession) -> None:
     assert trial.repeat() == trial.repeat() == first
     trial.epoch([record("later", 10**4)])
     assert [row["most"] for row in trial.epoch([])["most"]] == [max(quotes.values())]
-
-
-def test_the_same_code_in_the_transform_is_found_out_by_a_repeat(spark: SparkSession) -> None:
-    """That is what a trial is for: once deployed, only a crash would show it."""
-
-    def drawing(frame: DataFrame) -> DataFrame:
-        return parsed(frame).withColumn("n", (f.rand() * 2**60).cast("long"))
-
-    trial = Trial(with_rows(transform=drawing), spark)
-    trial.epoch([record("a"), record("b")])
-    with pytest.raises(SinkError, match=r"^a repeat of epoch 0 publishes other rows .*declare it as a recorded step"):
-        trial.repeat()
-
-
-def test_a_time_that_differs_in_a_repeat_is_found_out_where_no_sink_tells_it(spark: SparkSession) -> None:
-    """The watermark would be another one after a crash."""
-    draws = iter([0, 0, 50])  # the check of the columns, the epoch, its repeat
-
-    def drawing(frame: DataFrame) -> DataFrame:
-        return parsed(frame).withColumn("event_time_ms", f.lit(next(draws)).cast("long"))
-
-    trial = Trial(with_rows(ToKafka("accepted", columns=("id",)), transform=drawing), spark)
-    trial.epoch([record("a")])
-    with pytest.raises(SinkError, match=r"^a repeat of epoch 0"):
-        trial.repeat()
-
-
-@pytest.mark.parametrize(
-    "name", ["topic", "partition", "offset", "value", "id", "event_time_ms", "user", "n", "reason"]
-)
-def test_a_transform_that_loses_a_column_is_refused_by_its_name(spark: SparkSession, name: str) -> None:
-    with pytest.raises(SettingsError, match=rf"gives other columns than declared: {name} is missing \(.*losing"):
-
-        def losing(frame: DataFrame) -> DataFrame:
-            return parsed(frame).drop(name)
-
-        Trial(with_rows(transform=losing), spark)
-
-
-@pytest.mark.parametrize("name", ["user", "User", "REASON"])
-def test_a_transform_that_gives_a_column_twice_is_refused_by_its_name(spark: SparkSession, name: str) -> None:
-    """To Spark names that differ in case are one."""
-
-    def twice(frame: DataFrame) -> DataFrame:
-        return parsed(frame).select("*", f.lit("other").alias(name))
-
-    with pytest.raises(SettingsError, match=f"gives other columns than declared: {name.lower()} is there twice"):
-        Trial(with_rows(transform=twice), spark)
-
-
-OTHERS = [
-    ("n", "int", "n is int and must be int64"),
-    ("n", "decimal(9,2)", r"n is decimal\(9,2\) and must be int64"),
-    ("n", "array<int>", "n is array<int> and must be int64"),
-    ("user", "binary", "user is binary and must be string"),
-    ("event_time_ms", "string", "event_time_ms is string and must be int64"),
-    ("reason", "void", "reason is void and must be string"),
-    ("id", "long", "id is bigint and must be string"),
-    ("n", "timestamp", "n is timestamp and must be int64"),
-    ("n", "interval", "n is interval and must be int64"),
-]
-
-
-@pytest.mark.parametrize(("name", "kind", "says"), OTHERS)
-def test_a_column_of_another_type_is_refused_by_its_name(spark: SparkSession, name: str, kind: str, says: str) -> None:
-    def other(frame: DataFrame) -> DataFrame:
-        value = f.expr("make_interval(1)") if kind == "interval" else f.lit(None).cast(kind)
-        return parsed(frame).withColumn(name, value)
-
-    with pytest.raises(SettingsError, match=f"gives other columns than declared: {says}"):
-        Trial(with_rows(transform=other), spark)
-
-
-@pytest.mark.parametrize("error", [ValueError("two\nlines"), AssertionError()], ids=str)
-def test_a_transform_that_fails_is_refused_before_anything_runs(spark: SparkSession, error: Exception) -> None:
-    def failing(_: DataFrame) -> DataFrame:
-        raise error
-
-    with pytest.raises(SettingsError, match=r"^the transform fails on no rows: .*failing"):
-        Trial(with_rows(transform=failing), spark)
-
-
-def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSession) -> None:
-    """The transform's own reason goes first; a null that nobody needs is none."""
-    trial = Trial(PIPELINE, spark, 1)
-    outputs = trial.epoch([record("a", 1, None), record("b", 1, "ann", None), record("c", 1, "forbidden", None)])
-    assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [
-        ("a", "missing_user"), ("b", "missing_n"), ("c", "forbidden"),
-    ]  # fmt: skip
-    assert outputs["accepted"] == []
-    free = Trial(with_rows(), spark, 1).epoch([record("a", 1, None, None)])
-    assert [(row["user"], row["n"]) for row in free["accepted"]] == [(None, None)]
-
-
-TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
-LITERALS = ["'é'", "9223372036854775807L", "-1", "0.1D", "true", "x'00ff'", "date'2026-01-31'",
-            "timestamp'2026-01-31 01:02:03.000004Z'"]  # fmt: skip
-
-
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_every_type_of_column_comes_through(spark: SparkSession, zone: str) -> None:
-    """With a value and as null, in messages and tables, whatever the session's time zone is."""
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
-        types_come_through(spark)
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
-
-
-def types_come_through(spark: SparkSession) -> None:
-    def typed(frame: DataFrame) -> DataFrame:
-        given = parsed(frame)
-        for name, text in zip(TYPED.names, LITERALS, strict=True):
-            given = given.withColumn(name, f.expr(f"if(n = 1, {text}, null)"))
-        return given
-
-    trial = Trial(with_rows(ToKafka("told"), ToTable("kept"), transform=typed, columns=TYPED), spark, 1)
-    outputs = trial.epoch([record("a", n=1), record("b", n=2)])
-    told = [[row[name] for name in TYPED.names] for row in outputs["told"]]
-    assert told == [
-        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00"], [None] * 8,
-    ]  # fmt: skip
-    assert [[row[name] for name in TYPED.names] == [None] * 8 for row in outputs["kept"]] == [False, True]
-    assert trial.repeat() == outputs
-
-
-def filtered(frame: DataFrame) -> DataFrame:
-    return parsed(frame).where("n > 0")
-
-
-def doubled(frame: DataFrame) -> DataFrame:
-    return parsed(frame).withColumn("twice", f.explode(f.array(f.lit(1), f.lit(2)))).drop("twice")
-
-
-@pytest.mark.parametrize("transform", [filtered, doubled])
-def test_a_transform_that_loses_or_doubles_records_is_found_out(
-    spark: SparkSession, transform: Callable[[DataFrame], DataFrame]
-) -> None:
-    """One row out for each row in: what is filtered away would be lost, without a dead letter to tell it."""
-    with pytest.raises(PipelineError, match="row"):
-        Trial(with_rows(transform=transform), spark).epoch([record("a", n=1), record("b", n=0)])
-
-
-LAST_MS = 10**15 - 1
-TIMES = [(2**63 - 1, "bad_time"), (-(2**63), "bad_time"), (LAST_MS + 1, "bad_time"), (-LAST_MS - 1, "bad_time"),
-         (LAST_MS, None), (-LAST_MS, "late")]  # fmt: skip
-
-
-@pytest.mark.parametrize(("time_ms", "reason"), TIMES)
-def test_no_time_that_a_record_can_have_stops_the_pipeline(
-    spark: SparkSession, time_ms: int, reason: str | None
-) -> None:
-    """Every later attempt would come to it again."""
-    trial = Trial(PIPELINE, spark)
-    trial.epoch([record("a", 0)])
-    outputs = trial.epoch([record("b", time_ms)])
-    assert [row["reason"] for row in outputs["dead_letter"]] == ([reason] if reason else [])
-    assert [row["id"] for row in outputs["accepted"]] == ([] if reason else ["b"])
-    assert [row["count"] for row in trial.epoch([record("c", 10**6)])["per_user"]] == ([] if reason else [1])
-
-
-def test_no_text_that_a_record_can_hold_stops_the_pipeline(spark: SparkSession) -> None:
-    """Spark's cast from bytes takes any bytes; what is not UTF-8 is no text to anybody else."""
-
-    def as_text(frame: DataFrame) -> DataFrame:
-        text = f.col("value").cast("string")
-        return frame.select(
-            "topic", "partition", "offset", "value", f.md5("value").alias("id"), text.alias("text"),
-            f.lit(0).cast("long").alias("event_time_ms"), f.lit(None).cast("string").alias("reason"),
-        )  # fmt: skip
-
-    trial = Trial(with_rows(transform=as_text, columns=pa.schema([("text", pa.string())])), spark)
-    outputs = trial.epoch([b"\xff\xfe", b"ok"])
-    assert [row["text"] for row in outputs["accepted"]] == ["ok"]
-    assert [(row["reason"], row["value"]) for row in outputs["dead_letter"]] == [("bad_text", "//4=")]
-
-
-def test_a_table_takes_no_text_with_a_zero_byte_so_it_is_a_dead_letter(spark: SparkSession) -> None:
-    """PostgreSQL would refuse the epoch, and every repeat of it. Messages hold any text."""
-    values = [{**record("a"), "user": "a\x00b"}, record("b")]
-    outputs = Trial(with_rows(ToTable("orders")), spark).epoch(values)
-    assert [row["id"] for row in outputs["orders"]] == ["b"]
-    assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [("a", "bad_user")]
-    free = Trial(with_rows(ToKafka("told")), spark, 1).epoch(values)
-    assert [row["user"] for row in free["told"]] == ["a\x00b", "ann"]
-
-
-@pytest.mark.parametrize("days", [1, -3_700_000])
-def test_no_date_that_a_record_can_hold_stops_the_pipeline(spark: SparkSession, days: int) -> None:
-    """Spark knows years that Python, and PostgreSQL's client, do not."""
-
-    def dated(frame: DataFrame) -> DataFrame:
-        last = f.lit("9999-12-31").cast("date")
-        return parsed(frame).withColumn("day", f.date_add(last, f.lit(days) * f.col("n").cast("int")))
-
-    trial = Trial(with_rows(transform=dated, columns=pa.schema([("day", pa.date32())])), spark)
-    outputs = trial.epoch([record("a", n=1), record("b", n=0)])
-    assert [row["day"] for row in outputs["accepted"]] == ["9999-12-31"]
-    assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [("a", "bad_day")]
-
-
-def test_a_record_that_is_ahead_of_its_kafka_timestamp_is_a_dead_letter(spark: SparkSession) -> None:
-    """One wrong clock does not close the windows of all."""
-
-    def sent(frame: DataFrame) -> DataFrame:
-        return parsed(frame).withColumn("timestamp", f.timestamp_millis(f.lit(1000)))
-
-    trial = Trial(replace(PIPELINE, transform=sent, ahead_ms=10), spark)
-    outputs = trial.epoch([record("a", 1010), record("b", 1011)])
-    assert [row["id"] for row in outputs["accepted"]] == ["a"]
-    assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [("b", "ahead")]
 
 
 @pytest.mark.slow

@@ -19,12 +19,12 @@ from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
-from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
+from tests.settings import pipeline_settings
 from tests.stack.reader import values
 from tests.unit.library.ledger_driver import SHARDS, WHEEL, WINDOWS, LedgerDriver, accepted_once, global_counts
 from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, USER_COUNTS
@@ -35,7 +35,7 @@ class Clicks:
 
     def __init__(self, stack: EmbeddedStack, pipeline: str, folder: Path) -> None:
         end = stack.endpoints
-        self.settings = PipelineSettings(
+        self.settings = pipeline_settings(
             pipeline=pipeline, topic=f"in-{pipeline}", kafka_bootstrap=end.kafka_bootstrap, shards=SHARDS,
             s3_endpoint=end.s3_endpoint, s3_bucket=f"b-{pipeline}", window_ms=WINDOWS.length_ms,
             lateness_ms=WINDOWS.lateness_ms, start_patience_s=5.0,

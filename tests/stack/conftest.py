@@ -1,4 +1,4 @@
-"""One broker and one object store for the whole session; buckets and topics of its own for every test."""
+"""One broker and one object store for the whole package; buckets and topics of its own for every test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from infra.toolchain.prepare import prepare
 Topic = Callable[..., str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStack]:
     """Start broker and store once. Their credentials are in the environment, where the library looks for them."""
     with EmbeddedStack(tmp_path_factory.mktemp("stack"), prepare()) as started, pytest.MonkeyPatch.context() as patch:
@@ -40,7 +40,7 @@ def store(bucket: BucketAddress) -> S3ObjectStore:
     return S3ObjectStore(bucket)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin(stack: EmbeddedStack) -> AdminClient:
     """Connect to the broker as its administrator."""
     # The broker is restarted by some tests: come back quickly.

@@ -6,14 +6,29 @@ import itertools
 import os
 import signal
 import sys
+from typing import Any
 
-from effectively_once.gateway import Gateway, Limits
+from effectively_once.gateway import Gateway, Limits, json_record
+
+BYTES, CLICKS = "bytes", "clicks"
+USERS = 7
 
 
-def main(directory: str, bootstrap: str, topic: str, die_at: str) -> None:
+def user_of(identity: str) -> str:
+    """Whose a click is: it follows from the sequence of its id."""
+    return f"user-{int(identity.rpartition('-')[2]) % USERS}"
+
+
+def click(number: int) -> dict[str, Any]:
+    """What is put as the click of a number, which is the sequence of its id."""
+    return {"user": user_of(f"-{number}"), "payload": f"door {number}"}
+
+
+def main(directory: str, bootstrap: str, topic: str, die_at: str, what: str) -> None:
     """Put one record after the other for ever, and print the id of each that was accepted.
 
-    `die_at` is a step of the gateway at which the process kills itself: the first time there, nobody is asked.
+    `die_at` is a step of the gateway at which the process kills itself: the first time there, nobody is asked. `what`
+    is put: the number as text, or clicks as the job of user counts reads them.
     """
 
     def announce(step: str) -> None:
@@ -22,10 +37,11 @@ def main(directory: str, bootstrap: str, topic: str, die_at: str) -> None:
 
     gateway = Gateway(
         directory, producer="child", topic=topic, bootstrap=bootstrap, announce=announce,
-        limits=Limits(answer_timeout_s=1.0),
+        limits=Limits(answer_timeout_s=1.0), build=json_record if what == CLICKS else None,
     )  # fmt: skip
     for number in itertools.count():
-        identity = gateway.put(f"{number}".encode(), key=f"key-{number % 7}", event_time_ms=number)
+        value = click(number) if what == CLICKS else f"{number}".encode()
+        identity = gateway.put(value, key=f"key-{number % 7}", event_time_ms=number)
         sys.stdout.write(f"{identity}\n")
         sys.stdout.flush()
 

@@ -13,8 +13,9 @@ from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
 from effectively_once.ledger.records import EpochRecord
 from effectively_once.object_store import S3ObjectStore
-from effectively_once.settings import PipelineSettings, unchanged
+from effectively_once.settings import unchanged
 from infra.embedded.stack import EmbeddedStack
+from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken
 
 pytestmark = pytest.mark.stack
@@ -153,13 +154,7 @@ def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(store: S3Object
 
 
 def test_settings_that_changed_since_the_chain_began_are_refused_by_name(store: S3ObjectStore) -> None:
-    settings = PipelineSettings(
-        pipeline=LAYOUT.pipeline,
-        topic="events",
-        kafka_bootstrap="127.0.0.1:1",
-        s3_endpoint=store.address.endpoint,
-        s3_bucket=store.address.bucket,
-    )
+    settings = pipeline_settings(pipeline=LAYOUT.pipeline)
     run(chain.take_over(LAYOUT, "first", settings.bound), store)
     wider = settings.model_copy(update={"shards": 3})
     held = run(chain.take_over(LAYOUT, "second", wider.bound), store)

@@ -17,13 +17,14 @@ from effectively_once.settings import PipelineSettings
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.stack import EmbeddedStack
+from tests.settings import pipeline_settings
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
 def settings(stack: EmbeddedStack, pipeline: str) -> PipelineSettings:
-    return PipelineSettings(
+    return pipeline_settings(
         pipeline=pipeline, topic=f"in-{pipeline}", kafka_bootstrap=stack.endpoints.kafka_bootstrap,
         s3_endpoint=stack.endpoints.s3_endpoint, s3_bucket=f"b-{uuid.uuid4().hex}",
     )  # fmt: skip

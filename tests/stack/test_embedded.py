@@ -7,7 +7,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -48,12 +47,6 @@ def toolchain() -> Toolchain:
         java=find_jdk().java,
         spark_home=UNUSED,
     )
-
-
-@pytest.fixture(scope="module")
-def stack(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStack]:
-    with EmbeddedStack(tmp_path_factory.mktemp("run"), toolchain) as running:
-        yield running
 
 
 def _create_topic(bootstrap: str, name: str) -> None:

@@ -4,52 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from effectively_once.catalog import Catalog
 from effectively_once.gateway import Gateway, Limits, UndeliveredError
 from effectively_once.windows import Windows
 from infra.embedded.kafka import KafkaBroker
-from infra.embedded.ports import HOST
 from infra.embedded.process import wait_for
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.jars import resolve_jars
-from infra.toolchain.jdk import find_jdk
-from tests.stack import put_records
 from tests.stack.faulty_link import Fault, FaultyLink
-from tests.stack.reader import messages
+from tests.stack.gateways import PARTITIONS, Place, child, linked_broker, told
 
 pytestmark = pytest.mark.stack
 
-PARTITIONS = 2
 ANSWER_TIMEOUT_S = 1.0
 LIMITS = Limits(answer_timeout_s=ANSWER_TIMEOUT_S)
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "send-from-a-gateway.md"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A topic, the broker's own address, and the link by which gateways reach it."""
-
-    topic: str
-    bootstrap: str
-    link: FaultyLink
-
-    def copies(self) -> list[Message]:
-        """Read all copies of all records, in the order of each partition."""
-        return [one for number in range(PARTITIONS) for one in messages(self.bootstrap, self.topic, number)]
 
 
 @pytest.fixture(scope="module")
@@ -60,26 +36,13 @@ def link() -> Iterator[FaultyLink]:
 
 @pytest.fixture(scope="module")
 def broker(link: FaultyLink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Start a broker that sends the clients of its second listener to the link."""
-    work = tmp_path_factory.mktemp("kafka")
-    jars = resolve_jars(Cache(cache_root()), "kafka")
-    one = KafkaBroker(work / "work", work / "kafka.log", find_jdk().java, jars, link=link.port)
-    try:
-        one.start()
-        link.target = (HOST, one.link_port)
+    with linked_broker(tmp_path_factory.mktemp("kafka"), link) as one:
         yield one
-    finally:
-        one.stop()
 
 
 @pytest.fixture
 def place(broker: KafkaBroker, link: FaultyLink) -> Place:
-    """Create a topic of this test's own."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    name = f"events-{uuid.uuid4().hex[:12]}"
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
-    wait_for(f"topic {name}", 30, lambda: len(admin.list_topics(name, timeout=5).topics[name].partitions) == PARTITIONS)
-    return Place(name, broker.bootstrap, link)
+    return Place.made(broker, link)
 
 
 @pytest.fixture
@@ -186,34 +149,13 @@ def test_while_the_broker_is_away_records_wait_and_none_is_sent_twice(
     assert _judge(place, ids) == 0
 
 
-def _child(place: Place, directory: Path, die_at: str = "") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", put_records.__name__, str(directory), place.link.address, place.topic, die_at],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _told(child: subprocess.Popen[str], kill: Callable[[int], bool]) -> list[str]:
-    """Read the ids a child prints, kill it once `kill` is true of their number, and read the rest."""
-    assert child.stdout is not None
-    ids: list[str] = []
-    with child:
-        for line in child.stdout:
-            # Cut off by the kill: that put had returned, but its id is not known to anybody.
-            ids += [line.strip()] if line.endswith("\n") else []
-            if kill(len(ids)):
-                child.kill()
-    return ids
-
-
 def test_a_sender_killed_while_it_sends_loses_nothing_that_it_had_accepted(
     place: Place, open_gateway: Callable[..., Gateway], tmp_path: Path
 ) -> None:
     """Answers are lost, so that records are at the broker, in flight and only on the disk when it dies."""
     hits = place.link.hits
     with place.link.fault(Fault.LOSE, after=b"child-"):
-        ids = _told(_child(place, tmp_path / "buffer"), lambda number: number > 100 and place.link.hits > hits)
+        ids = told(child(place, tmp_path / "buffer"), lambda number: number > 100 and place.link.hits > hits)
     with open_gateway() as gateway:
         gateway.flush(30)
         assert gateway.counters.resent >= len(ids)
@@ -224,7 +166,7 @@ def test_a_sender_killed_between_buffer_and_send_has_sent_it_all_after_its_resta
     place: Place, open_gateway: Callable[..., Gateway], tmp_path: Path
 ) -> None:
     with place.link.fault(Fault.REFUSE):
-        ids = _told(_child(place, tmp_path / "buffer"), lambda number: number > 100)
+        ids = told(child(place, tmp_path / "buffer"), lambda number: number > 100)
         assert place.copies() == []
     with open_gateway() as gateway:
         gateway.flush(30)
@@ -238,7 +180,7 @@ def test_a_sender_that_dies_at_a_step_again_and_again_leaves_no_gap(
     ids: list[str] = []
     deaths = 3
     for _ in range(deaths):
-        ids += _told(_child(place, tmp_path / "buffer", step), lambda _: False)
+        ids += told(child(place, tmp_path / "buffer", step), lambda _: False)
     with open_gateway() as gateway:
         gateway.flush(30)
     duplicates = _judge(place, ids, more=deaths)

@@ -359,7 +359,7 @@ def test_a_progress_topic_with_too_few_partitions_is_named(shard: ShardAddress) 
 def test_a_sink_topic_that_does_not_exist_is_named_and_no_mark_is_written(
     stack: EmbeddedStack, pipeline: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "PROPAGATION_MS", 500)
+    monkeypatch.setitem(kafka.CLIENT, "topic.metadata.propagation.max.ms", 500)
     address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
     topic(address.progress, 1, cleanup_policy="compact")
     with pytest.raises(SinkError, match=f"topic {address.topic} does not exist"):

@@ -10,11 +10,11 @@ from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Head
-from effectively_once.settings import PipelineSettings
 from effectively_once.sources.kafka import KafkaSource
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
+from tests.settings import pipeline_settings
 from tests.stack.conftest import Topic
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of, taken
@@ -23,16 +23,7 @@ pytestmark = pytest.mark.stack
 
 
 def _source(bootstrap: str, name: str, patience_s: float = 15.0) -> KafkaSource:
-    return KafkaSource(
-        PipelineSettings(
-            pipeline="counts",
-            topic=name,
-            kafka_bootstrap=bootstrap,
-            s3_endpoint="http://127.0.0.1:1",
-            s3_bucket="any",
-            start_patience_s=patience_s,
-        )
-    )
+    return KafkaSource(pipeline_settings(topic=name, kafka_bootstrap=bootstrap, start_patience_s=patience_s))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from effectively_once import create, life_cycle
+from effectively_once import create, describe, life_cycle
 from effectively_once.backup import Backup
 from effectively_once.errors import PipelineError
 from effectively_once.inspection_text import lines
@@ -107,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (backup, putting_back):
         command.add_argument("place", help="a folder, or s3://bucket/prefix; one backup each")
         command.add_argument("--endpoint", help="of the bucket, when it is not the pipeline's: http[s]://host:port")
+    describe.add_to(commands)
     life_cycle.add_to(commands)
     return parser
 

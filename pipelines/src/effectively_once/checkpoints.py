@@ -8,15 +8,35 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from effectively_once.errors import CheckpointError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.ledger.records import Head, Ranges
+from effectively_once.ledger.records import Declaration, Head, Ranges
 from effectively_once.object_store import S3ObjectStore
 
 Offsets = dict[str, dict[str, int]]
+WAYS_OUT = (
+    "Put the objects of this folder back, from the bucket's versions or a copy of the bucket. Where there is none, "
+    "give the pipeline another name and have it read the topic from its start: its state cannot be made from the chain."
+)
+"""Of a pipeline whose state is Spark's own, when its checkpoint cannot be gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What Spark pinned with the offsets of a batch.
+
+    Attributes:
+        watermark_ms: its watermark.
+        conf: settings that the state depends on, as they were when it began.
+
+    """
+
+    watermark_ms: int
+    conf: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +69,23 @@ class Checkpoint:
             offsets: Offsets = json.loads(source)
             return {topic: {p: int(end) for p, end in ends.items()} for topic, ends in offsets.items()}
         except (ValueError, AttributeError, TypeError) as wrong:
+            raise self._unreadable(key, wrong) from wrong
+
+    def planned(self, batch_id: int) -> Planned:
+        """Read what Spark pinned with a batch.
+
+        Raises:
+            CheckpointError: the object is missing or cannot be understood.
+
+        """
+        key = f"{self.layout.checkpoint(self.lineage)}/offsets/{batch_id}"
+        body = run(body_of(key), self.store)
+        try:
+            if body is None:
+                raise ValueError("it is missing")
+            told = json.loads(body.decode().split("\n")[1])
+            return Planned(int(told["batchWatermarkMs"]), {str(k): str(v) for k, v in told["conf"].items()})
+        except (ValueError, AttributeError, TypeError, KeyError, IndexError) as wrong:
             raise self._unreadable(key, wrong) from wrong
 
     def check(self) -> None:
@@ -87,12 +124,19 @@ class Checkpoint:
             raise self._unreadable(key, wrong) from wrong
 
     def _unreadable(self, key: str, wrong: Exception) -> CheckpointError:
-        return CheckpointError(
-            f"a checkpoint object cannot be read: {wrong}",
-            key,
+        return CheckpointError(f"a checkpoint object cannot be read: {wrong}", key, self._way_out())
+
+    def _way_out(self) -> str:
+        if self.holds_state():
+            return WAYS_OUT
+        return (
             f"Delete the folder {self.layout.checkpoint(self.lineage)} (never head.json): "
-            "the driver then continues where the chain ends, and nothing is lost.",
+            "the driver then continues where the chain ends, and nothing is lost."
         )
+
+    def holds_state(self) -> bool:
+        """Whether Spark keeps state of its own in it."""
+        return next(iter(self.store.names(f"{self.layout.checkpoint(self.lineage)}/state/")), None) is not None
 
     def ranges(self, batch_id: int, first: Offsets) -> Ranges:
         """[start, end) of a batch; `first` is where batch 0 of this lineage began.
@@ -106,9 +150,8 @@ class Checkpoint:
         if ends is None or starts is None:
             raise CheckpointError(
                 f"offsets of batch {batch_id if ends is None else batch_id - 1} are missing",
-                f"{self.layout.checkpoint(self.lineage)}/offsets",
-                "Delete the folder of this lineage (never head.json): the driver then continues where the chain ends.",
-            )
+                f"{self.layout.checkpoint(self.lineage)}/offsets", self._way_out(),
+            )  # fmt: skip
         return {
             topic: {p: (starts.get(topic, {}).get(p, 0), end) for p, end in sorted(partitions.items())}
             for topic, partitions in ends.items()
@@ -127,3 +170,38 @@ class Checkpoint:
         end = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in head.tail[-1].ranges.items()}
         # The last batch may not have reached the chain: then the one before it ends where the chain does.
         return any(self.offsets(batch) == end for batch in batches[-2:])
+
+    def go_on(self, head: Head) -> None:
+        """Refuse to go on with it as the only place of a pipeline's state, unless it fits the chain (R7).
+
+        Spark repeats the newest batch whose offsets are there and whose commit is not. That has to be the declared
+        epoch, or the one recorded last, or one that no epoch covers yet; and the state before it has to be there.
+
+        Raises:
+            CheckpointError: it is gone, or does not fit.
+
+        """
+        for wrong in self._unfits(head):
+            raise CheckpointError(
+                f"the state of the pipeline is in Spark's checkpoint, and {wrong}",
+                self.layout.checkpoint(self.lineage), WAYS_OUT,
+            )  # fmt: skip
+
+    def _unfits(self, head: Head) -> Iterator[str]:
+        last: Declaration = head.declared or head.tail[-1]
+        offsets, commits = self.batches("offsets"), self.batches("commits")
+        newest, batch = max(offsets, default=-1), last.batch_id
+        end = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in last.ranges.items()}
+        if not offsets:
+            yield "it is gone"
+        if batch not in offsets or self.offsets(batch) != end:
+            yield f"its batch {batch} is not epoch {last.epoch} of the chain"
+        if newest > batch + 1:
+            yield f"it goes on to batch {newest}, the chain ends with batch {batch}"
+        if any(known > batch for known in commits) or (head.declared is not None and batch in commits):
+            yield f"batch {commits[-1]} is committed in it, and not recorded in the chain"
+        base = newest if newest in commits else newest - 1
+        if base >= 0 and base not in commits:
+            yield f"commits/{base} is missing"
+        if base >= 0 and not self.holds_state():
+            yield "the folder state/ is gone"

@@ -3,7 +3,8 @@
     python -m effectively_once.create settings.json --source-partitions 4 --replication 1
 
 It ends when the broker names a leader for every partition. Nothing that exists is changed: a topic of another shape is
-a named error. Exit codes are those of `effectively_once.errors`. It needs no Spark.
+a named error. A sink that is new to a pipeline which has published begins with the next epoch (`added.py`). Exit codes
+are those of `effectively_once.errors`. It needs no Spark.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
+from effectively_once import added
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks import tables
@@ -269,7 +271,7 @@ def create(
     job: Job, *, replication: int, deadline_s: float, source_partitions: int | None = None,
     event_log_bucket: str | None = None, say: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Make bucket, topics and tables, and return when every partition has a leader.
+    """Make bucket, topics and tables, and return when every partition has a leader; sinks that are new get their marks.
 
     Raises:
         PipelineError: Settings, Access, Source, Sink, or Unreachable with the evidence of what was waited for.
@@ -288,6 +290,7 @@ def create(
         tables.make(
             database_of(settings), settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say
         )
+    added.begin(job, S3ObjectStore(settings.bucket), say)
 
 
 def _number(text: str) -> int:

@@ -6,15 +6,17 @@ import os
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import structlog
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import control, epoch, points, rows, stable, state
-from effectively_once.checkpoints import Checkpoint, Offsets
-from effectively_once.errors import PipelineError, StaleDriverError, UnreachableError
+from effectively_once import control, epoch, points, rows, stable, state, stateful_plan
+from effectively_once.checkpoints import WAYS_OUT, Checkpoint, Offsets
+from effectively_once.errors import ChainError, PipelineError, StaleDriverError, UnreachableError
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -29,6 +31,8 @@ from effectively_once.query_listener import QueryListener
 from effectively_once.shard_step import EpochTask
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.stateful_plan import StatefulPlan
+from effectively_once.stateful_step import Errand, spark_watermark_ms
 from effectively_once.summary import Summary
 from effectively_once.windows import Windows
 from effectively_once.worker_errors import named_error
@@ -60,6 +64,7 @@ class Driver:
         self._live: LiveDeltas
         self._checkpoint: Checkpoint
         self._first: Offsets
+        self._plan: StatefulPlan | None = None
 
     @property
     def head(self) -> Head:
@@ -85,27 +90,44 @@ class Driver:
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
         points.reach("taken_over")
         records = preflight.chain(self._held)
+        if self.pipeline.stateful is not None:
+            self._checkpoint_that_fits()
         self._live = LiveDeltas(self.layout, self.windows, records, self.head.floor)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Finish the declared epoch, then start the query; `check` comes first.
+
+        With Spark's own state the query itself finishes it: only there is the state that its results depend on.
 
         Raises:
             PipelineError: any of the named refusals.
 
         """
         rows.check(self.pipeline, spark)
-        if self.head.declared is not None:
+        if self.pipeline.stateful is None and self.head.declared is not None:
             self._recover(self.head.declared, spark)
-        starting, folder = self._lineage()
+        starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
         spark.streams.addListener(QueryListener(self.metrics))
-        return (
-            self.source.stream(spark, starting)
-            .writeStream.foreachBatch(self.on_batch)
-            .option("checkpointLocation", folder)
-            .queryName(self.settings.pipeline)
-            .start()
-        )
+        frame = self.source.stream(spark, starting)
+        if self.pipeline.stateful is not None:
+            stateful_plan.check(self.pipeline, spark)
+            self._plan = StatefulPlan(self.job, spark)
+            frame = self._plan.frame(frame)
+        else:
+            # The transform is planned here, once; what differs from epoch to epoch is added in `_attempt`.
+            frame = rows.judged(self.pipeline, frame)
+        writer = frame.writeStream.foreachBatch(self.on_batch).option("checkpointLocation", folder)
+        # The first batch waits until the plan knows the query.
+        with self.busy:
+            try:
+                query = writer.queryName(self.settings.pipeline).start()
+            except AnalysisException as error:
+                if self.pipeline.stateful is None:
+                    raise
+                raise stateful_plan.refused_by_spark(error, self.pipeline.stateful) from error
+            if self._plan is not None:
+                self._plan.started(query)
+        return query
 
     def named(self, error: BaseException) -> PipelineError | None:
         """Name what ended the query; None when it has no name.
@@ -117,8 +139,12 @@ class Driver:
         except StaleDriverError as why:
             return why
         except PipelineError as why:
-            return named_error(self.failure or error) or why
-        return named_error(self.failure or error)
+            return self._told(error) or why
+        return self._told(error)
+
+    def _told(self, error: BaseException) -> PipelineError | None:
+        what = self.failure or error
+        return named_error(what) or (stateful_plan.state_error(what) if self._plan is not None else None)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
@@ -137,8 +163,7 @@ class Driver:
         with self.busy:
             if self._published is not None and not isinstance(self.failure, StaleDriverError):
                 points.reach("stopping")
-                self._held = run(chain.record(self.layout, self._held, self._published), self.store)
-                self._published = None
+                self._record()
         announce("driver", state="stopped", pid=os.getpid(), generation=self.head.generation)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -150,7 +175,10 @@ class Driver:
         # What is published is as good as recorded for the relation of a batch to the chain: declaring records it.
         seen = chain.recorded(self.head, self._published)
         where = f"batch {batch_id} of lineage {self._checkpoint.lineage}"
-        match chain.classified(seen, ranges, where):
+        match self._classified(seen, ranges, where):
+            case "recorded" if self._plan is not None:
+                self._for_its_state(next(record for record in seen.tail if record.ranges == ranges), frame)
+                return
             case "recorded":
                 log.info("batch skipped", batch=batch_id, ranges=ranges)
                 return
@@ -159,8 +187,44 @@ class Driver:
                 assert declaration is not None  # noqa: S101 - classified said so
             case _:
                 self._allowed(seen)
+                if self._plan is not None:
+                    self._same_clock(seen, batch_id)
                 declaration, repeat = self._declare(seen, ranges, batch_id), False
         self._publish(declaration, frame, repeat)
+
+    def _classified(self, seen: Head, ranges: Ranges, where: str) -> str:
+        try:
+            return chain.classified(seen, ranges, where)
+        except ChainError as wrong:
+            if self._plan is None:
+                raise
+            # Without its checkpoint such a pipeline could not go on.
+            raise ChainError(wrong.what, wrong.where, WAYS_OUT) from wrong
+
+    def _same_clock(self, seen: Head, batch_id: int) -> None:
+        """Refuse a batch for which Spark has another watermark than the chain (R6)."""
+        planned = self._checkpoint.planned(batch_id).watermark_ms
+        ours = spark_watermark_ms(self.settings, seen.watermark_ms)
+        if planned != ours:
+            raise ChainError(
+                f"Spark's watermark of batch {batch_id} is {planned} ms, by the chain it is {ours} ms",
+                f"{self._checkpoint.folder()}/offsets/{batch_id}",
+                "Let the function set no watermark of its own; if it sets none, keep the driver's log: it is a defect.",
+            )  # fmt: skip
+
+    def _for_its_state(self, record: EpochRecord, frame: DataFrame) -> None:
+        """Run the batch of a recorded epoch once more: Spark did not commit it, and lacks its state."""
+        assert self._plan is not None  # noqa: S101 - the caller looked
+        log.info("batch repeated for its state", batch=record.batch_id, epoch=record.epoch)
+        self._plan.hand(Errand.silent(record, self.head.generation, self.owner))
+        try:
+            frame.write.format("noop").mode("append").save()
+        except Exception as error:
+            self._still_ours()
+            named = named_error(error)
+            if named is None:
+                raise
+            raise named from error
 
     def drained(self) -> control.Wish | None:
         """Return the wish to drain once everything up to its ends is published, else None."""
@@ -233,6 +297,9 @@ class Driver:
         self._live.add(record)
         self.metrics.published(record, ms, repeat=repeat)
         line = {**facts, **record.counts.model_dump(by_alias=True), "ms": ms, "repeat": repeat}
+        if self._plan is not None:
+            # Before Spark commits the batch: it would not repeat the epoch, and nobody else can (R7).
+            self._record()
         announce("epoch", state="published", **line)
         points.reach("epoch_published", epoch=declaration.epoch)
         out = {name: sum(rows.rows for rows in shards.values()) for name, shards in record.sinks.items()}
@@ -241,15 +308,18 @@ class Driver:
     def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
         """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
         pipeline, shards = self.pipeline, self.settings.shards
-        task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, self._live.named())
-        judged = rows.judged(pipeline, frame, self.windows, declaration.watermark_ms)
+        named = self._live.named()
+        task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, named)
+        if self._plan is not None:
+            return self._attempt_with_state(self._plan, task, frame)
+        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms)
         columns = epoch.ddl(epoch.between(pipeline))
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
-        steps = rows.in_shards(pipeline, judged, shards).mapInArrow(
+        steps = rows.in_shards(pipeline, timely, shards).mapInArrow(
             lambda batches, task=task: epoch.dedup(task, batches), columns
         )
         if pipeline.windows:
-            by_key = f.coalesce(rows.shard_of(f.col(state.KEY), shards), f.lit(0))
+            by_key = f.expr(f"coalesce({rows.shard_of(state.KEY, shards)}, 0)")
             steps = steps.repartitionById(shards, by_key).mapInArrow(
                 lambda batches, task=task: epoch.aggregate(task, batches), columns
             )
@@ -259,13 +329,35 @@ class Driver:
         summary.publish_files(pipeline, found, declaration, self.head.generation, self._files)
         return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
 
+    def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> tuple[EpochRecord, bool]:
+        """Run the batch of Spark once: first step, the author's operators, results published (`_attempt`)."""
+        pipeline, pinned, shards = self.pipeline, task.declaration, self.settings.shards
+        assert pipeline.stateful is not None  # noqa: S101 - there is a plan
+        plan.hand(Errand(pinned, self.head.generation, self.owner, task.named))
+        # The function got the rows of its task with the plan; results need no state.
+        results = replace(task, named={})
+        by_key = f.expr(f"coalesce({rows.shard_of(f'`{pipeline.stateful.by}`', shards)}, 0)")
+        found = frame.repartitionById(shards, by_key).mapInArrow(
+            lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline))
+        ).toArrow()  # fmt: skip
+        plan.refuse_dropped(pinned.epoch)
+        points.reach("job_done", epoch=pinned.epoch)
+        summary = Summary.of(found, plan.notes(pinned.epoch))
+        summary.publish_files(pipeline, found, pinned, self.head.generation, self._files)
+        return summary.record(pinned, self.head.generation, pipeline, shards), summary.repeated
+
     def _files(self, name: str) -> ManifestSink:
         return ManifestSink(self.store, self.layout, name)
 
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        self._publish(declared, self.source.between(spark, declared.ranges), repeat=True)
+        frame = rows.judged(self.pipeline, self.source.between(spark, declared.ranges))
+        self._publish(declared, frame, repeat=True)
+        self._record()
+
+    def _record(self) -> None:
+        """Record what is published without declaring another epoch."""
         assert self._published is not None  # noqa: S101 - _publish set it
         self._held = run(chain.record(self.layout, self._held, self._published), self.store)
         self._published = None
@@ -285,6 +377,39 @@ class Driver:
             starting[topic] = {**self.source.first_offsets(), **starting.get(topic, {})}
         else:
             starting = {self.settings.topic: self.source.first_offsets()}
+        return self._new_lineage(starting)
+
+    def _kept_lineage(self) -> tuple[Offsets, str]:
+        """Go on with the checkpoint that the chain names last: the state is nowhere else (R7).
+
+        Raises:
+            CheckpointError: it is gone, or does not fit the chain.
+            SettingsError: the state began with other settings.
+
+        """
+        # Again: a driver that was replaced may have written meanwhile.
+        found = self._checkpoint_that_fits()
+        if found is None:
+            return self._new_lineage({self.settings.topic: self.source.first_offsets()})
+        kept, last = found
+        # Batch 0 is repeated by Spark only where it is the last one.
+        first = {topic: {p: span[0] for p, span in parts.items()} for topic, parts in last.ranges.items()}
+        self._checkpoint, self._first = kept, first
+        return first, kept.folder()
+
+    def _checkpoint_that_fits(self) -> tuple[Checkpoint, Declaration] | None:
+        """Return the checkpoint that holds the state, and the epoch that it has to end with; None before the first."""
+        head = self.head
+        last = head.declared or (head.tail[-1] if head.tail else None)
+        if last is None:
+            return None
+        kept = Checkpoint(self.store, self.layout, last.lineage)
+        kept.go_on(head)
+        stateful_plan.refuse_other_settings(kept.planned(last.batch_id).conf, self.settings.shards, kept.folder())
+        return kept, last
+
+    def _new_lineage(self, starting: Offsets) -> tuple[Offsets, str]:
+        head = self.head
         lineage = f"{head.generation:06d}-{self.owner[:8]}"
         log.info("new lineage", lineage=lineage, starting=starting)
         self._checkpoint, self._first = Checkpoint(self.store, self.layout, lineage), starting

@@ -4,11 +4,14 @@ Both are functions of pinned input and of state before the epoch, so any attempt
 
     rows by id     -> dedup -> delta `ids` -> recorded step -> sinks of rows, `dead_letter` -> partial aggregates
     partials by key -> delta of the windows -> closed windows -> their sinks -> partial totals
+
+Where state is Spark's own, its operators stand between the two (`stateful_step`); the second publishes their results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,10 +56,28 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `dedup`."""
-    task, pipeline = step.task, step.task.pipeline
+    pipeline = step.task.pipeline
+    accepted, counts = published(step, whole(step, batches))
+    for each in pipeline.windows:
+        partial = state.partial(accepted, each.by, each.values, step.task.windows)
+        yield from _carried(pipeline, "partial", each, partial)
+    step.lap("partial")
+    if pipeline.ids == "attached":
+        step.merge(catalog.KIND, catalog.canonical)
+    yield from _told(pipeline, step.summary(**counts))
+
+
+def whole(step: ShardStep, batches: Batches) -> pa.Table:
+    """All rows of the shard, in source order."""
     held = list(batches)
-    whole = step.in_source_order(pa.Table.from_batches(held) if held else rows.empty(pipeline))
+    rows_ = step.in_source_order(pa.Table.from_batches(held) if held else rows.empty(step.task.pipeline))
     step.lap("read")
+    return rows_
+
+
+def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+    """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
+    task, pipeline = step.task, step.task.pipeline
     accepted = whole.filter(pc.is_null(whole["reason"]))
     dead = whole.filter(pc.is_valid(whole["reason"]))
     timely, counters = accepted.num_rows, {}
@@ -74,19 +95,27 @@ def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     for to in pipeline.rows:
         step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
     step.publish(DEAD_LETTER, dead_letters(dead, task.declaration.epoch))
-
-    for each in pipeline.windows:
-        partial = state.partial(accepted, each.by, each.values, task.windows)
-        yield from _carried(pipeline, "partial", each, partial)
-    step.lap("partial")
-    if pipeline.ids == "attached":
-        step.merge(catalog.KIND, catalog.canonical)
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
-    yield from _told(pipeline, step.summary(
-        read=whole.num_rows, accepted=accepted.num_rows, late=late, malformed=dead.num_rows - late,
-        duplicate=timely - accepted.num_rows, catalog=counters,
-        max_event_time_ms=pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
-    ))  # fmt: skip
+    return accepted, {
+        "read": whole.num_rows, "accepted": accepted.num_rows, "late": late, "malformed": dead.num_rows - late,
+        "duplicate": timely - accepted.num_rows, "catalog": counters,
+        "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
+    }  # fmt: skip
+
+
+def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What Spark's stateful operators gave for one shard by key -> published."""
+    yield from resulted(ShardStep.of_task(task, "windows"), batches)
+
+
+def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """See `results`."""
+    pipeline = step.task.pipeline
+    stateful = pipeline.stateful
+    assert stateful is not None  # noqa: S101 - the driver asked for it
+    table = pa.Table.from_batches([batch.cast(stateful.schema) for batch in batches], stateful.schema)
+    step.publish(stateful.name, _for(pipeline, stateful.name, table, step.task.declaration.epoch))
+    yield from _told(pipeline, step.summary())
 
 
 def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from effectively_once import control_commands, replay
+from effectively_once.abandon import abandon
 from effectively_once.dead_letter_topic import DeadLetterTopic
 from effectively_once.dead_letters import Selection, counted, epochs, shown
 from effectively_once.job import Job
@@ -29,6 +30,10 @@ def add_to(commands: Any) -> None:
     drain = commands.add_parser("drain", help="publish what is in the input now, then let drivers stop")
     drain.add_argument("--wait-s", type=float, default=0.0, metavar="S", help="wait for it, so many seconds at most")
     resume = commands.add_parser("resume", help="declare epochs again")
+    give_up = commands.add_parser(
+        "abandon", help="give up the declared epoch, of which nothing is visible and which its version cannot finish"
+    )
+    give_up.add_argument("--yes", action="store_true", help="do it; without it only what there is is told")
     tidy = commands.add_parser("retention", help="find objects that the chain no longer needs, and delete them")
     tidy.add_argument("--delete", action="store_true", help="delete them; without it they are only counted")
     tidy.add_argument(
@@ -55,8 +60,8 @@ def add_to(commands: Any) -> None:
         parser.add_argument("--id", action="append", default=[], dest="ids", help="only these; may be repeated")
         parser.add_argument("--epochs", default="0-", metavar="A-B", help="only of these; A- and -B are open")
     for parser, function in (
-        (pause, _pause), (drain, _drain), (resume, _resume), (tidy, _retention), (count, _count), (show, _show),
-        (again, _replay),
+        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (tidy, _retention), (count, _count),
+        (show, _show), (again, _replay),
     ):  # fmt: skip
         parser.add_argument("settings", type=Path, help="settings file of the pipeline")
         parser.set_defaults(command=function)
@@ -74,6 +79,11 @@ def _drain(job: Job, given: argparse.Namespace) -> int:
 
 def _resume(job: Job, _: argparse.Namespace) -> int:
     control_commands.resume(job.settings, _say)
+    return 0
+
+
+def _abandon(job: Job, given: argparse.Namespace) -> int:
+    abandon(job, _say, yes=given.yes)
     return 0
 
 

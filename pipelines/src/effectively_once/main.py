@@ -59,7 +59,7 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     if len(argv) != 1:
         raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
     job = job_of(Path(argv[0]), pipeline)
-    driver = Driver(job, os.environ.get(WHEEL_DIGEST) or code_digest(job.pipeline.transform))
+    driver = Driver(job, os.environ.get(WHEEL_DIGEST) or code_digest(*job.pipeline.functions))
     # Before the session: what cannot succeed is refused without waiting for a JVM.
     driver.check()
     if driver.head.declared is None and (drained := driver.drained()) is not None:
@@ -80,17 +80,21 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     return 0 if error is None else _told(driver.named(error) or error)
 
 
-def code_digest(transform: Callable[..., Any]) -> str:
+def code_digest(*functions: Callable[..., Any]) -> str:
     """Digest of library and job, for a start without a wheel: other code is another version (R3)."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    while isinstance(transform, functools.partial):
-        transform = transform.func
-    # An object that is called has the code of its class.
-    job = inspect.getsourcefile(transform if inspect.isroutine(transform) else type(transform))
     digest = hashlib.sha256()
-    for path in [*files, *([Path(job)] if job else [])]:
+    for path in [*files, *(Path(source) for source in dict.fromkeys(map(_source, functions)) if source)]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _source(function: Callable[..., Any]) -> str | None:
+    """Return the file that a function is written in."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    # An object that is called has the code of its class.
+    return inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
 
 
 def _told(error: BaseException) -> int:

@@ -12,6 +12,7 @@ from effectively_once.aggregates import Count
 from effectively_once.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
 from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.sinks.tables import COLUMN_TYPES
+from effectively_once.stateful import EVENT_TIME, Stateful
 from effectively_once.windowed import WINDOW_START, Windowed
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
         yield "ahead_ms is a number of milliseconds from 0 on, of rows that have an event time"
     sinks = [*pipeline.rows, *(each.to for each in pipeline.windows)]
     sinks += [each.totals for each in pipeline.windows if each.totals is not None]
+    if pipeline.stateful is not None:
+        sinks.append(pipeline.stateful.to)
+        yield from _wrong_stateful(pipeline, pipeline.stateful)
     names = [to.name for to in sinks]
     names += [pipeline.recorded.name] if pipeline.recorded else []
     for name in names:
@@ -112,6 +116,29 @@ def _wrong_window(each: Windowed, columns: pa.Schema) -> Iterator[str]:
         yield f"sink {each.to.name!r} would get two rows of one {each.by} at once: the key needs {WINDOW_START!r} too"
     if each.totals is not None and not isinstance(each.totals, ToFiles):
         yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+
+
+def _wrong_stateful(pipeline: Pipeline, stateful: Stateful) -> Iterator[str]:
+    if pipeline.windows:
+        yield "a pipeline has windows or a stateful query, not both: make two, one on a topic of the other"
+    if pipeline.recorded is not None:
+        yield "a pipeline has a recorded step or a stateful query, not both: make two, one on a topic of the other"
+    if EVENT_TIME in (name.lower() for name in pipeline.columns.names):
+        yield f"column {EVENT_TIME!r} is what the stateful query is given as the time of a row: call it otherwise"
+    taken = {"epoch", "source"}
+    for column in stateful.schema:
+        if not _COLUMN.fullmatch(column.name) or column.name.lower() in taken:
+            yield f"a result of the stateful query cannot be called {column.name!r}"
+        if column.type not in COLUMN_TYPES:
+            possible = ", ".join(map(str, COLUMN_TYPES))
+            yield f"result {column.name!r} of the stateful query is of type {column.type}; possible are {possible}"
+    for name in _twice(name.lower() for name in stateful.schema.names):
+        yield f"result {name!r} of the stateful query is there twice"
+    if stateful.by not in stateful.schema.names or not pa.types.is_string(stateful.schema.field(stateful.by).type):
+        yield f"the stateful query's results are by {stateful.by!r}, which is none of their columns of text"
+    to = stateful.to
+    if isinstance(to, ToTable) and to.key and to.key[0] != stateful.by:
+        yield f"sink {to.name!r} replaces rows by {to.key[0]!r}: the key has to begin with {stateful.by!r}"
 
 
 def _wrong_sink(to: Destination, schema: pa.Schema) -> Iterator[str]:

@@ -14,6 +14,7 @@ from effectively_once.errors import SettingsError
 from effectively_once.mistakes import mistakes
 from effectively_once.sinks.tables import TableShape
 from effectively_once.stable import RecordedStep
+from effectively_once.stateful import Stateful
 from effectively_once.windowed import Windowed
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Pipeline:
             and adds columns, which are recorded before anything is published. A repeat uses the record.
         rows: sinks of accepted rows.
         windows: aggregates of accepted rows by key and window.
+        stateful: instead of windows, a query of Spark's own stateful operators over accepted rows.
         window_ms: length of the fixed windows, and the grain in which ids are forgotten.
         lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
         ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
@@ -57,6 +59,7 @@ class Pipeline:
     recorded: RecordedStep | None = None
     rows: tuple[Destination, ...] = ()
     windows: tuple[Windowed, ...] = ()
+    stateful: Stateful | None = None
     window_ms: int = 60_000
     lateness_ms: int = 120_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
@@ -73,9 +76,15 @@ class Pipeline:
         return {name: getattr(self, name) for name in ("window_ms", "lateness_ms", "semantics")}
 
     @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """The author's code: other code is another version."""
+        steps = (self.recorded, self.stateful)
+        return [self.transform, *(step.function for step in steps if step is not None)]
+
+    @property
     def timed(self) -> bool:
         """Whether rows need an event time: state is forgotten by it."""
-        return self.ids == "attached" or bool(self.windows)
+        return self.ids == "attached" or bool(self.windows) or self.stateful is not None
 
     @property
     def input(self) -> pa.Schema:
@@ -104,11 +113,14 @@ class Pipeline:
     @property
     def bound(self) -> dict[str, Any]:
         """What state depends on: kept in head, and refused when it changes."""
-        kept = {
+        kept: dict[str, Any] = {
             # In order, as it is the order of the columns in deltas.
             each.name: {"by": each.by, "values": [[n, value.merge, value.column] for n, value in each.values.items()]}
             for each in self.windows
         }
+        if self.stateful is not None:
+            columns = [[column.name, str(column.type)] for column in self.stateful.schema]
+            kept[self.stateful.name] = {"by": self.stateful.by, "stateful": columns}
         return {"ids": self.ids, "windows": kept}
 
     def schema_of(self, name: str) -> pa.Schema:
@@ -124,12 +136,14 @@ class Pipeline:
             found.append((each.to, each.schema))
             if each.totals is not None:
                 found.append((each.totals, each.totals_schema))
+        if self.stateful is not None:
+            found.append((self.stateful.to, self.stateful.schema))
         return {to.name: (to, schema) for to, schema in found}
 
     @property
     def kafka_sinks(self) -> tuple[str, ...]:
         """Names of the Kafka sinks in the order in which they publish, that of the dead letters among them."""
-        windows = [each.to for each in self.windows]
+        windows = [each.to for each in self.windows] + ([self.stateful.to] if self.stateful else [])
         rows, results = ([to.name for to in some if isinstance(to, ToKafka)] for some in (self.rows, windows))
         return (*rows, DEAD_LETTER, *results)
 

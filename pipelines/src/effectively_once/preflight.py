@@ -82,7 +82,7 @@ class Preflight:
 
         """
         head = held.head
-        self._marks(head)
+        self.marks(head)
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is not None:
             Checkpoint(self.store, self.layout, last.lineage).check()
@@ -119,8 +119,13 @@ class Preflight:
                     + (", compacted." if name.endswith(".progress") else "."),
                 )
 
-    def _marks(self, head: Head) -> None:
-        """Every sink's mark must lie between the last recorded and the declared epoch (R10)."""
+    def marks(self, head: Head) -> None:
+        """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).
+
+        Raises:
+            SinkError: with what was found.
+
+        """
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
         if self.settings.semantics == "exactly_once":
             for address, number in self._marks_found(low):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
@@ -27,22 +27,38 @@ _YEARS = {
     pa.timestamp("us", "UTC"): ("timestamp_micros(-62135596800000000)", "timestamp_micros(253402300799999999)"),
 }
 """What Python has dates for: Spark knows more."""
+STATEFUL_TIMES_MS = (1, 253_370_764_799_999)
+"""Event times of a stateful query: Spark's watermark begins at 1970, and its windows are to end before year 10000."""
+
+_NOT_BY_RECORD = frozenset({
+    "Aggregate", "Deduplicate", "Except", "Filter", "Generate", "GlobalLimit", "Intersect", "LocalLimit", "Offset",
+    "Sample", "Sort", "Union", "Window",
+})  # fmt: skip
+"""Operators of a plan that lose or double records, or depend on which others are in the epoch."""
 
 
 def check(pipeline: Pipeline, spark: SparkSession) -> None:
     """Try the transform on no rows.
 
     Raises:
-        SettingsError: it fails, or gives other columns than were declared.
+        SettingsError: it fails, gives other columns than were declared, or is no function of one record.
 
     """
+    nothing = spark.createDataFrame([], KAFKA)
     try:
-        given = pipeline.transform(spark.createDataFrame([], KAFKA)).schema
+        frame = pipeline.transform(nothing)
+        given = frame.schema
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
             _where(pipeline), "Correct it.",
         ) from error  # fmt: skip
+    if beyond := _NOT_BY_RECORD.intersection(_operators(frame, nothing)):
+        raise SettingsError(
+            f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}", _where(pipeline),
+            "Let it give one row for each record, whatever others come with it; one that is not to be published gets a "
+            "reason.",
+        )  # fmt: skip
     found = {field.name: field.dataType for field in given}
     names = [field.name.lower() for field in given]
     wrong = []
@@ -63,11 +79,26 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
         )  # fmt: skip
 
 
-def judged(pipeline: Pipeline, frame: DataFrame, windows: Windows, watermark_ms: int | None) -> DataFrame:
-    """Transform Kafka rows and give each that is not to be accepted its reason, before any state (R6).
+def _operators(frame: DataFrame, source: DataFrame) -> Iterator[str]:
+    """Names of the operators between a frame and what it was made of; not those of other frames that it joins."""
+
+    def way(plan: Any, leaf: Any) -> list[str] | None:
+        if plan.equals(leaf):
+            return []
+        children = plan.children()
+        below = (way(children.apply(number), leaf) for number in range(children.size()))
+        return next(([plan.nodeName(), *names] for names in below if names is not None), None)
+
+    # PySpark has no public way to a plan but as a text for people.
+    plans = (one._jdf.queryExecution().analyzed() for one in (frame, source))
+    yield from way(*plans) or []
+
+
+def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
+    """Transform Kafka rows and give each that cannot be accepted its reason; only whether it is late is left open.
 
     Returns:
-        `pipeline.input`, reason (null: accepted unless it is a copy), value (null unless there is a reason).
+        `pipeline.input`, reason (null: nothing is wrong with it), value.
 
     """
     given = pipeline.transform(frame)
@@ -75,21 +106,35 @@ def judged(pipeline: Pipeline, frame: DataFrame, windows: Windows, watermark_ms:
     for name in pipeline.required:
         wrong = f.col(name).isNull()
         if name == "event_time_ms":
-            wrong |= ~f.col(name).between(-TIME_MAX_MS, TIME_MAX_MS)
+            wrong |= ~f.col(name).between(*(STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)))
         reason = f.coalesce(reason, f.when(wrong, missing(name)))
     for name, unfit in unfits(pipeline, given):
         reason = f.coalesce(reason, f.when(unfit, f"bad_{name}"))
     if pipeline.ahead_ms is not None:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
-    if pipeline.timed:
-        reason = f.coalesce(reason, f.when(late(f.col("event_time_ms"), windows, watermark_ms), "late"))
     names = [*COORDINATES.names, *(name for name in pipeline.input.names if name not in COORDINATES.names)]
     rows = given.select(*names, reason.alias("reason"), "value")
     if pipeline.ids == "attached" and not isinstance(rows.schema["id"].dataType, StringType):
         # The chain's deltas hold text.
         rows = rows.withColumn("id", f.lower(f.hex("id")))
-    return rows.withColumn("value", f.when(f.col("reason").isNotNull(), f.col("value")))
+    return rows
+
+
+def timely(pipeline: Pipeline, judged: DataFrame, windows: Windows, watermark_ms: int | None) -> DataFrame:
+    """Say of judged rows which are late, before any state (R6).
+
+    It is made anew for every epoch, so it is written in SQL: calls for each column took longer than Spark's planning.
+
+    Returns:
+        the columns of `judged`; value is null unless there is a reason.
+
+    """
+    reason = "reason"
+    if pipeline.timed and watermark_ms is not None:
+        reason = f"coalesce(reason, CASE WHEN {late('event_time_ms', windows, watermark_ms)} THEN 'late' END)"
+    kept = [f"`{name}`" for name in judged.columns if name not in REFUSED.names]
+    return judged.selectExpr(*kept, f"{reason} AS reason", f"CASE WHEN ({reason}) IS NOT NULL THEN value END AS value")
 
 
 def missing(name: str) -> str:
@@ -104,6 +149,8 @@ def unfits(pipeline: Pipeline, given: DataFrame) -> Iterator[tuple[str, Column]]
     """
     in_tables = {name for to in pipeline.rows if isinstance(to, ToTable) for name in to.columns or pipeline.input.names}
     in_tables |= {each.by for each in pipeline.windows if isinstance(each.to, ToTable)}
+    if pipeline.stateful is not None and isinstance(pipeline.stateful.to, ToTable):
+        in_tables |= {*pipeline.input.names}
     texts = {column.name for column in given.schema if isinstance(column.dataType, StringType)} - {"topic"}
     for column in pipeline.input:
         name, value = column.name, f.col(column.name)
@@ -122,27 +169,25 @@ def _arrow(kind: DataType) -> pa.DataType | None:
         return None
 
 
-def late(time_ms: Column, windows: Windows, watermark_ms: int | None) -> Column:
-    """Window end + allowed lateness <= watermark. The same rule, in plain Python, is `Windows.closed`."""
-    if watermark_ms is None:
-        return f.lit(False)
-    ends = time_ms - f.pmod(time_ms, f.lit(windows.length_ms)) + windows.length_ms + windows.lateness_ms
-    # As an interval, which generated code takes as a parameter. A number would be written into it, and every epoch
-    # would have its code compiled anew.
-    watermark = f.make_interval(secs=f.lit(Decimal(watermark_ms).scaleb(-3)))
-    return f.timestamp_millis(ends) - watermark <= f.timestamp_millis(f.lit(0))
+def late(time_ms: str, windows: Windows, watermark_ms: int) -> str:
+    """Write in SQL: window end + allowed lateness <= watermark. The same rule, in plain Python, is `Windows.closed`."""
+    ends = f"{time_ms} - pmod({time_ms}, {windows.length_ms}) + {windows.length_ms + windows.lateness_ms}"
+    # As a decimal, which generated code takes as a parameter. A number would be written into it, and every epoch would
+    # have its code compiled anew.
+    return f"CAST({ends} AS DECIMAL(18, 0)) <= CAST('{watermark_ms}' AS DECIMAL(18, 0))"
 
 
 def in_shards(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
     """Give every row its shard, by id or else by coordinate, and bring the rows of a shard together (R4)."""
-    coordinate = f.concat_ws("-", "topic", "partition", "offset")
-    key = f.coalesce("id", coordinate) if pipeline.ids == "attached" else coordinate
-    return rows.withColumn("shard", shard_of(key, shards)).repartitionById(shards, f.col("shard"))
+    key = "concat_ws('-', topic, partition, offset)"
+    if pipeline.ids == "attached":
+        key = f"coalesce(id, {key})"
+    return rows.selectExpr("*", f"{shard_of(key, shards)} AS shard").repartitionById(shards, "shard")
 
 
-def shard_of(key: Column, shards: int) -> Column:
-    """Shard = hash(key) mod P."""
-    return f.pmod(f.xxhash64(key), f.lit(shards)).cast("int")
+def shard_of(key: str, shards: int) -> str:
+    """Write in SQL: shard = hash(key) mod P."""
+    return f"CAST(pmod(xxhash64({key}), {shards}) AS INT)"
 
 
 def empty(pipeline: Pipeline) -> pa.Table:

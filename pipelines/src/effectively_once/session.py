@@ -10,6 +10,7 @@ from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from effectively_once.settings import PipelineSettings
 
 MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
+FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
 
 REQUIRED = {
     # Two attempts of one task at a time would write twice (pitfall 10).
@@ -18,6 +19,8 @@ REQUIRED = {
     "spark.sql.adaptive.enabled": "false",
     # Checkpoints: one conditional put per file, errors surface (pitfalls 1 to 3).
     "spark.sql.streaming.checkpointFileManagerClass": MANAGER,
+    # Beside it Spark's state store copies files with Hadoop's file system of the scheme.
+    "spark.hadoop.fs.s3.impl": FILE_SYSTEM,
     # A kill campaign must not make the driver give up (pitfall 19).
     "spark.task.maxFailures": "16",
     "spark.stage.maxConsecutiveAttempts": "32",
@@ -27,8 +30,10 @@ REQUIRED = {
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     # Folded state and producers live in the worker between epochs.
     "spark.python.worker.reuse": "true",
-    # The pages of a step arrive in few batches: a shard's rows are sorted as a whole anyway.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Rows alone bound a batch: measuring its bytes after every row took a tenth of an executor's time. So many records
+    # of Kafka's usual limit of 1 MiB still fit the 2 GiB of an Arrow vector.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.session.timeZone": "UTC",
 }
 

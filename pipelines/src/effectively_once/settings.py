@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from effectively_once.errors import SettingsError
 from effectively_once.object_store import BucketAddress
 
-JOB = "effectively_once_jobs.user_counts"
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
 
@@ -44,7 +43,13 @@ class PipelineSettings(BaseModel):
     kafka_bootstrap: Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
     s3_bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
-    job: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = JOB
+    job: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$",
+            examples=["effectively_once_jobs.user_counts"],
+        ),
+    ]
     database: Annotated[str, Field(pattern=r"^postgresql://[^\s/:@?]+:\d+/[^\s/:@?]+$")] | None = None
     shards: Annotated[int, Field(ge=1, le=256)] = 2
     window_ms: Annotated[int, Field(ge=1)] = 60_000
@@ -97,8 +102,14 @@ def load(path: Path, defaults: Callable[[str], Mapping[str, Any]] = lambda _: {}
         raise SettingsError(
             f"{field}: {first['msg']}{value}",
             str(path),
-            f"Fields are {', '.join(PipelineSettings.model_fields)}.",
+            f"{_example(field)}Fields are {', '.join(PipelineSettings.model_fields)}.",
         ) from wrong
+
+
+def _example(field: str) -> str:
+    """Return a sentence that shows what a field looks like, where its name alone does not tell."""
+    shown = PipelineSettings.model_fields[field].examples if field in PipelineSettings.model_fields else None
+    return f"Write it like this: {json.dumps(field)}: {json.dumps(shown[0])}. " if shown else ""
 
 
 def unchanged(kept: Mapping[str, Any], bound: Mapping[str, Any], where: str) -> None:

@@ -34,10 +34,11 @@ class Summary:
             self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
 
     @classmethod
-    def of(cls, found: pa.Table) -> Summary:
-        """Take the notes from what the steps returned (`epoch.between`)."""
+    def of(cls, found: pa.Table, beside: tuple[Sequence[int], Sequence[Note]] = ((), ())) -> Summary:
+        """Take the notes from what the steps returned (`epoch.between`), and from what came `beside` it, by shard."""
         told = found.filter(pc.equal(found["kind"], "shard"))
-        return cls(told["shard"].to_pylist(), [json.loads(note) for note in told["note"].to_pylist()])
+        shards = [*beside[0], *told["shard"].to_pylist()]
+        return cls(shards, [*beside[1], *(json.loads(note) for note in told["note"].to_pylist())])
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""

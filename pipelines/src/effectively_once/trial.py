@@ -4,6 +4,7 @@
     first = trial.epoch([b'{"id": "1", ...}', ...])
     first["accepted"], first["dead_letter"]              # rows, as dictionaries
     trial.repeat()                                       # what a recovery does; refuses what is not deterministic
+    trial.epoch([KafkaRecord(b'{"id": "2"}', key="ann", timestamp_ms=5)])    # where the transform looks at these
 
 The transform is run by Spark, and everything after it by the very steps that executors run. What only several
 processes can show (fencing, kills) is not to be seen here.
@@ -15,6 +16,8 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,32 @@ Outputs = dict[str, list[dict[str, Any]]]
 """Sink -> its rows of one epoch; the message of a Kafka sink that is no JSON is under `value`."""
 
 
+Value = bytes | str | Mapping[str, Any] | None
+"""A record's value; a dictionary is sent as JSON."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRecord:
+    """A record for a transform that looks at more than the value. Headers it is not given, here or deployed.
+
+    Attributes:
+        value: as `Trial.epoch` takes it.
+        key: None for no key.
+        timestamp_ms: the column `timestamp`, ms since 1970; None for null, which no broker gives.
+
+    """
+
+    value: Value
+    key: bytes | str | None = None
+    timestamp_ms: int | None = None
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """Its time as Spark takes it."""
+        return None if self.timestamp_ms is None else _EPOCH + timedelta(milliseconds=self.timestamp_ms)
+
+
 class Trial:
     """One pipeline in memory.
 
@@ -55,11 +84,14 @@ class Trial:
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession, shards: int = 2) -> None:
         self._pipeline, self._spark, self._shards = pipeline, spark, shards
+        if pipeline.stateful is not None:
+            raise SettingsError("a trial has no state of Spark's own", "Trial", "Run the job here: `make run`.")
         rows.check(pipeline, spark)
         self._settings = PipelineSettings(
             # A name of its own: folded state is kept by it.
-            pipeline=f"trial_{uuid.uuid4().hex[:12]}", topic="trial", kafka_bootstrap="trial:9092",
-            s3_endpoint="http://trial", s3_bucket="trial", shards=shards, **pipeline.defaults,
+            pipeline=f"trial_{uuid.uuid4().hex[:12]}", topic="trial", job="trial",
+            kafka_bootstrap="trial:9092", s3_endpoint="http://trial", s3_bucket="trial", shards=shards,
+            **pipeline.defaults,
         )  # fmt: skip
         self._windows = Windows(self._settings.window_ms, self._settings.lateness_ms)
         self._folder = tempfile.TemporaryDirectory(prefix="effectively-once-trial-")
@@ -84,15 +116,19 @@ class Trial:
         assert self._last is not None, "no epoch was run yet"  # noqa: S101 - a test's mistake
         return self._last
 
-    def epoch(self, values: Sequence[bytes | str | Mapping[str, Any] | None]) -> Outputs:
+    def epoch(self, values: Sequence[Value | KafkaRecord]) -> Outputs:
         """Run the next epoch on values of Kafka records (dictionaries are sent as JSON); return what it publishes.
+
+        A `KafkaRecord` in the place of a value has a key and a timestamp too; others have neither.
 
         Raises:
             PipelineError: what would stop the pipeline.
 
         """
+        records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
         sent = [
-            (None, _encoded(value), "trial", 0, self._offset + number, None, 0) for number, value in enumerate(values)
+            (_encoded(one.key), _encoded(one.value), "trial", 0, offset, one.timestamp, 0)
+            for offset, one in enumerate(records, self._offset)
         ]
         first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
         before = self._last
@@ -124,8 +160,8 @@ class Trial:
         pipeline, number = self._pipeline, declaration.epoch
         task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
-        judged = rows.judged(pipeline, frame, self._windows, declaration.watermark_ms)
-        whole = self._one_a_record(_typed(rows.in_shards(pipeline, judged, self._shards).toArrow(), pipeline))
+        timely = rows.timely(pipeline, rows.judged(pipeline, frame), self._windows, declaration.watermark_ms)
+        whole = self._one_a_record(_typed(rows.in_shards(pipeline, timely, self._shards).toArrow(), pipeline))
         told = [
             pa.Table.from_batches(
                 epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
@@ -245,7 +281,7 @@ def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def _encoded(value: bytes | str | Mapping[str, Any] | None) -> bytes | None:
+def _encoded(value: Value) -> bytes | None:
     if isinstance(value, Mapping):
         return orjson.dumps(value)
     return value.encode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The servers for the session, and for every test a sink of its own on them."""
+"""The servers for this package, and for every test a sink of its own on them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import pytest
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from effectively_once.sinks import database, kafka
-from effectively_once.sinks.database import PASSWORD, USER
+from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress
+from effectively_once.sinks.postgres import TableAddress
+from effectively_once.sinks.tables import make
 from tests.stack.faulty_link import FaultyLink
 from tests.stack.sinks.adapter import PATIENCE_S, Adapter, Place
+from tests.stack.sinks.counts_table import COUNTS, as_owner
 from tests.stack.sinks.kinds import KINDS
 from tests.stack.sinks.servers import Servers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Start them once."""
     with Servers(tmp_path_factory.mktemp("sinks")) as started:
@@ -43,6 +46,19 @@ def place(servers: Servers) -> Place:
     )  # fmt: skip
 
 
+@pytest.fixture
+def address(servers: Servers, place: Place, credentials: None) -> Iterator[TableAddress]:
+    """Make a table that is appended to; go to the server without the link."""
+    url = f"postgresql://{servers.postgres.url.split('/', 2)[2]}"
+    found = TableAddress(DatabaseAddress(url), place.pipeline, "counts", 1)
+    make(found.database, found.pipeline, found.sink, COUNTS, 2)
+    yield found
+    with as_owner(servers) as owner:
+        # A failed test must not hold locks that a later one waits for.
+        owner.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
+                      [f"{place.pipeline}.%"])  # fmt: skip
+
+
 @pytest.fixture(params=sorted(KINDS))
 def adapter(place: Place, credentials: None, request: pytest.FixtureRequest) -> Adapter:
     """Make one sink of each kind."""
@@ -61,5 +77,5 @@ def link(servers: Servers, adapter: Adapter) -> FaultyLink:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every sink wait for its server for seconds only."""
     monkeypatch.setattr(kafka, "COMMIT_TIMEOUT_S", PATIENCE_S)
-    monkeypatch.setattr(kafka, "PROPAGATION_MS", 500)
+    monkeypatch.setitem(kafka.CLIENT, "topic.metadata.propagation.max.ms", 500)
     monkeypatch.setattr(database, "CONNECT_S", 2)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.cluster import engine, lifecycle
+from infra.cluster import engine, lifecycle, needs, network
 from infra.cluster.engine import Engine
-from infra.cluster.lifecycle import node_image
+from infra.cluster.lifecycle import Lifecycle, node_image
 from infra.cluster.state import StateDirectory
 from infra.console import Console
+from infra.toolchain.cache import Cache
 from tests.unit.cluster.fake_engine import FakeDocker
 
 
@@ -55,3 +56,12 @@ def said() -> io.StringIO:
 @pytest.fixture
 def console(said: io.StringIO) -> Console:
     return Console(stream=said)
+
+
+@pytest.fixture
+def ours(state: StateDirectory, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifecycle:
+    """A life cycle whose ports are free, whose network is there at once, and without a published node image."""
+    monkeypatch.setattr(needs, "require_ports", lambda: None)
+    monkeypatch.setattr(network, "connect", lambda *_, **__: None)
+    monkeypatch.setattr(node_image, "published", lambda *_: None)
+    return Lifecycle(console, state, Cache(tmp_path / "cache"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,61 +18,16 @@ from infra.cluster.kind import Kind
 from infra.cluster.lifecycle import Lifecycle, node_image
 from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record
-from infra.cluster.state import StateDirectory
-from infra.console import Console
-from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
+from tests.unit.cluster.fake_kind import FakeKind, refusing
 from tests.unit.toolchain.fake_programs import program
 
 NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
 
 
-@dataclass
-class FakeKind:
-    """Containers and what was done with them."""
-
-    containers: dict[str, str] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
-    fails: bool = False
-    engine: Engine | None = None
-
-    def nodes(self) -> dict[str, str]:
-        return self.containers
-
-    def create(self, image: str, nodes: int, _console: Console, *, published: bool) -> None:
-        self.done.append(f"create {nodes} from {image}{', published' if published else ''}")
-        self.containers = {f"node{number}": "running" for number in range(nodes)}
-        if self.fails:
-            raise EngineError("kubelet is not running")
-
-    def load(self, tags: Iterable[str], _console: Console) -> None:
-        self.done.append(f"load {' '.join(tags)}")
-
-    def delete(self) -> bool:
-        self.done.append("delete")
-        self.containers = {}
-        return True
-
-
-@pytest.fixture
-def ours(state: StateDirectory, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifecycle:
-    """A life cycle whose ports are free, whose network is there at once, and without a published node image."""
-    monkeypatch.setattr(needs, "require_ports", lambda: None)
-    monkeypatch.setattr(network, "connect", lambda *_, **__: None)
-    monkeypatch.setattr(node_image, "published", lambda *_: None)
-    return Lifecycle(console, state, Cache(tmp_path / "cache"))
-
-
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     return cast(Builder, SimpleNamespace(node=lambda: "node:1"))
-
-
-def _refuse(why: str) -> Callable[..., None]:
-    def refuse(*_: object, **__: object) -> None:
-        raise EngineError(why)
-
-    return refuse
 
 
 def _cluster(ours: Lifecycle, kind: FakeKind, builder: Builder, nodes: int = 1) -> None:
@@ -152,7 +105,7 @@ def test_a_node_image_that_was_asked_for_in_vain_is_refused_before_anything_is_c
     settings.touch()
     Record("creating", "node:1", 1).write(ours.state.record)
     kind = FakeKind({"node0": "running"})
-    monkeypatch.setattr(node_image, "published", _refuse("cannot be used"))
+    monkeypatch.setattr(node_image, "published", refusing("cannot be used"))
     with pytest.raises(EngineError, match="cannot be used"):
         _cluster(ours, kind, builder)
     assert kind.done == []
@@ -215,7 +168,7 @@ def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(
 def test_a_port_that_is_taken_is_named_before_anything_is_made(
     ours: Lifecycle, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "require_ports", _refuse("port 12092 on 127.0.0.1 is taken"))
+    monkeypatch.setattr(needs, "require_ports", refusing("port 12092 on 127.0.0.1 is taken"))
     kind = FakeKind()
     with pytest.raises(EngineError, match="port 12092"):
         _cluster(ours, kind, builder)
@@ -281,120 +234,6 @@ def test_newer_definitions_take_the_place_of_the_old_ones(
     assert ours.state.resource_definitions.resolve() == tmp_path / "newer"
 
 
-@pytest.fixture
-def down(ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch) -> FakeKind:
-    """An engine that runs, with a cluster of one node; stopping the engine is kept in `done`."""
-    kind = FakeKind({"node0": "running"})
-    program(ours.state.programs, "kind", "")
-    monkeypatch.setattr(engines, "running", lambda: machine)
-    monkeypatch.setattr(engines, "stop", lambda _: kind.done.append("stop"))
-    monkeypatch.setattr(Lifecycle, "kind", lambda *_: kind)
-    return kind
-
-
-def test_down_removes_cluster_state_and_engine(ours: Lifecycle, down: FakeKind) -> None:
-    Record("ready", "node:1", 1).write(ours.state.record)
-    ours.state.kubeconfig.touch()
-    ours.down()
-    assert down.done == ["delete", "stop"]
-    assert not ours.state.record.exists()
-    assert not ours.state.kubeconfig.exists()
-
-
-def test_down_removes_a_cluster_whose_creation_was_interrupted(ours: Lifecycle, down: FakeKind) -> None:
-    Record("creating", "node:1", 2).write(ours.state.record)
-    ours.down()
-    assert down.done == ["delete", "stop"]
-
-
-def test_down_leaves_somebody_elses_cluster_alone_unless_told_to_forget(ours: Lifecycle, down: FakeKind) -> None:
-    with pytest.raises(EngineError, match="was not made with the state in"):
-        ours.down()
-    assert down.done == []
-    ours.down(forget=True)
-    assert down.done == ["delete", "stop"]
-
-
-def test_down_without_an_engine_still_drops_what_is_known(
-    ours: Lifecycle, down: FakeKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engines, "running", lambda: None)
-    Record("ready", "node:1", 1).write(ours.state.record)
-    ours.down()
-    assert down.done == ["stop"]
-    assert not ours.state.record.exists()
-
-
-def test_down_on_a_machine_whose_engine_is_too_old_says_so_and_leaves_no_state(
-    ours: Lifecycle, down: FakeKind, said: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engines, "running", _refuse("the container engine here is 19.3, 20.10 or newer is needed"))
-    Record("ready", "node:1", 1).write(ours.state.record)
-    stack = _stack(ours)
-    ours.down()
-    assert down.done == ["stop"]
-    assert not ours.state.record.exists()
-    assert not stack.exists()
-    assert "engine here is 19.3, 20.10 or newer is needed" in said.getvalue()
-    assert "kind delete cluster --name effectively-once" in said.getvalue()
-
-
-def test_down_without_the_program_that_deletes_a_cluster_leaves_the_cluster_and_what_is_known_of_it(
-    ours: Lifecycle, down: FakeKind
-) -> None:
-    Record("ready", "node:1", 1).write(ours.state.record)
-    stack = _stack(ours)
-    (ours.state.programs / "kind").unlink()
-    with pytest.raises(EngineError, match="was the cache deleted"):
-        ours.down()
-    assert down.done == []
-    assert ours.state.record.exists()
-    assert stack.exists()
-    down.containers = {}
-    ours.down()
-    assert down.done == ["stop"]
-    assert not stack.exists()
-
-
-def _stack(ours: Lifecycle, name: str = "effectively-once/laptop") -> Path:
-    """A stack in the backend."""
-    file = ours.state.backend / ".pulumi" / "stacks" / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("{}")
-    return file
-
-
-def test_forgetting_gives_up_a_state_that_no_passphrase_opens(ours: Lifecycle, down: FakeKind) -> None:
-    stack = _stack(ours)
-    ours.state.passphrase.touch()
-    ours.down(forget=True)
-    assert not stack.exists()
-    assert not ours.state.passphrase.exists()
-    ours.state.make()
-    ours.state.ensure_passphrase()
-    assert ours.state.passphrase.is_file()
-
-
-@pytest.mark.parametrize("name", ["effectively-once/team", "other/laptop"])
-def test_forgetting_leaves_other_stacks_of_the_backend_and_their_passphrase(
-    name: str, ours: Lifecycle, down: FakeKind, said: io.StringIO
-) -> None:
-    stack, other = _stack(ours), _stack(ours, name)
-    ours.state.passphrase.write_text("opens both")
-    ours.down(forget=True)
-    assert not stack.exists()
-    assert other.read_text() == "{}"
-    assert ours.state.passphrase.read_text() == "opens both"
-    assert name in said.getvalue()
-
-
-def test_without_forgetting_the_passphrase_stays(ours: Lifecycle, down: FakeKind) -> None:
-    Record("ready", "node:1", 1).write(ours.state.record)
-    ours.state.ensure_passphrase()
-    ours.down()
-    assert ours.state.passphrase.is_file()
-
-
 def test_the_references_of_the_images_are_written_with_the_wheels_digest(
     ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,7 +281,7 @@ def test_images_that_did_not_reach_the_registry_are_not_what_is_deployed(
     ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Builder, "published", lambda _: {"spark": "registry.example/spark:1"})
-    monkeypatch.setattr(Builder, "push", _refuse("was not pushed"))
+    monkeypatch.setattr(Builder, "push", refusing("was not pushed"))
     with pytest.raises(EngineError, match="was not pushed"):
         ours.images(Builder(machine, ours.cache, NO_TOOLCHAIN, ours.console), push=True)
     assert not ours.state.pushed_images.exists()

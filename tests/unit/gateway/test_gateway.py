@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,14 +14,9 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from effectively_once.errors import SettingsError
 from effectively_once.gateway import (
-    BufferDiskError,
-    BufferFullError,
-    BufferLockedError,
     GatewayClosedError,
     Limits,
-    RecordError,
     RecordId,
     UndeliveredError,
     client,
@@ -32,10 +26,8 @@ from effectively_once.gateway import (
 from effectively_once.gateway.buffer import Buffer
 from tests.harness.workload.record import encode
 from tests.unit.gateway.conftest import OpenGateway
-from tests.unit.gateway.disks import FullDisk, HeldDisk
+from tests.unit.gateway.disks import HeldDisk
 from tests.unit.gateway.fake_client import FakeBroker, Sent
-
-SMALL = Limits(capacity_bytes=1000, record_bytes_max=500, segment_bytes=1024)
 
 
 def test_a_record_is_sent_with_id_and_event_time_and_is_gone_from_the_buffer_when_it_is_acknowledged(
@@ -134,183 +126,6 @@ def test_nothing_is_sent_before_it_is_durable(
     held.result(10)
     gateway.flush(10)
     assert broker.values == ["before", "x"]
-
-
-def test_beyond_the_bound_a_put_is_refused_and_accepted_when_there_is_room(
-    broker: FakeBroker, open_gateway: OpenGateway
-) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL)
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
-    with pytest.raises(BufferFullError, match="1000 may be"):
-        gateway.put(b"c" * 400)
-    assert gateway.counters.put == 2
-    broker.answers = True
-    gateway.flush(10)
-    gateway.put(b"c" * 400)
-    gateway.flush(10)
-    assert [value[0] for value in broker.values] == ["a", "b", "c"]
-
-
-def test_a_full_buffer_is_still_full_after_a_new_opening(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    with open_gateway(limits=SMALL) as gateway:
-        gateway.put(b"a" * 400)
-        gateway.put(b"b" * 400)
-        held = gateway.counters.in_buffer_bytes
-        gateway.close(timeout_s=0)
-    again = open_gateway(limits=SMALL)
-    assert again.counters.in_buffer_bytes == held
-    with pytest.raises(BufferFullError):
-        again.put(b"c" * 400)
-
-
-def test_by_choice_a_put_waits_for_room(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL, when_full="wait")
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
-    with pytest.raises(BufferFullError):
-        gateway.put(b"c" * 400, timeout_s=0.05)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(gateway.put, b"d" * 400)
-        with pytest.raises(TimeoutError):
-            waiting.result(0.1)
-        broker.answers = True
-        waiting.result(10)
-    gateway.flush(10)
-    assert [value[0] for value in broker.values] == ["a", "b", "d"]
-
-
-def test_a_put_that_waits_for_room_ends_with_the_gateway(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    broker.answers = False
-    gateway = open_gateway(limits=SMALL, when_full="wait")
-    gateway.put(b"a" * 400)
-    gateway.put(b"b" * 400)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(gateway.put, b"c" * 400)
-        with pytest.raises(TimeoutError):
-            waiting.result(0.1)
-        gateway.close(timeout_s=0)
-        with pytest.raises(GatewayClosedError):
-            waiting.result(10)
-
-
-def test_a_full_disk_is_a_named_error_and_the_record_is_not_sent(
-    broker: FakeBroker, open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FullDisk.room = 400
-    monkeypatch.setattr(client, "Buffer", partial(Buffer, open_file=FullDisk))
-    gateway = open_gateway()
-    gateway.put(b"accepted")
-    with pytest.raises(BufferDiskError, match="No space left"):
-        gateway.put(b"x" * 500)
-    with pytest.raises(BufferDiskError, match="No space left"):
-        gateway.put(b"y" * 500, wait=False).result(10)
-    assert gateway.counters.put == 1
-    FullDisk.room = 10_000
-    gateway.put(b"later")
-    gateway.flush(10)
-    assert broker.values == ["accepted", "later"]
-    assert gateway.counters.in_buffer_bytes == 0
-
-
-def test_a_disk_too_full_to_record_acknowledgements_only_says_so(
-    broker: FakeBroker, open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: Buffer) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Buffer, "save", full)
-    with open_gateway() as gateway:
-        gateway.put(b"x")
-        gateway.flush(10)
-    assert broker.values == ["x"]
-
-
-def test_a_directory_that_cannot_be_made_is_a_named_error(open_gateway: OpenGateway, tmp_path: Path) -> None:
-    (tmp_path / "buffer").write_text("a file")
-    with pytest.raises(BufferDiskError, match="buffer"):
-        open_gateway()
-
-
-def test_a_second_gateway_on_the_directory_is_refused(open_gateway: OpenGateway) -> None:
-    first = open_gateway()
-    with pytest.raises(BufferLockedError, match=str(os.getpid())):
-        open_gateway()
-    first.close()
-    open_gateway().put(b"x")
-
-
-def test_a_refused_configuration_leaves_the_directory_free(open_gateway: OpenGateway) -> None:
-    with pytest.raises(SettingsError, match="refuses its configuration"):
-        open_gateway(config={"no.such.setting": 1})
-    open_gateway()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"producer": ""}, "producer"),
-        ({"producer": "a b"}, "producer"),
-        ({"producer": "x" * 65}, "producer"),
-        ({"when_full": "drop"}, "when_full"),
-        ({"config": {"acks": 0}}, "acks"),
-        ({"config": {"enable.idempotence": True, "retries": 1}}, "enable.idempotence, retries"),
-    ],
-)
-def test_arguments_the_promise_rests_on_are_checked(
-    open_gateway: OpenGateway, arguments: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(SettingsError, match=named):
-        open_gateway(**arguments)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"capacity_bytes": 1000},
-        {"segment_bytes": 1},
-        {"record_bytes_max": 0},
-        {"sync_delay_ms": -1},
-        {"answer_timeout_s": 0},
-        {"answer_timeout_s": float("nan")},
-    ],
-    ids=lambda wrong: next(iter(wrong)),
-)
-def test_impossible_limits_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(wrong))):
-        Limits(**wrong)
-
-
-@pytest.mark.parametrize("time_ms", [-1, 10**15, 1.5, True, "7", None.__class__])
-def test_an_unusable_event_time_is_refused(open_gateway: OpenGateway, time_ms: Any) -> None:
-    with pytest.raises(RecordError, match="event_time_ms"):
-        open_gateway().put(b"x", event_time_ms=time_ms)
-
-
-def test_what_cannot_be_sent_is_refused_at_its_put(broker: FakeBroker, open_gateway: OpenGateway) -> None:
-    gateway = open_gateway(limits=Limits(record_bytes_max=10))
-    wrong: list[tuple[Any, Any]] = [
-        ("text", None),
-        (None, None),
-        (b"x", 3),
-        (b"x" * 11, None),
-        (b"x" * 5, b"k" * 6),
-    ]
-    for value, key in wrong:
-        with pytest.raises(RecordError):
-            gateway.put(value, key=key)
-    gateway.put(b"x" * 5, key=b"k" * 5)
-    gateway.flush(10)
-    assert broker.values == ["xxxxx"]
-
-
-@pytest.mark.parametrize("fields", [{"id": "mine"}, {"event_time_ms": 1}, {"user": object()}, {"user": "\ud800"}])
-def test_fields_that_make_no_record_are_refused_at_their_put(open_gateway: OpenGateway, fields: dict[str, Any]) -> None:
-    with pytest.raises(RecordError):
-        open_gateway(build=json_record).put(fields)
 
 
 def test_a_flush_that_ends_too_early_says_what_is_in_the_way(broker: FakeBroker, open_gateway: OpenGateway) -> None:

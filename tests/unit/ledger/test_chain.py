@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
+from effectively_once.ledger.chain import Held
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Ranges
+from effectively_once.ledger.records import Counts, EpochRecord, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, ranges, record_of, taken
 
@@ -195,3 +196,62 @@ def test_the_watermark_to_pin_is_the_largest_accepted_time_and_never_sinks() -> 
         declared = declaration(0).model_copy(update={"watermark_ms": watermark_ms})
         record = record_of(declared).model_copy(update={"max_event_time_ms": latest_ms})
         assert head.model_copy(update={"tail": (record,)}).watermark_ms == expected
+
+
+def _abandoned(store: MemoryStore, epochs: int) -> Held:
+    """Record so many epochs, then one that is abandoned."""
+    held = advanced(store, taken(store), epochs)
+    held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    assert held.head.declared is not None
+    nothing = EpochRecord(
+        **held.head.declared.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
+    )
+    return run(chain.record(LAYOUT, held, nothing), store)
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 3])
+def test_what_follows_an_abandoned_epoch_is_declared_as_it_would_have_been(epochs: int) -> None:
+    """Its number is taken, its input is not; the watermarks are those that it pinned, so the same windows close."""
+    store = MemoryStore()
+    lost = declaration(epochs)
+    held = _abandoned(store, epochs)
+    head = held.head
+    assert (head.last_recorded, head.declared, head.tail[-1].abandoned) == (epochs, None, True)
+    assert chain.classified(head, lost.ranges, "here") == "new", "Spark plans the same batch again"
+    assert head.watermark_ms == lost.watermark_ms
+    assert head.tail[-1].watermark_ms == lost.previous_watermark_ms
+    with pytest.raises(ChainError, match="a gap"):
+        chain.adjoining(head, ranges(epochs + 1), "here")
+    again = lost.model_copy(update={"epoch": epochs + 1})
+    assert run(chain.declare(LAYOUT, held, again, None, 0), store).head.declared == again
+
+
+def test_any_version_finishes_an_epoch_over_nothing() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    chain.same_version(run(chain.abandon(LAYOUT, held), store).head, "b" * 64, "here")
+
+
+def test_to_abandon_again_changes_nothing_and_without_an_epoch_is_refused() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    with pytest.raises(ChainError, match="no epoch is declared"):
+        run(chain.abandon(LAYOUT, held), store)
+    held = run(chain.declare(LAYOUT, held, declaration(0), None, 0), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    assert run(chain.abandon(LAYOUT, held), store) == held
+
+
+def test_a_driver_that_was_replaced_abandons_nothing() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    taken(store, "second")
+    with pytest.raises(StaleDriverError):
+        run(chain.abandon(LAYOUT, held), store)
+
+
+def test_an_epoch_without_partitions_is_none_that_was_abandoned() -> None:
+    assert not declaration(0, {}).abandoned
+    assert not declaration(0, {"t": {"0": (4, 4), "1": (4, 5)}}).abandoned
+    assert declaration(0, {"t": {"0": (4, 4), "1": (0, 0)}}).abandoned

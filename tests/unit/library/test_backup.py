@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import cycle
 
 import pytest
@@ -31,8 +32,16 @@ LAYOUT = Layout("clicks")
 
 def stored(epochs: int, fan: int = FAN) -> ListedStore:
     store = ListedStore()
-    LedgerDriver.started(store, LAYOUT, fan=fan).run(epochs)
+    store.objects.update(_objects(epochs, fan))
     return store
+
+
+@cache
+def _objects(epochs: int, fan: int) -> Mapping[str, bytes]:
+    """What so many epochs leave on a store: run once, looked at by many."""
+    store = ListedStore()
+    LedgerDriver.started(store, LAYOUT, fan=fan).run(epochs)
+    return dict(store.objects)
 
 
 def taken(source: ListedStore, kept: MemoryStore | None = None, **how: bool) -> Place:

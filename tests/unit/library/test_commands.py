@@ -12,15 +12,13 @@ from effectively_once.__main__ import main
 from effectively_once.backup_manifest import BackupError
 from effectively_once.errors import SettingsError
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from tests.settings import REQUIRED
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> str:
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps({
-        "pipeline": "clicks", "topic": "events", "kafka_bootstrap": "localhost:1",
-        "s3_endpoint": "http://localhost:1", "s3_bucket": "data",
-    }))  # fmt: skip
+    path.write_text(json.dumps(REQUIRED))
     return str(path)
 
 

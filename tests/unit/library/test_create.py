@@ -24,14 +24,11 @@ from effectively_once.create import (
 )
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job
-from effectively_once.settings import PipelineSettings
 from effectively_once_jobs.user_counts import pipeline
+from tests.settings import pipeline_settings
 from tests.unit.library.names import KAFKA_SINKS
 
-SETTINGS = PipelineSettings(
-    pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1",
-    s3_bucket="clicks", shards=3,
-)  # fmt: skip
+SETTINGS = pipeline_settings(s3_bucket="clicks", shards=3)
 JOB = Job(pipeline, SETTINGS)
 
 

@@ -23,9 +23,9 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Rows
 from effectively_once.rows import empty
-from effectively_once.settings import PipelineSettings
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
+from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
 
@@ -51,10 +51,7 @@ class Place:
     name: str = field(default_factory=lambda: f"steps_{next(NUMBERS)}")
 
     def task(self, pipeline: Pipeline, number: int = 0, **pinned: Any) -> EpochTask:
-        made = PipelineSettings(
-            pipeline=self.name, topic="t", kafka_bootstrap="h:1", s3_endpoint="http://h", s3_bucket="data",
-            database="postgresql://h:1/d", **pipeline.defaults,
-        )  # fmt: skip
+        made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
         wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
         return EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", {})
 

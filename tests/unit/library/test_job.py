@@ -16,12 +16,9 @@ from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
 from effectively_once.errors import SettingsError
 from effectively_once.job import Job, imported, job_of
 from effectively_once.main import code_digest
-from effectively_once.settings import PipelineSettings
 from effectively_once_jobs.user_counts import pipeline as user_counts
+from tests.settings import JOB, REQUIRED, pipeline_settings
 
-SETTINGS: dict[str, Any] = {
-    "pipeline": "orders", "topic": "events", "kafka_bootstrap": "h:1", "s3_endpoint": "http://h:2", "s3_bucket": "data",
-}  # fmt: skip
 DATABASE = "postgresql://h:5432/results"
 GOOD = """
 import pyarrow as pa
@@ -50,7 +47,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def file(folder: Path, **changes: Any) -> Path:
     path = folder / "settings.json"
-    path.write_text(json.dumps({**SETTINGS, **changes}))
+    path.write_text(json.dumps({**REQUIRED, **changes}))
     return path
 
 
@@ -65,7 +62,7 @@ def test_a_module_or_a_name_in_it_is_imported(modules: Path) -> None:
     (modules / "job_good.py").write_text(GOOD)
     assert imported("job_good").rows == (ToKafka("a"),)
     assert imported("job_good:other").rows == (ToKafka("b"),)
-    assert imported("effectively_once_jobs.user_counts") is user_counts
+    assert imported(JOB) is user_counts
 
 
 BROKEN = [
@@ -132,7 +129,7 @@ def test_a_wrong_setting_is_refused_as_such_whatever_the_declaration_says(module
 def test_a_declaration_at_hand_is_used_and_none_is_imported(modules: Path) -> None:
     job = job_of(file(modules, job="job_nowhere"), user_counts)
     assert job.pipeline is user_counts
-    assert job.settings.pipeline == "orders"
+    assert job.settings.pipeline == REQUIRED["pipeline"]
 
 
 def test_tables_need_a_database_and_are_named(modules: Path) -> None:
@@ -153,7 +150,7 @@ def test_a_password_in_the_databases_address_is_refused(modules: Path) -> None:
 
 def bound(settings: dict[str, Any] | None = None, **declared: Any) -> Job:
     made = Pipeline(transform, pa.schema([("user", pa.string())]), **declared)
-    return Job(made, PipelineSettings(**{**SETTINGS, "database": DATABASE, **(settings or {})}))
+    return Job(made, pipeline_settings(**{"database": DATABASE, **(settings or {})}))
 
 
 def test_state_depends_on_settings_and_declaration_both() -> None:

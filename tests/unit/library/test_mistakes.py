@@ -28,8 +28,8 @@ from effectively_once import (
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.errors import SettingsError
 from effectively_once.job import Job
-from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.tables import COLUMN_TYPES
+from tests.settings import pipeline_settings
 
 
 def transform(frame: Any) -> Any:
@@ -198,10 +198,7 @@ def declarations(draw: st.DrawFn) -> Pipeline:
                     windows=tuple(windowed))  # fmt: skip
 
 
-SETTINGS = PipelineSettings(
-    pipeline="p", topic="t", kafka_bootstrap="b:1", s3_endpoint="http://s", s3_bucket="bucket",
-    database="postgresql://h:1/d",
-)  # fmt: skip
+SETTINGS = pipeline_settings(database="postgresql://h:1/d")
 
 
 @given(declarations())

@@ -13,14 +13,11 @@ from effectively_once.folder_store import FolderStore
 from effectively_once.ledger.objects import Absent, Get, Put, create_once, run
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.place import Place, place_of
-from effectively_once.settings import PipelineSettings
+from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.store_contract import creates_once, forgets_what_is_deleted, keeps_every_byte
 
-SETTINGS = PipelineSettings(
-    pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1",
-    s3_bucket="data",
-)  # fmt: skip
+SETTINGS = pipeline_settings()
 
 
 @pytest.mark.parametrize("promise", [creates_once, forgets_what_is_deleted, keeps_every_byte])

@@ -14,11 +14,9 @@ from confluent_kafka import KafkaError
 from effectively_once.dead_letters import DeadLetter, Message, Selection, Unreadable
 from effectively_once.errors import SettingsError, SinkError, UnreachableError
 from effectively_once.replay import HEADER, Edit, Replay, edit_of, refuse_impossible
-from effectively_once.settings import PipelineSettings
+from tests.settings import pipeline_settings
 
-SETTINGS = PipelineSettings(
-    pipeline="clicks", topic="events", kafka_bootstrap="localhost:1", s3_endpoint="http://localhost:1", s3_bucket="data"
-)
+SETTINGS = pipeline_settings()
 ALL = Selection()
 
 

@@ -9,28 +9,22 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.settings import PipelineSettings, digest, load, unchanged
+from effectively_once.settings import digest, load, unchanged
+from tests.settings import JOB, REQUIRED, pipeline_settings
 
-GOOD: dict[str, Any] = {
-    "pipeline": "user_counts",
-    "topic": "events",
-    "kafka_bootstrap": "127.0.0.1:9092",
-    "s3_endpoint": "http://127.0.0.1:9000",
-    "s3_bucket": "effectively-once",
-}
 BOUND = {"topic": "other", "shards": 3, "window_ms": 1000, "lateness_ms": 1000}
 
 
 def _file(folder: Path, content: Any) -> Path:
     file = folder / "settings.json"
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    file.write_text(json.dumps(content))
     return file
 
 
 def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
-    settings = load(_file(tmp_path, {**GOOD, "shards": 4}))
+    settings = load(_file(tmp_path, {**REQUIRED, "shards": 4}))
     assert (settings.shards, settings.window_ms, settings.lateness_ms) == (4, 60_000, 120_000)
-    assert (settings.bucket.host, settings.bucket.secure) == ("127.0.0.1:9000", False)
+    assert (settings.bucket.host, settings.bucket.secure) == ("localhost:1", False)
 
 
 @pytest.mark.parametrize(
@@ -49,31 +43,43 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
         ({"kafka_bootstrap": "localhost"}, "kafka_bootstrap: .* got 'localhost'"),
         ({"s3_endpoint": "127.0.0.1:9000"}, "s3_endpoint: .* got '127.0.0.1:9000'"),
         ({"s3_bucket": "Bucket"}, "s3_bucket: .* got 'Bucket'"),
-        ({"topic": "user_counts.accepted"}, "settings: .* the pipeline would read what it writes"),
+        ({"topic": "clicks.accepted"}, "settings: .* the pipeline would read what it writes"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value_and_the_fields_there_are(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(SettingsError, match=says) as refused:
-        load(_file(tmp_path, {**GOOD, **change}))
+        load(_file(tmp_path, {**REQUIRED, **change}))
     message = str(refused.value)
     assert "\n" not in message
     assert "Fields are pipeline, topic, kafka_bootstrap" in message
     assert "settings.json" in message
 
 
-@pytest.mark.parametrize("missing", GOOD)
+@pytest.mark.parametrize("missing", REQUIRED)
 def test_a_missing_setting_is_named(tmp_path: Path, missing: str) -> None:
-    rest = {name: value for name, value in GOOD.items() if name != missing}
+    rest = {name: value for name, value in REQUIRED.items() if name != missing}
     with pytest.raises(SettingsError, match=f"^{missing}: Field required"):
         load(_file(tmp_path, rest))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "\x00"])
-def test_a_file_that_is_no_settings_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
-    with pytest.raises(SettingsError, match=r"^settings: ") as refused:
-        load(_file(tmp_path, content))
+def test_a_missing_job_is_shown_an_example(tmp_path: Path) -> None:
+    """A command that guessed one would look at another declaration than the one that runs."""
+    rest = {name: value for name, value in REQUIRED.items() if name != "job"}
+    with pytest.raises(SettingsError, match=r"^job: Field required") as refused:
+        load(_file(tmp_path, rest))
+    assert f'Write it like this: "job": "{JOB}".' in str(refused.value)
+    with pytest.raises(SettingsError, match=r"^job: String should match .* got 'no-module' .* like this: \"job\": "):
+        load(_file(tmp_path, {**rest, "job": "no-module"}))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x00", b"\xff\xfe", b'{"pipeline": NaN}'])
+def test_a_file_that_is_no_settings_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "settings.json"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"^(settings|pipeline): .*settings\.json") as refused:
+        load(file)
     assert "\n" not in str(refused.value)
 
 
@@ -84,7 +90,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_that_state_depends_on_may_not_change_and_others_may() -> None:
-    settings = PipelineSettings(**GOOD)
+    settings = pipeline_settings()
     kept = settings.bound
     assert set(kept) == set(BOUND)
     unchanged(kept, settings.model_copy(update={"kafka_bootstrap": "other:1", "epoch_rows_max": 5}).bound, "head")
@@ -96,5 +102,5 @@ def test_settings_that_state_depends_on_may_not_change_and_others_may() -> None:
 
 
 def test_settings_survive_the_way_through_head_as_json() -> None:
-    settings = PipelineSettings(**GOOD)
+    settings = pipeline_settings()
     unchanged(json.loads(json.dumps(settings.bound)), settings.bound, "head")

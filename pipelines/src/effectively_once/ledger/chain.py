@@ -92,6 +92,38 @@ def record(layout: Layout, held: Held, published: EpochRecord) -> Step[Held]:
     return (yield from _commit(layout, held, new))
 
 
+def abandon(layout: Layout, held: Held) -> Step[Held]:
+    """Pin the declared epoch anew, over nothing: it keeps its number, and the next one begins where it would have.
+
+    Whoever starts from then on publishes and records it as it is pinned now. That nothing of it is visible, and that no
+    driver of before is publishing it, is for the caller to see to.
+
+    Raises:
+        StaleDriverError: another driver changed head.
+        ChainError: no epoch is declared.
+
+    """
+    declared = held.head.declared
+    if declared is None:
+        raise ChainError("no epoch is declared", layout.head, "There is nothing to abandon.")
+    if declared.abandoned:
+        return held
+    new = held.head.model_copy(update={"declared": nothing(declared), "sequence": held.head.sequence + 1})
+    return (yield from _commit(layout, held, new))
+
+
+def nothing(declared: Declaration) -> Declaration:
+    """Return the declaration of an epoch that covers nothing, in the place of another.
+
+    Its watermark is that of the epoch before: it closes no window, and the next one closes those it would have closed.
+    """
+    ranges = {
+        topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
+        for topic, partitions in declared.ranges.items()
+    }
+    return declared.model_copy(update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms})
+
+
 def adjoining(head: Head, ranges: Ranges, where: str) -> None:
     """Refuse ranges that leave a gap after the chain or overlap it (R3); a partition that is new starts at offset 0.
 
@@ -135,19 +167,20 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
 
 
 def same_version(head: Head, wheel_digest: str, where: str) -> None:
-    """Refuse to finish an epoch that another version of the pipeline declared (R3).
+    """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it covers nothing.
 
     Raises:
         VersionError: naming both digests.
 
     """
     declared = head.declared
-    if declared is not None and declared.wheel_digest != wheel_digest:
+    if declared is not None and not declared.abandoned and declared.wheel_digest != wheel_digest:
         raise VersionError(
             f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "
             f"this is wheel {wheel_digest[:12]}",
             where,
-            "Start the pipeline once with the wheel that declared it and stop it in order; then start this version.",
+            "Start the pipeline once with the wheel that declared it and stop it in order; then start this version. "
+            "If that wheel cannot finish it: `effectively-once abandon`.",
         )
 
 

@@ -41,6 +41,12 @@ class Declaration(Record):
     wheel_digest: str
     settings_digest: str
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether it covers no offset: an epoch that an operator abandoned. Whoever publishes it publishes nothing."""
+        spans = [span for partitions in self.ranges.values() for span in partitions.values()]
+        return bool(spans) and all(start == end for start, end in spans)
+
 
 class Rows(Record):
     """How many rows a shard published or decided on, their order-independent digest, and how many bytes they took."""
@@ -136,11 +142,13 @@ class Head(Record):
     @property
     def watermark_ms(self) -> int | None:
         """The watermark that the next declaration has to pin (R6)."""
-        if not self.tail:
-            return None
-        last = self.tail[-1]
-        known = [t for t in (last.watermark_ms, last.max_event_time_ms) if t is not None]
-        return max(known, default=None)
+        known: list[int | None] = []
+        # An abandoned epoch pins the watermark before its own, so that the next one closes the windows that it did not.
+        for record in reversed(self.tail):
+            known += [record.watermark_ms, record.max_event_time_ms]
+            if not record.abandoned:
+                break
+        return max((time for time in known if time is not None), default=None)
 
     def encoded(self) -> bytes:
         """Return the object's content."""

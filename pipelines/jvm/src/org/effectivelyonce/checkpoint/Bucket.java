@@ -1,5 +1,6 @@
 package org.effectivelyonce.checkpoint;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.URI;
@@ -8,9 +9,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
+import software.amazon.awssdk.core.ResponseInputStream;
 import software.amazon.awssdk.core.exception.AbortedException;
 import software.amazon.awssdk.core.exception.SdkException;
 import software.amazon.awssdk.core.sync.RequestBody;
@@ -18,6 +23,7 @@ import software.amazon.awssdk.http.apache.ApacheHttpClient;
 import software.amazon.awssdk.regions.Region;
 import software.amazon.awssdk.services.s3.S3Client;
 import software.amazon.awssdk.services.s3.model.CommonPrefix;
+import software.amazon.awssdk.services.s3.model.GetObjectResponse;
 import software.amazon.awssdk.services.s3.model.ListObjectsV2Response;
 import software.amazon.awssdk.services.s3.model.NoSuchKeyException;
 import software.amazon.awssdk.services.s3.model.S3Exception;
@@ -68,36 +74,77 @@ final class Bucket {
     return value;
   }
 
-  byte[] get(String key) {
+  /** The object from a position on; null when there is none. */
+  ResponseInputStream<GetObjectResponse> stream(String key, long from) {
     return asking("GET", key, () -> {
       try {
-        return client.getObjectAsBytes(r -> r.bucket(name).key(key)).asByteArray();
+        return client.getObject(r -> r.bucket(name).key(key).range(from > 0 ? "bytes=" + from + "-" : null));
       } catch (NoSuchKeyException none) {
         return null;
       }
     });
   }
 
-  boolean exists(String key) {
+  /** An object for reading: a small one is taken into memory, a large one comes as it is read. */
+  FSDataInputStream opened(Path path) {
+    ResponseInputStream<GetObjectResponse> stream = stream(key(path), 0);
+    if (stream == null) {
+      throw Unchecked.<RuntimeException>thrown(new FileNotFoundException("checkpoint object " + path + " does not exist"));
+    }
+    if (stream.response().contentLength() > Draft.IN_MEMORY_BYTES) {
+      return new FSDataInputStream(new SeekableObject(this, key(path), stream));
+    }
+    try (stream) {
+      return new FSDataInputStream(new SeekableBytes(stream.readAllBytes()));
+    } catch (IOException failure) {
+      throw Unchecked.<RuntimeException>thrown(new IOException(
+          "object store: GET of " + name + "/" + key(path) + " failed: " + failure.getMessage(), failure));
+    }
+  }
+
+  /** Bytes of an object; null when there is none. */
+  Long size(String key) {
     return asking("HEAD", key, () -> {
       try {
-        client.headObject(r -> r.bucket(name).key(key));
-        return true;
+        return client.headObject(r -> r.bucket(name).key(key)).contentLength();
       } catch (NoSuchKeyException none) {
-        return false;
+        return null;
       }
     });
   }
 
-  void put(String key, byte[] content) {
-    asking("PUT", key, () -> client.putObject(r -> r.bucket(name).key(key), RequestBody.fromBytes(content)));
+  void putFile(String key, java.nio.file.Path file) {
+    put(key, RequestBody.fromFile(file));
+  }
+
+  /**
+   * Makes a file visible, in one request, and discards the draft.
+   *
+   * <p>A retried request meets its own first attempt: equal content is our own success, anything else is another writer's.
+   */
+  void written(Path path, Draft draft, boolean overwrite) throws IOException {
+    try {
+      draft.flush();
+      if (overwrite) {
+        put(key(path), draft.body());
+      } else if (!putIfAbsent(key(path), draft.body()) && !draft.equalTo(opened(path))) {
+        throw new FileAlreadyExistsException(
+            "checkpoint object " + path + " was written by another driver: two drivers share this checkpoint");
+      }
+    } finally {
+      draft.discard();
+    }
+  }
+
+  private void put(String key, RequestBody body) {
+    asking("PUT", key, () -> client.putObject(r -> r.bucket(name).key(key), body));
   }
 
   /** False when an object of that name is there already. */
-  boolean putIfAbsent(String key, byte[] content) {
+  private boolean putIfAbsent(String key, RequestBody body) {
     return asking("conditional PUT", key, () -> {
       try {
-        client.putObject(r -> r.bucket(name).key(key).ifNoneMatch("*"), RequestBody.fromBytes(content));
+        client.putObject(r -> r.bucket(name).key(key).ifNoneMatch("*"), body);
         return true;
       } catch (S3Exception refused) {
         if (refused.statusCode() == 412) {
@@ -133,6 +180,15 @@ final class Bucket {
           .forEach(object -> client.deleteObject(r -> r.bucket(name).key(object.key())));
       return null;
     });
+  }
+
+  static String key(Path path) {
+    String whole = path.toUri().getPath();
+    return whole.startsWith("/") ? whole.substring(1) : whole;
+  }
+
+  static FileStatus status(Path folder, Entry entry) {
+    return new FileStatus(entry.bytes(), entry.folder(), 1, 1L << 20, entry.modifiedMs(), new Path(folder, entry.name()));
   }
 
   private <T> T asking(String verb, String key, Request<T> request) {

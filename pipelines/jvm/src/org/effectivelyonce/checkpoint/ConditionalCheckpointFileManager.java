@@ -1,14 +1,10 @@
 package org.effectivelyonce.checkpoint;
 
-import java.io.ByteArrayOutputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
@@ -21,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * quick), or catch every error of the final close and log it (SPARK-40039), so that a lost offsets file or another
  * driver's file goes unnoticed. Here a file that must be new is created with {@code If-None-Match: *} when its stream
  * is closed, and every failure of that request leaves {@code close()} as an exception: a conflict as
- * {@link FileAlreadyExistsException}, which Spark's metadata log reports as two queries on one checkpoint, anything
+ * {@code FileAlreadyExistsException}, which Spark's metadata log reports as two queries on one checkpoint, anything
  * else as {@link IOException}.
  *
  * <p>Selected by {@code spark.sql.streaming.checkpointFileManagerClass}; settings: see {@link Bucket}.
@@ -37,25 +33,20 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
 
   @Override
   public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
-    return new AtomicFile(path, overwriteIfPossible, new ByteArrayOutputStream());
+    return new AtomicFile(path, overwriteIfPossible, new Draft());
   }
 
   @Override
   public FSDataInputStream open(Path path) {
-    byte[] content = bucket.get(key(path));
-    if (content == null) {
-      throw Unchecked.<RuntimeException>thrown(new FileNotFoundException("checkpoint object " + path + " does not exist"));
-    }
-    return new FSDataInputStream(new SeekableBytes(content));
+    return bucket.opened(path);
   }
 
   @Override
   public FileStatus[] list(Path path, PathFilter filter) {
     List<FileStatus> found = new ArrayList<>();
-    for (Bucket.Entry entry : bucket.children(key(path) + "/")) {
-      Path child = new Path(path, entry.name());
-      if (filter.accept(child)) {
-        found.add(new FileStatus(entry.bytes(), entry.folder(), 1, 1L << 20, entry.modifiedMs(), child));
+    for (Bucket.Entry entry : bucket.children(Bucket.key(path) + "/")) {
+      if (filter.accept(new Path(path, entry.name()))) {
+        found.add(Bucket.status(path, entry));
       }
     }
     return found.toArray(new FileStatus[0]);
@@ -67,12 +58,12 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
 
   @Override
   public boolean exists(Path path) {
-    return bucket.exists(key(path)) || !bucket.children(key(path) + "/").isEmpty();
+    return bucket.size(Bucket.key(path)) != null || !bucket.children(Bucket.key(path) + "/").isEmpty();
   }
 
   @Override
   public void delete(Path path) {
-    bucket.deleteAll(key(path));
+    bucket.deleteAll(Bucket.key(path));
   }
 
   @Override
@@ -85,28 +76,28 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
     return root;
   }
 
-  private static String key(Path path) {
-    String whole = path.toUri().getPath();
-    return whole.startsWith("/") ? whole.substring(1) : whole;
-  }
-
   /** Holds the content until close, which is the one request that makes the file visible. */
   private final class AtomicFile extends CancellableFSDataOutputStream {
     private final Path path;
     private final boolean overwrite;
-    private final ByteArrayOutputStream content;
+    private final Draft draft;
     private boolean settled;
 
-    AtomicFile(Path path, boolean overwrite, ByteArrayOutputStream content) {
-      super(content);
+    AtomicFile(Path path, boolean overwrite, Draft draft) {
+      super(draft);
       this.path = path;
       this.overwrite = overwrite;
-      this.content = content;
+      this.draft = draft;
     }
 
     @Override
     public void cancel() {
       settled = true;
+      try {
+        draft.discard();
+      } catch (IOException left) {
+        throw Unchecked.<RuntimeException>thrown(left);
+      }
     }
 
     @Override
@@ -117,17 +108,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
       // Settled also when the request fails: a second close must not send what Spark has been told is lost.
       settled = true;
       flush();
-      byte[] bytes = content.toByteArray();
-      if (overwrite) {
-        bucket.put(key(path), bytes);
-      } else if (!bucket.putIfAbsent(key(path), bytes)) {
-        // A retried request meets its own first attempt: equal content is our own success, anything else is another writer's.
-        byte[] other = bucket.get(key(path));
-        if (!Arrays.equals(bytes, other)) {
-          throw new FileAlreadyExistsException(
-              "checkpoint object " + path + " was written by another driver: two drivers share this checkpoint");
-        }
-      }
+      bucket.written(path, draft, overwrite);
     }
   }
 }

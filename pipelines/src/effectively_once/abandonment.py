@@ -1,0 +1,194 @@
+"""What is done to an epoch that its version cannot finish: it keeps its number, covers nothing and publishes nothing.
+
+Only where nothing of the epoch is visible. The orders of events, and what holds in each, are in docs/adr/0020. No
+client is imported here: the two-driver model runs these steps.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from effectively_once import catalog, digest
+from effectively_once.errors import SinkError, StaleDriverError
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore, run
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Rows
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import FencedError, Mark, Published
+
+if TYPE_CHECKING:
+    # What it declares is data; where its tables are is not.
+    from effectively_once.pipeline import Pipeline
+
+ATTEMPTS = 5
+"""So often a shard is published to whose producer somebody else replaces, before that is told."""
+Say = Callable[[str], object]
+
+
+class Shard(Protocol):
+    """A shard of a sink with marks; named as `sink accepted shard 0`."""
+
+    def mark(self) -> Mark | None:
+        """Read the last committed mark, and disturb nobody."""
+        ...
+
+    def fence(self, generation: int) -> Mark | None:
+        """Open a producer or session, which ends what others left open; then read the mark."""
+        ...
+
+    def publish_nothing(self, epoch: int, generation: int) -> Published:
+        """Publish an epoch without rows, by the publish protocol; raises what `Sink.publish` raises.
+
+        With the producer of `fence`, if the mark was that of the epoch before: then nobody published in between.
+        """
+        ...
+
+
+def shows(mark: Mark | None, epoch: int) -> bool:
+    """Whether rows of an epoch are visible, as far as a mark tells; an empty publication shows nothing."""
+    return mark is not None and mark.epoch == epoch and (mark.rows, mark.digest) != (0, digest.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A sink on the object store; one manifest an epoch stands for all its shards."""
+
+    name: str
+    sink: ManifestSink = field(repr=False)
+
+    def shows(self, epoch: int) -> bool:
+        """Whether the epoch's manifest names rows."""
+        manifest = self.sink.manifest(epoch)
+        return manifest is not None and (manifest["rows"], manifest["digest"]) != (0, digest.EMPTY)
+
+    def publish_nothing(self, epoch: int, generation: int) -> Published:
+        """Create the manifest of an epoch without rows; raises SinkError when there is one with rows."""
+        return self.sink.publish_staged(epoch, generation, [])[1]
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"sink {self.name}"
+
+
+@dataclass(frozen=True)
+class Abandonment:
+    """What is done to abandon an epoch, in its order.
+
+    Attributes:
+        shards: of all sinks with marks.
+        files: sinks on the object store.
+        kinds: of deltas.
+        sinks: how many shards of each sink are published to, as records name them.
+
+    """
+
+    layout: Layout
+    store: ObjectStore
+    shards: Sequence[Shard]
+    files: Sequence[Files]
+    kinds: Sequence[str]
+    sinks: Mapping[str, int]
+    say: Say = lambda _: None
+
+    def refuse_what_is_visible(self, declared: Declaration) -> None:
+        """Read every mark and manifest, and disturb nobody.
+
+        Raises:
+            SinkError: naming the sinks and shards that show rows of the epoch.
+
+        """
+        epoch = declared.epoch
+        self._refuse([str(shard) for shard in self.shards if shows(shard.mark(), epoch)], declared)
+
+    def carry_out(self, declared: Declaration) -> None:
+        """Replace every driver, see again that nothing is visible, pin the epoch over nothing, publish and record it.
+
+        Raises:
+            SinkError, StaleDriverError: see `abandon`.
+
+        """
+        epoch = declared.epoch
+
+        def accept(head: Head) -> None:
+            if head.declared is None or head.declared.epoch != epoch:
+                raise StaleDriverError(
+                    f"epoch {epoch} is not declared any more: a driver is at work", self.layout.head,
+                    "Look at the pipeline again; nothing was changed.",
+                )  # fmt: skip
+
+        held = run(chain.take_over(self.layout, f"abandon-{uuid.uuid4().hex}", {}, accept), self.store)
+        generation = held.head.generation
+        # The producers that are opened here publish below: whoever opens another one in between is noticed there.
+        self._refuse([str(shard) for shard in self.shards if shows(shard.fence(generation), epoch)], declared)
+        held = run(chain.abandon(self.layout, held), self.store)
+        every: list[Shard | Files] = [*self.shards, *self.files]
+        for each in every:
+            self._publish_nothing(each, epoch, held)
+        assert held.head.declared is not None  # noqa: S101 - `chain.abandon` saw to it
+        record = recorded(held.head.declared, generation, self.sinks, self.kinds)
+        run(chain.record(self.layout, held, record), self.store)
+
+    def _refuse(self, visible: list[str], declared: Declaration) -> None:
+        visible += [str(each) for each in self.files if each.shows(declared.epoch)]
+        if visible:
+            raise SinkError(
+                f"epoch {declared.epoch} is visible in {', '.join(visible)}", self.layout.head,
+                f"The version that declared it has to finish it: wheel {declared.wheel_digest[:12]}. "
+                "Nothing was published.",
+            )  # fmt: skip
+
+    def _publish_nothing(self, to: Shard | Files, epoch: int, held: chain.Held) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                published = to.publish_nothing(epoch, held.head.generation)
+            except FencedError:
+                self._still_ours(held)
+                continue
+            except SinkError as error:
+                there = to.shows(epoch) if isinstance(to, Files) else shows(to.mark(), epoch)
+                if not there:
+                    raise
+                raise SinkError(
+                    f"a driver that still ran published rows of epoch {epoch}, which is abandoned", str(to),
+                    "Stop every driver. Then restore chain and sinks from one backup, or take another name.",
+                ) from error  # fmt: skip
+            self.say(
+                f"{to} " + ("shows nothing of it" if published is Published.NOW else "showed nothing of it before")
+            )
+            return
+        raise SinkError(
+            "somebody else keeps opening producers or sessions", str(to), "Stop every driver, then run this again."
+        )
+
+    def _still_ours(self, held: chain.Held) -> None:
+        now = run(chain.read(self.layout), self.store)
+        if now.owner != held.head.owner:
+            raise StaleDriverError(
+                f"driver {now.owner} of generation {now.generation} started meanwhile", self.layout.head,
+                "It publishes the epoch over nothing, as it is pinned now. If it does not: stop it, run this again.",
+            )  # fmt: skip
+
+
+def recorded(declared: Declaration, generation: int, sinks: Mapping[str, int], kinds: Sequence[str]) -> EpochRecord:
+    """Return the record of an abandoned epoch: that of any epoch without rows, with empty deltas, as merging counts."""
+    of_shards = dict.fromkeys(map(str, range(declared.shards)), Delta())
+    return EpochRecord(
+        **declared.model_dump(), generation=generation, counts=Counts(), max_event_time_ms=None,
+        sinks={name: dict.fromkeys(map(str, range(number)), Rows()) for name, number in sinks.items()},
+        deltas=dict.fromkeys(kinds, of_shards),
+    )  # fmt: skip
+
+
+def kinds(pipeline: Pipeline) -> list[str]:
+    """Kinds of deltas that every epoch of a pipeline has."""
+    return [*([catalog.KIND] if pipeline.ids == "attached" else []), *(each.name for each in pipeline.windows)]
+
+
+def published_to(pipeline: Pipeline, number: int) -> dict[str, int]:
+    """How many shards of each sink an epoch's record names; those of a sink on the object store count as one."""
+    files = dict.fromkeys(pipeline.file_sinks, 1)
+    return {**dict.fromkeys((*pipeline.kafka_sinks, *pipeline.tables), number), **files}

@@ -1,0 +1,79 @@
+"""The sinks of a pipeline as an operator's command publishes to them: fenced first, and nothing but empty epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from effectively_once.abandonment import Files, Shard
+from effectively_once.job import Job
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import ObjectStore
+from effectively_once.publishing import database_of
+from effectively_once.sinks import kafka, postgres
+from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.postgres import TableAddress, TableSink
+from effectively_once.sinks.publish import Mark, Published
+from effectively_once.sinks.transaction import C, TransactionalSink
+
+
+def shards(job: Job, sinks: Sequence[str] | None = None) -> Iterator[Shard]:
+    """Every shard with marks of a pipeline's sinks, or of some of them, in the order in which sinks publish.
+
+    A Kafka sink that publishes at least once has none.
+    """
+    settings, pipeline = job.settings, job.pipeline
+    wanted = [*pipeline.kafka_sinks, *pipeline.tables] if sinks is None else sinks
+    for sink in wanted:
+        for shard in range(settings.shards):
+            if sink in pipeline.tables:
+                where = TableAddress(database_of(settings), settings.pipeline, sink, shard)
+                yield _Table(where, pipeline.tables[sink])
+            elif sink in pipeline.kafka_sinks and settings.semantics == "exactly_once":
+                yield _Messages(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard))
+
+
+class _Fencing(TransactionalSink[C]):
+    """Publishes with a producer that was opened, and a mark that was read, before."""
+
+    def fence(self, generation: int) -> Mark | None:
+        """See Shard."""
+        self._open(generation)
+        self._kept = self._read_mark()
+        return self._kept
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return self._where
+
+
+class _Messages(_Fencing[Sequence[Row]], ShardSink):
+    """A shard of a Kafka sink."""
+
+    def mark(self) -> Mark | None:
+        """See Shard."""
+        return kafka.read_mark(self.address)
+
+    def publish_nothing(self, epoch: int, generation: int) -> Published:
+        """See Shard."""
+        return self.publish(epoch, generation, ())[1]
+
+
+class _Table(_Fencing[pa.Table], TableSink):
+    """A shard of a table."""
+
+    def mark(self) -> Mark | None:
+        """See Shard."""
+        return postgres.read_mark(self.address)
+
+    def publish_nothing(self, epoch: int, generation: int) -> Published:
+        """See Shard."""
+        return self.publish(epoch, generation, self.shape.schema.empty_table())[1]
+
+
+def files(job: Job, store: ObjectStore, layout: Layout) -> Iterator[Files]:
+    """Every sink of a pipeline on the object store."""
+    for name in job.pipeline.file_sinks:
+        yield Files(name, ManifestSink(store, layout, name))

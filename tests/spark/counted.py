@@ -1,0 +1,124 @@
+"""The job of `counted_job` under test: its drivers, and all it published, compared with a plain recomputation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from effectively_once.create import create
+from effectively_once.job import job_of
+from effectively_once.ledger.records import Counts
+from effectively_once.ledger.records import EpochRecord as Recorded
+from effectively_once.sinks.manifest import ManifestSink
+from infra.embedded.process import Child, wait_for
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.checkers.reference import Outcome, Reference, replay
+from tests.harness.evidence import EpochRecord
+from tests.spark.attacked import Attacked
+from tests.spark.outputs import rows
+from tests.spark.pipeline import PARTITIONS, Pipeline
+
+JOB = "tests.spark.counted_job"
+WINDOW_MS, LATENESS_MS = 60_000, 120_000
+PROCESSED_S = 180.0
+"""Another step and a state store are to be started beside what other pipelines need."""
+
+
+class Counted(Pipeline):
+    """A pipeline of its own with Spark's state; its job is no part of the wheel."""
+
+    def create_topics(self) -> None:
+        """Make topics, as an operator does."""
+        create(job_of(self.write_settings()), replication=1, deadline_s=30, source_partitions=PARTITIONS)
+
+    def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
+        """Start the driver's process."""
+        driver = self._home.start(
+            f"driver-{len(self._drivers)}", "effectively_once", ["run", str(settings or self.write_settings())],
+            {"EFFECTIVELY_ONCE_EVENTS": str(self._events),
+             "PYTHONPATH": f"{self._home.toolchain.wheel.installed}:{CHECKOUT}", **(env or {})},
+        )  # fmt: skip
+        self._drivers.append(driver)
+        return driver
+
+    def wait_processed(self, driver: Child) -> None:
+        """Wait until every record sent lies in a published epoch."""
+        wait_for(f"{self.name}: all records", PROCESSED_S, lambda: self.published_rows() >= len(self.sends), driver)
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder that holds the state."""
+        head = self.head()
+        return self.layout.checkpoint((head.declared or head.tail[-1]).lineage)
+
+    def batches(self, log: str) -> list[int]:
+        """Batches in one of Spark's logs."""
+        names = (name.rsplit("/", 1)[1] for name in self.store.names(f"{self.checkpoint}/{log}/"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+@dataclass
+class AttackedCounted(Attacked):
+    """One such pipeline for all points."""
+
+    pipeline: Counted
+
+    def exact(self) -> None:
+        """Everything sent is published, exactly once."""
+        self.pipeline.wait_processed(self.driver)
+        assert_counted(self.pipeline)
+
+
+def assert_counted(counted: Counted) -> Reference:
+    """Assert that the chain is dense and contiguous, and every output exactly what it must be."""
+    recorded = counted.epochs()
+    declared = counted.head().declared
+    if declared is not None:
+        told = declared.model_dump() | {"generation": 0, "counts": Counts(), "max_event_time_ms": None}
+        recorded.append(Recorded(**told, sinks={}, deltas={}))
+    epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in recorded]
+    assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
+    ends: Counter[int] = Counter()
+    for record in epochs:
+        for partition, (start, end) in record.ranges[counted.topic].items():
+            assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
+            ends[partition] = end
+    assert +ends == Counter(send.partition for send in counted.sends), "the chain has not read every record"
+    expected = replay(counted.sends, epochs, WINDOW_MS, LATENESS_MS)
+    wanted = Counter(
+        (id_, counted.sends[at].coordinate, expected.epochs_of[at]) for id_, at in expected.accepted.items()
+    )
+    assert Counter((row["id"], tuple(row["source"]), row["epoch"]) for row in rows(counted, "accepted")) == wanted
+    archive = ManifestSink(counted.store, counted.layout, "archive").rows(len(epochs) - 1)
+    found = Counter((row["id"], (row["topic"], row["partition"], row["offset"]), epoch) for epoch, _, row in archive)
+    assert found == wanted
+    refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
+    assert Counter((tuple(row["source"]), row["reason"]) for row in rows(counted, "dead_letter")) == Counter(
+        (send.coordinate, refused[Outcome(outcome)] or send.reason)
+        for send, outcome in zip(counted.sends, expected.outcomes, strict=True)
+        if outcome in refused
+    )
+    assert Counter(
+        (row["user"], row["window_start_ms"], row["count"], row["crc"], row["epoch"])
+        for row in rows(counted, "user_counts")
+    ) == Counter(_closed(counted, epochs, expected))
+    return expected
+
+
+def _closed(counted: Counted, epochs: list[EpochRecord], expected: Reference) -> list[tuple[Any, ...]]:
+    """Results of every window that Spark's watermark has passed, and the first epoch in which it had."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for at in expected.accepted.values():
+        send = counted.sends[at]
+        assert send.user is not None and send.event_time_ms is not None and send.crc is not None
+        groups.setdefault((send.user, send.event_time_ms - send.event_time_ms % WINDOW_MS), []).append(send.crc)
+    found = []
+    for (user, start), crcs in groups.items():
+        ends = start + WINDOW_MS + LATENESS_MS + WINDOW_MS
+        passed = (each.epoch for each in epochs if each.watermark_ms is not None and ends <= each.watermark_ms)
+        if (epoch := next(passed, None)) is not None:
+            found.append((user, start, len(crcs), sum(crcs), epoch))
+    return found

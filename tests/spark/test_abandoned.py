@@ -1,0 +1,51 @@
+"""Epochs that are abandoned under Spark: another version goes on with the same checkpoint, and outputs are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from effectively_once.abandon import abandon
+from effectively_once.job import job_of
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from tests.spark.attacked import Attacked
+from tests.spark.pipeline import Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+MENDED = {"EFFECTIVELY_ONCE_WHEEL_DIGEST": "x" * 64}
+
+
+def test_another_version_goes_on_after_abandoned_epochs(new_pipeline: Callable[..., Pipeline]) -> None:
+    """One abandoned by the command; one of which only the declaration was changed, so that the driver publishes it."""
+    pipeline = new_pipeline("abandoned")
+    attacked = Attacked.begun(pipeline)
+    lineage = pipeline.epochs()[-1].lineage
+    lost = _declared_and_killed(attacked)
+    abandon(job_of(pipeline.write_settings()), lambda _: None, yes=True)
+    attacked.driver = pipeline.start(env={**attacked.held.env, **MENDED})
+    attacked.exact()
+    again = _declared_and_killed(attacked)
+    held = run(chain.take_over(pipeline.layout, "operator", {}), pipeline.store)
+    run(chain.abandon(pipeline.layout, held), pipeline.store)
+    attacked.again()
+    attacked.exact()
+    attacked.send()
+    attacked.exact()
+    records = pipeline.epochs()
+    assert [record.epoch for record in records if record.abandoned] == [lost, again]
+    assert {record.lineage for record in records} == {lineage}, "the checkpoint was there and was not used"
+    assert records[again].wheel_digest == MENDED["EFFECTIVELY_ONCE_WHEEL_DIGEST"] != records[again + 1].wheel_digest
+
+
+def _declared_and_killed(attacked: Attacked) -> int:
+    """Declare another epoch and kill the driver there; its number."""
+    attacked.held.ask("declared")
+    attacked.send()
+    attacked.held.wait(attacked.driver)
+    attacked.driver.kill()
+    declared = attacked.pipeline.head().declared
+    assert declared is not None
+    return declared.epoch

@@ -1,0 +1,388 @@
+"""An abandoned epoch: nothing of it is or becomes visible, and what follows publishes its input once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import catalog, digest, life_cycle
+from effectively_once.abandon import abandon
+from effectively_once.abandonment import Abandonment, Files, kinds, published_to
+from effectively_once.checkpoints import Checkpoint
+from effectively_once.errors import ControlError, SinkError, StaleDriverError
+from effectively_once.job import Job
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import Put, run
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
+from effectively_once.live import LiveDeltas
+from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.kafka import Row, described
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import (
+    Commit,
+    Committed,
+    FencedError,
+    Mark,
+    Open,
+    Published,
+    ReadMark,
+    SinkAnswer,
+    SinkRequest,
+    publish,
+)
+from effectively_once_jobs.user_counts import pipeline as user_counts
+from tests.settings import pipeline_settings
+from tests.unit.library.ledger_driver import (
+    COUNTS,
+    EPOCH_ROWS,
+    RECORD_MS,
+    SHARDS,
+    TOPIC,
+    WINDOWS,
+    LedgerDriver,
+    accepted_once,
+    global_counts,
+)
+from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, KAFKA_SINKS, USER_COUNTS
+
+LAYOUT = Layout("clicks")
+MENDED = "c" * 64
+
+
+@dataclass
+class MemoryShard:
+    """A shard that publishes by the product's step; `meanwhile` is what others do right before it is published to."""
+
+    name: str
+    rows: list[bytes] = field(default_factory=list)
+    last: Mark | None = None
+    owner: object = None
+    kept: Mark | None = None
+    meanwhile: list[Callable[[MemoryShard], None]] = field(default_factory=list)
+
+    def mark(self) -> Mark | None:
+        return self.last
+
+    def fence(self, generation: int) -> Mark | None:
+        self.owner, self.kept = "operator", self.last
+        return self.last
+
+    def publish_nothing(self, epoch: int, generation: int) -> Published:
+        if self.meanwhile:
+            self.meanwhile.pop(0)(self)
+        kept, self.kept = self.kept, None
+        return self.published(Mark(epoch, generation, 0, digest.EMPTY), [], kept, "operator")
+
+    def published(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
+        step = publish(mark, kept, self.name)
+        try:
+            request = next(step)
+            while True:
+                request = step.send(self._answer(request, rows, owner))
+        except StopIteration as end:
+            published: Published = end.value
+            return published
+
+    def _answer(self, request: SinkRequest, rows: list[bytes], owner: object) -> SinkAnswer:
+        match request:
+            case Open():
+                self.owner = owner
+                return None
+            case ReadMark():
+                return self.last
+            case Commit(mark) if self.owner == owner:
+                self.last, self.rows = mark, [*self.rows, *rows]
+                return Committed.YES
+        return Committed.FENCED
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Following(LedgerDriver):
+    """A driver of another version, whose epochs begin where the chain ends."""
+
+    def _declaration(self, epoch: int, watermark_ms: int | None, tail: tuple[EpochRecord, ...]) -> Declaration:
+        pinned = super()._declaration(epoch, watermark_ms, tail)
+        start = tail[-1].ranges[self._topic]["0"][1] if tail else 0
+        ranges = {self._topic: {"0": (start, start + EPOCH_ROWS)}}
+        return pinned.model_copy(update={"ranges": ranges, "wheel_digest": MENDED})
+
+
+class Clicks:
+    """A pipeline in memory; its epochs are run step by step."""
+
+    def __init__(self) -> None:
+        self.store = ListedStore()
+        self.shards = {(sink, n): MemoryShard(f"sink {sink} shard {n}") for sink in KAFKA_SINKS for n in range(SHARDS)}
+        self.told: list[str] = []
+
+    def start(self, owner: str) -> LedgerDriver:
+        def publish_rows(sink: str, shard: int, epoch: int, generation: int, rows: list[Row]) -> Rows:
+            content = described(rows)
+            mark = Mark(epoch, generation, content.rows, content.digest)
+            self.shards[sink, shard].published(mark, [value for _, value in rows], None, owner)
+            return content
+
+        return Following.started(self.store, LAYOUT, owner, publish=publish_rows)
+
+    def until(self, owner: str, last: str, epochs: int = 0) -> LedgerDriver:
+        """Publish so many epochs, and go on to a step of the one after; the driver stays as it is."""
+        driver = self.start(owner)
+        for step in driver.steps():
+            if step == last and not epochs:
+                return driver
+            epochs -= step == "published"
+        raise AssertionError(last)
+
+    @property
+    def head(self) -> Head:
+        return run(chain.read(LAYOUT), self.store)
+
+    @property
+    def declared(self) -> Declaration:
+        declared = self.head.declared
+        assert declared is not None
+        return declared
+
+    def abandonment(self) -> Abandonment:
+        files = (Files(GLOBAL_COUNTS, ManifestSink(self.store, LAYOUT, GLOBAL_COUNTS)),)
+        sinks = {**dict.fromkeys(KAFKA_SINKS, SHARDS), GLOBAL_COUNTS: 1}
+        return Abandonment(
+            LAYOUT, self.store, tuple(self.shards.values()), files, [catalog.KIND, COUNTS], sinks, self.told.append
+        )
+
+    def assert_exact(self, epochs: int) -> None:
+        """Assert that what so many epochs read is published once, and no window is missing."""
+        rows = {
+            sink: [json.loads(row) for n in range(SHARDS) for row in self.shards[sink, n].rows] for sink in KAFKA_SINKS
+        }
+        assert sorted(row["id"] for row in rows[ACCEPTED]) == accepted_once(epochs)
+        expected = Counter({at: number for _, at, number in global_counts(epochs)})
+        by_window: Counter[int] = Counter()
+        for _, at, number, _ in rows[USER_COUNTS]:
+            by_window[at] += number
+        assert by_window == expected
+        manifests = ManifestSink(self.store, LAYOUT, GLOBAL_COUNTS).rows(self.head.last_recorded)
+        found = [(row["window_start_ms"], row["count"]) for _, _, row in manifests]
+        assert found == sorted(expected.items())
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 6, 20])
+def test_what_an_abandoned_epoch_would_have_read_and_closed_the_next_one_does(epochs: int) -> None:
+    """Whatever the watermark is at: windows close once, ids are known, and the chain has no gap."""
+    clicks = Clicks()
+    clicks.until("first", "decided 0", epochs)
+    lost = clicks.declared
+    clicks.abandonment().carry_out(lost)
+    assert (clicks.head.last_recorded, clicks.head.tail[-1].abandoned) == (epochs, True)
+    clicks.start("second").run(8)
+    again = next(record for record in clicks.head.tail if record.epoch == epochs + 1)
+    assert (again.ranges, again.watermark_ms) == (lost.ranges, lost.watermark_ms)
+    assert (again.previous_watermark_ms, again.wheel_digest) == (lost.previous_watermark_ms, MENDED)
+    clicks.assert_exact(epochs + 8)
+
+
+def test_its_record_is_that_of_an_epoch_without_rows() -> None:
+    """Every sink, and an empty delta of each kind and shard, for merging counts epochs."""
+    clicks = Clicks()
+    clicks.start("first").run(2)
+    whole = clicks.head.tail[-1]
+    clicks.until("second", "declared")
+    clicks.abandonment().carry_out(clicks.declared)
+    empty = clicks.head.tail[-1]
+    for part in ("sinks", "deltas"):
+        of_both = [{name: set(shards) for name, shards in getattr(each, part).items()} for each in (whole, empty)]
+        assert of_both[0] == of_both[1]
+    assert (empty.counts.read, empty.max_event_time_ms, empty.generation) == (0, None, clicks.head.generation)
+    live = LiveDeltas(LAYOUT, WINDOWS, clicks.head.tail, 0)
+    assert {len(named) for shards in live.named().values() for named in shards.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("step", "where"), [("accepted 0", "sink accepted shard 0"), ("counted 0", "accepted shard 1")]
+)
+def test_an_epoch_of_which_rows_are_visible_is_refused_by_name_and_nothing_is_published(step: str, where: str) -> None:
+    clicks = Clicks()
+    clicks.until("first", step, 3)
+    before, marks = clicks.head, [shard.last for shard in clicks.shards.values()]
+    with pytest.raises(SinkError, match=rf"epoch 3 is visible in .*{where}.*wheel {MENDED[:12]}"):
+        clicks.abandonment().refuse_what_is_visible(clicks.declared)
+    assert clicks.head == before
+    with pytest.raises(SinkError, match=rf"epoch 3 is visible in .*{where}"):
+        clicks.abandonment().carry_out(clicks.declared)
+    assert (clicks.head.declared, [shard.last for shard in clicks.shards.values()]) == (before.declared, marks)
+    clicks.start("second").run(5)
+    clicks.assert_exact(8)
+
+
+def test_a_visible_file_is_refused_as_well() -> None:
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 3)
+    table = pa.table({"window_start_ms": [0], "count": [1]})
+    ManifestSink(clicks.store, LAYOUT, GLOBAL_COUNTS).publish(3, 1, table)
+    with pytest.raises(SinkError, match=f"epoch 3 is visible in sink {GLOBAL_COUNTS} "):
+        clicks.abandonment().refuse_what_is_visible(clicks.declared)
+
+
+@pytest.mark.parametrize("after", range(len(KAFKA_SINKS) * SHARDS))
+def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int) -> None:
+    """Wherever it ended: what it published before is empty, and so is what it publishes now."""
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 4)
+
+    def die(_: MemoryShard) -> None:
+        raise KeyboardInterrupt
+
+    list(clicks.shards.values())[after].meanwhile.append(die)
+    with pytest.raises(KeyboardInterrupt):
+        clicks.abandonment().carry_out(clicks.declared)
+    assert clicks.declared.abandoned, "whoever starts now can publish nothing else"
+    clicks.abandonment().refuse_what_is_visible(clicks.declared)
+    clicks.abandonment().carry_out(clicks.declared)
+    assert len([line for line in clicks.told if line.endswith("showed nothing of it before")]) == after
+    clicks.start("second").run(4)
+    clicks.assert_exact(8)
+
+
+def test_a_driver_that_slept_publishes_nothing_of_it_afterwards() -> None:
+    """The mark is in its way, with another digest; and so it is when the next epoch is published."""
+    clicks = Clicks()
+    steps = clicks.start("first").steps()
+    for _ in range(4):
+        next(step for step in steps if step == "published")
+    next(step for step in steps if step == "decided 0")
+    clicks.abandonment().carry_out(clicks.declared)
+    with pytest.raises(SinkError, match=r"epoch 4 is published with digest 0+, its repeat has"):
+        next(step for step in steps if step == "accepted 0")
+    clicks.start("second").run(4)
+    clicks.assert_exact(8)
+
+
+def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice() -> None:
+    """Drivers have to be stopped: what one published after the last look cannot be taken back."""
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 4)
+    shard = clicks.shards[ACCEPTED, 1]
+
+    def publish_rows(to: MemoryShard) -> None:
+        to.published(Mark(4, 1, 1, "1" * 32), [b"{}"], None, "first")
+
+    shard.meanwhile.append(publish_rows)
+    told = r"a driver that still ran published rows of epoch 4, which is abandoned \(sink accepted shard 1\)"
+    with pytest.raises(SinkError, match=told):
+        clicks.abandonment().carry_out(clicks.declared)
+    assert clicks.declared.abandoned
+
+
+def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody() -> None:
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 4)
+
+    def open_only(to: MemoryShard) -> None:
+        to.owner = "first"
+
+    clicks.shards[ACCEPTED, 1].meanwhile.append(open_only)
+    clicks.abandonment().carry_out(clicks.declared)
+    assert clicks.head.tail[-1].abandoned
+
+
+def test_producers_that_are_always_replaced_are_told() -> None:
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 4)
+    shard = clicks.shards[ACCEPTED, 1]
+
+    def publish_nothing(epoch: int, generation: int) -> Published:
+        raise FencedError
+
+    shard.publish_nothing = publish_nothing  # type: ignore[method-assign]
+    with pytest.raises(SinkError, match=r"keeps opening producers or sessions \(sink accepted shard 1\)"):
+        clicks.abandonment().carry_out(clicks.declared)
+
+
+def test_a_driver_that_starts_meanwhile_is_told() -> None:
+    clicks = Clicks()
+    clicks.until("first", "decided 0", 4)
+
+    def start(to: MemoryShard) -> None:
+        clicks.start("second")
+        to.owner = "second"
+
+    clicks.shards[ACCEPTED, 1].meanwhile.append(start)
+    with pytest.raises(StaleDriverError, match="driver second of generation 3 started meanwhile"):
+        clicks.abandonment().carry_out(clicks.declared)
+
+
+def test_an_epoch_that_is_not_declared_any_more_replaces_nobody() -> None:
+    clicks = Clicks()
+    driver = clicks.until("first", "decided 0", 4)
+    lost = clicks.declared
+    clicks.start("second").run(1)
+    before = clicks.head
+    with pytest.raises(StaleDriverError, match="epoch 4 is not declared any more"):
+        clicks.abandonment().carry_out(lost)
+    assert clicks.head == before
+    assert driver.held.head.declared == lost
+
+
+def test_sinks_and_kinds_are_those_that_an_epoch_records() -> None:
+    settings: PipelineSettings = pipeline_settings(shards=3)
+    job = Job(user_counts, settings)
+    assert kinds(job.pipeline) == [catalog.KIND, *(each.name for each in user_counts.windows)]
+    assert published_to(job.pipeline, 3) == {**dict.fromkeys(KAFKA_SINKS, 3), GLOBAL_COUNTS: 1}
+
+
+def test_the_watermark_of_a_chain_that_ends_in_abandoned_epochs_is_that_of_the_last_other() -> None:
+    clicks = Clicks()
+    clicks.start("first").run(3)
+    due = clicks.head.watermark_ms
+    for _ in range(3):
+        clicks.until("again", "declared")
+        clicks.abandonment().carry_out(clicks.declared)
+    assert (clicks.head.watermark_ms, clicks.head.last_recorded) == (due, 5)
+    assert due == (3 * EPOCH_ROWS - 1) * RECORD_MS
+
+
+@pytest.mark.parametrize(("batch", "goes_on"), [(0, False), (3, True)])
+def test_a_checkpoint_whose_last_batch_was_abandoned_plans_it_again_or_is_left(batch: int, goes_on: bool) -> None:
+    """Where the batch before it ends the chain does; the first batch of a lineage has none before it."""
+    clicks = Clicks()
+    clicks.until("first", "declared", 3)
+    lost = clicks.declared
+    checkpoint = Checkpoint(clicks.store, LAYOUT, lost.lineage)  # type: ignore[arg-type]
+    for number in range(batch + 1):
+        start = lost.ranges[TOPIC]["0"][1] - (batch - number) * EPOCH_ROWS
+        offsets = f'v1\n{{}}\n{{"{TOPIC}": {{"0": {start}}}}}'.encode()
+        clicks.store.answer(Put(f"{LAYOUT.checkpoint(lost.lineage)}/offsets/{number}", offsets, None))
+    clicks.abandonment().carry_out(lost)
+    head = clicks.head
+    assert checkpoint.fits(head) == goes_on
+    if goes_on:
+        assert checkpoint.ranges(batch, {}) == lost.ranges
+        assert chain.classified(head, checkpoint.ranges(batch, {}), "here") == "new"
+
+
+def test_of_a_pipeline_whose_state_is_sparks_nothing_is_abandoned() -> None:
+    job = SimpleNamespace(settings=pipeline_settings(), pipeline=SimpleNamespace(stateful=object()))
+    with pytest.raises(ControlError, match="is repeated with Spark's batch"):
+        abandon(job, print)  # type: ignore[arg-type]
+
+
+def test_the_command_does_nothing_unless_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(life_cycle, "abandon", lambda *_, yes: asked.append(yes))
+    for arguments in (["abandon", "s.json"], ["abandon", "s.json", "--yes"]):
+        parser = argparse.ArgumentParser()
+        life_cycle.add_to(parser.add_subparsers(required=True))
+        given = parser.parse_args(arguments)
+        assert given.command("job", given) == 0
+    assert asked == [False, True]

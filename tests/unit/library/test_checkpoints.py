@@ -1,0 +1,52 @@
+"""Spark's checkpoint before a driver goes on with it: what cannot be read is named, with what to do about it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from effectively_once.checkpoints import Checkpoint
+from effectively_once.errors import CheckpointError
+from effectively_once.ledger.layout import Layout
+from effectively_once.object_store import S3ObjectStore
+from tests.unit.library.listed_store import ListedStore
+
+LINEAGE = "000001-abcd"
+FOLDER = Layout("clicks").checkpoint(LINEAGE)
+WHOLE = {
+    "metadata": b'{"id": "x"}',
+    "offsets/0": b'v1\n{"batchWatermarkMs": 0, "conf": {}}\n{"events": {"0": 5}}',
+    "offsets/1": b'v1\n{"batchWatermarkMs": 0, "conf": {}}\n{"events": {"0": 9}}',
+    "commits/0": b'v1\n{"nextBatchWatermarkMs": 0}',
+}
+
+
+def checkpoint(**changed: bytes | None) -> Checkpoint:
+    """One that fits, but for objects with other content, or without some."""
+    store = ListedStore()
+    for name, body in {**WHOLE, **changed}.items():
+        if body is not None:
+            store.objects[f"{FOLDER}/{name}"] = body
+    return Checkpoint(cast(S3ObjectStore, store), Layout("clicks"), LINEAGE)
+
+
+def test_a_whole_checkpoint_and_one_that_never_was_are_gone_on_with() -> None:
+    checkpoint().check()
+    assert checkpoint().offsets(1) == {"events": {"0": 9}}
+    checkpoint(**dict.fromkeys(WHOLE)).check()
+
+
+GARBLED: list[tuple[str, bytes | None]] = [
+    ("offsets/1", b'v1\n{"cut'), ("offsets/1", b"\x00\xff"), ("offsets/1", b'v2\n{}\n{"events": {"0": 9}}'),
+    ("offsets/0", b"v1\n{}\n[]"), ("commits/0", b"nonsense"), ("commits/0", b"v1\n[]"), ("metadata", b"{]"),
+    ("metadata", b"[]"), ("metadata", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), GARBLED)
+def test_what_cannot_be_read_is_named_with_what_to_delete(name: str, content: bytes | None) -> None:
+    with pytest.raises(CheckpointError, match=r"^a checkpoint object cannot be read: ") as refused:
+        checkpoint(**{name: content}).check()
+    assert refused.value.where == f"{FOLDER}/{name}"
+    assert refused.value.todo.startswith(f"Delete the folder {FOLDER} (never head.json)")
