@@ -40,6 +40,9 @@ from effectively_once.worker_errors import named_error
 EPOCH_ATTEMPTS = 3
 """Spark has retried every task by then; a third failure of the whole epoch is not an executor that died."""
 
+LOOK_EVERY_S = 3.0
+"""A driver that was replaced learns it from head within this time, whatever its tasks are at."""
+
 log = structlog.get_logger()
 
 
@@ -59,6 +62,7 @@ class Driver:
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self.busy = threading.Lock()
+        self._looked_s = time.monotonic()
         self._held: chain.Held
         self._published: EpochRecord | None = None
         self._live: LiveDeltas
@@ -236,6 +240,21 @@ class Driver:
             return None
         last = self._published.ranges if self._published else control.reached(self.head)
         return wish if control.drained(last, wish) else None
+
+    def replaced(self) -> StaleDriverError | None:
+        """Return why this driver has to end because another took the chain over, as far as head tells by now."""
+        # A test that holds one of its processes wants to see what becomes of that one alone.
+        if time.monotonic() - self._looked_s < LOOK_EVERY_S or points.held():
+            return None
+        self._looked_s = time.monotonic()
+        try:
+            self._still_ours()
+        except StaleDriverError as why:
+            return why
+        except PipelineError as error:
+            # The next epoch shows whether it can go on.
+            log.warning("head cannot be read", error=str(error))
+        return None
 
     def _allowed(self, seen: Head) -> None:
         """Wait while the pipeline is paused; no new epoch once it is to stop or is drained."""

@@ -69,7 +69,7 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     spark = session(driver.settings, conf)
     try:
         query = driver.start(spark)
-        error = _watched(query, driver, stop)
+        error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
         driver.stop()
         query.stop()
     finally:
@@ -103,13 +103,19 @@ def _told(error: BaseException) -> int:
     return error.exit_code if isinstance(error, PipelineError) else UNNAMED
 
 
-def _watched(query: Any, driver: Driver, stop: list[int]) -> BaseException | None:
+def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], None]) -> BaseException | None:
     """Wait until the query ends (its error), a signal asks to stop, or a drain is done (None)."""
     while not stop:
         drained = driver.drained()
         if drained is not None:
             sys.stdout.write(f"{stopped_line(drained)}\n")
             break
+        replaced = driver.replaced()
+        if replaced is not None:
+            # Each of its tasks would find that out for itself, and be tried again and again.
+            cancel()
+            if not driver.busy.locked():
+                return replaced
         try:
             if query.awaitTermination(POLL_S):
                 return RuntimeError("the query ended by itself")

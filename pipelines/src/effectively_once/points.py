@@ -49,6 +49,12 @@ def reach(point: str, **where: Any) -> None:
         _reach(Path(name), point, where)
 
 
+def held() -> bool:
+    """Whether a test holds a process, or held one and is not done with it."""
+    name = os.environ.get(VARIABLE)
+    return (Path(name) / HELD).exists() if name else False
+
+
 def _reach(folder: Path, point: str, where: dict[str, Any]) -> None:
     try:
         wanted = json.loads((folder / HOLD).read_text())

@@ -1,0 +1,102 @@
+"""What ends the wait of a running job: here with a driver and a query that only answer."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effectively_once import main, points
+from effectively_once.driver import Driver
+from effectively_once.errors import StaleDriverError, UnreachableError
+
+STALE = StaleDriverError("driver a was replaced by b of generation 2", "p/head.json", "Nothing to do.")
+
+
+class Answering:
+    """A driver that was replaced after some looks, and a query that fails once its jobs are cancelled."""
+
+    def __init__(self, looks: int, *, busy: bool) -> None:
+        self._looks, self.failure, self.busy = looks, None, threading.Lock()
+        self.cancelled = self.waited = 0
+        if busy:
+            self.busy.acquire()
+
+    def drained(self) -> None:
+        """Nothing is wished."""
+
+    def replaced(self) -> StaleDriverError | None:
+        self._looks -= 1
+        return None if self._looks >= 0 else STALE
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - as PySpark calls it
+        self.waited += 1
+        assert self.waited < 10, "nobody ends the wait"
+        if self.cancelled > 1:
+            raise RuntimeError("the jobs were cancelled")
+        return False
+
+
+def watched(answering: Answering) -> BaseException | None:
+    driver: Any = answering
+    return main._watched(answering, driver, [], answering.cancel)
+
+
+def test_a_driver_that_was_replaced_between_two_epochs_ends_with_its_name_for_it() -> None:
+    answering = Answering(2, busy=False)
+    assert watched(answering) is STALE
+    assert (answering.waited, answering.cancelled) == (2, 1)
+
+
+def test_the_jobs_of_a_driver_that_was_replaced_inside_an_epoch_are_cancelled_until_the_epoch_fails() -> None:
+    """One may begin just after the others were cancelled."""
+    answering = Answering(0, busy=True)
+    assert str(watched(answering)) == "the jobs were cancelled"
+    assert answering.cancelled == 2
+
+
+def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[BaseException | None]) -> Driver:
+    driver = object.__new__(Driver)
+    driver._looked_s = 0.0
+
+    def still_ours() -> None:
+        if (error := head.pop(0)) is not None:
+            raise error
+
+    monkeypatch.setattr(driver, "_still_ours", still_ours)
+    monkeypatch.setattr("effectively_once.driver.time.monotonic", lambda: now_s[0])
+    return driver
+
+
+def test_head_is_looked_at_every_few_seconds_and_not_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, head = [2.9], list[BaseException | None]([None, STALE])
+    driver = looking(monkeypatch, now_s, head)
+    assert driver.replaced() is None
+    assert len(head) == 2
+    now_s[0] = 3.0
+    assert [driver.replaced(), driver.replaced()] == [None, None]
+    assert len(head) == 1
+    now_s[0] = 6.0
+    assert driver.replaced() is STALE
+
+
+def test_a_head_that_cannot_be_read_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = looking(monkeypatch, [5.0], [UnreachableError("no answer", "the store", "Wait.")])
+    assert driver.replaced() is None
+
+
+def test_a_driver_of_which_a_test_holds_a_process_does_not_look(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What fences it when it wakes is what the test is about."""
+    monkeypatch.setenv(points.VARIABLE, str(tmp_path))
+    driver = looking(monkeypatch, [5.0], [STALE])
+    (tmp_path / points.HELD).touch()
+    assert driver.replaced() is None
+    (tmp_path / points.HELD).unlink()
+    assert driver.replaced() is STALE
