@@ -303,7 +303,7 @@ def test(
     if at is not None:
         raise typer.Exit(_tests_of(at, context.args))
     prepare()
-    words = ["-m", "pytest", *([] if everything else ["-m", "not slow"]), *context.args]
+    words = ["-m", "pytest", "--durations=30", *([] if everything else ["-m", "not slow"]), *context.args]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)
     raise typer.Exit(done.returncode)

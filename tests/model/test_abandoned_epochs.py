@@ -49,7 +49,7 @@ def test_while_drivers_live_nothing_is_shown_twice_or_lost(pipeline: Pipeline, s
 
 
 @pytest.mark.parametrize(("pipeline", "states"), [
-    (TABLE_SHARD, 225_000), pytest.param(TWO_TABLES, 480_000, marks=SLOW),
+    pytest.param(TABLE_SHARD, 225_000, marks=SLOW), pytest.param(TWO_TABLES, 480_000, marks=SLOW),
 ])  # fmt: skip
 def test_of_tables_alone_it_does_not_even_stand_still(pipeline: Pipeline, states: int) -> None:
     """A session of an older generation commits nothing once the operator has opened one."""

@@ -315,6 +315,7 @@ def test_a_corrupt_checkpoint_object_is_named_with_what_to_delete(
     assert f"Delete the folder {folder} (never head.json)" in line
 
 
+@pytest.mark.slow
 def test_after_the_corrupt_checkpoint_is_deleted_as_told_the_pipeline_continues_exactly_once(
     stopped: Pipeline,
 ) -> None:

@@ -220,6 +220,7 @@ def counting(spark: SparkSession, store: ObjectStore) -> Iterator[Counting]:
     made_.end()
 
 
+@pytest.mark.slow
 def test_state_goes_on_from_a_snapshot_on_the_store(counting: Counting) -> None:
     """Files that only Hadoop's file system copies are read again by a process that has nothing of them."""
     counting.run(lambda: bool(counting.names(".zip")) and bool(counting.names(".sst")) and len(counting.counts) > 4)

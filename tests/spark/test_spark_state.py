@@ -44,8 +44,8 @@ IN_DRIVER: dict[str, tuple[str, dict[str, Any]]] = {
     "job_done": ("job_done", {}),
     "recorded": ("epoch_published", {}),
 }
-QUICK = ("results_committed-executor", "recorded-driver")
-"""The others need minutes and are left to `make test-all`."""
+QUICK = ("recorded-driver",)
+"""Repeated for its state alone, as in no other pipeline. The others need minutes and are left to `make test-all`."""
 SEED, LATE = 7, 40
 CHECKPOINT, STEP = 74, 71
 ENDED_S = 90.0
@@ -53,7 +53,7 @@ LOCAL = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedC
 Make = Callable[..., Counted]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def new_counted(stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """Make a pipeline with topics of its own; its drivers are ended with the session."""
     made: list[Counted] = []
@@ -70,7 +70,7 @@ def new_counted(stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: py
         counted.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def attacked_counted(new_counted: Make) -> AttackedCounted:
     """One pipeline for all points."""
     counted = new_counted("counted")
@@ -148,9 +148,9 @@ def stopped(new_counted: Make) -> Counted:
 
 GONE = [
     ("", "it is gone"),
-    ("offsets/1", "its batch 1 is not epoch 1 of the chain"),
-    ("commits/", "commits/0 is missing"),
-    ("state/", "the folder state/ is gone"),
+    pytest.param("offsets/1", "its batch 1 is not epoch 1 of the chain", marks=pytest.mark.slow),
+    pytest.param("commits/", "commits/0 is missing", marks=pytest.mark.slow),
+    pytest.param("state/", "the folder state/ is gone", marks=pytest.mark.slow),
 ]
 
 
@@ -201,6 +201,7 @@ def _refused(counted: Counted, says: str) -> None:
     assert "Put the objects of this folder back" in last
 
 
+@pytest.mark.slow
 def test_rows_that_sparks_watermark_drops_stop_the_job_by_name(new_counted: Make) -> None:
     """The epoch is not recorded, and Spark does not commit its batch: every start ends so."""
     counted = new_counted("counted_shifted", job="tests.spark.counted_job:shifted_pipeline")

@@ -85,7 +85,8 @@ def test_the_first_epoch_can_be_abandoned(lines: Lines, command: Command) -> Non
 
 
 @pytest.mark.parametrize(("sink", "shard", "named"), [
-    ("accepted", 1, "sink accepted shard 1"), ("rows", 0, "sink rows shard 0"), ("archive", 0, "sink archive"),
+    pytest.param("accepted", 1, "sink accepted shard 1", marks=pytest.mark.slow),
+    ("rows", 0, "sink rows shard 0"), ("archive", 0, "sink archive"),
 ])  # fmt: skip
 def test_an_epoch_that_is_visible_anywhere_is_refused_and_its_version_finishes_it(
     lines: Lines, command: Command, sink: str, shard: int, named: str
@@ -104,7 +105,15 @@ def test_an_epoch_that_is_visible_anywhere_is_refused_and_its_version_finishes_i
     lines.assert_exact(4)
 
 
-@pytest.mark.parametrize(("after", "then"), [(1, "driver"), (5, "again"), (6, "driver"), (7, "again")])
+@pytest.mark.parametrize(
+    ("after", "then"),
+    [
+        pytest.param(1, "driver", marks=pytest.mark.slow),
+        (5, "again"),
+        (6, "driver"),
+        pytest.param(7, "again", marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_one_is_finished_by_another_or_by_any_driver(
     lines: Lines, command: Command, monkeypatch: pytest.MonkeyPatch, after: int, then: str
 ) -> None:
