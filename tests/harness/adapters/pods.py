@@ -23,7 +23,10 @@ KILLED = 128 + 9
 ASKED_EVERY_S = 2.0
 FAILED = ("FAILED", "SUBMISSION_FAILED", "COMPLETED")
 # Everything in the container but PID 1 (tini, which then ends with the driver's code) and this shell.
-KILL_ALL, GATE = "kill -9 -1", "touch /tmp/{name}.go && echo open"
+KILL_ALL = "kill -9 -1"
+# It stays until the session is closed: what a shell says just before its end is sometimes lost on the way.
+GATE = "touch /tmp/{name}.go && echo open && read -r _"
+GATE_TRIES, GATE_S = 3, 30.0
 
 
 @dataclass
@@ -196,11 +199,14 @@ class PodDrivers:
         pod = self._driver()
         if pod is None:
             raise NoProcessError(f"{self.name} has no driver to open the gate of {name} in")
-        session = self.cluster.enter(pod.name, pod.container, GATE.format(name=name))
-        told = session.readline_stdout(timeout=STOP_S)
-        session.close()
-        if told.strip() != "open":
-            raise NoProcessError(f"the gate of {name} cannot be opened in {pod.who}: {told.strip() or 'no answer'}")
+        told = ""
+        for _ in range(GATE_TRIES):
+            session = self.cluster.enter(pod.name, pod.container, GATE.format(name=name))
+            told = session.readline_stdout(timeout=GATE_S).strip()
+            session.close()
+            if told == "open":
+                return
+        raise NoProcessError(f"the gate of {name} cannot be opened in {pod.who}: {told or 'no answer'}")
 
     def _strike(self, pod: Pod, kind: str) -> Struck:
         if kind == SIGKILL:

@@ -228,3 +228,21 @@ def test_objects_of_a_run_carry_its_label_and_namespace() -> None:
     assert [one["metadata"]["labels"] for one in marked] == [{"a": "b", RUN_LABEL: "r-1"}, {RUN_LABEL: "r-1"}]
     assert {one["metadata"]["namespace"] for one in marked} == {"ns"}
     assert labels == {"a": "b"}
+
+
+def test_a_gate_whose_answer_got_lost_is_opened_again(played: Played) -> None:
+    """What a shell says just before its end is sometimes lost: a control would wait for ever, or break the run off."""
+    sessions = [FakeSession(), FakeSession("open\n")]
+    played.cluster.sessions["uc-1-driver"] = lambda _: sessions.pop(0)
+    played.drivers.open_gate("appending")
+    assert sessions == []
+
+
+def test_a_gate_that_does_not_open_is_told_with_the_last_answer(played: Played) -> None:
+    given = [FakeSession("touch: read-only\n") for _ in range(5)]
+    sessions = list(given)
+    played.cluster.sessions["uc-1-driver"] = lambda _: sessions.pop(0)
+    with pytest.raises(NoProcessError, match="the gate of appending cannot be opened in uc-1-driver@.*read-only"):
+        played.drivers.open_gate("appending")
+    assert len(sessions) == 2
+    assert all(session.closed for session in given[:3])
