@@ -242,7 +242,7 @@ def test_a_gate_that_does_not_open_is_told_with_the_last_answer(played: Played) 
     given = [FakeSession("touch: read-only\n") for _ in range(5)]
     sessions = list(given)
     played.cluster.sessions["uc-1-driver"] = lambda _: sessions.pop(0)
-    with pytest.raises(NoProcessError, match="the gate of appending cannot be opened in uc-1-driver@.*read-only"):
+    with pytest.raises(NoProcessError, match=r"the gate of appending cannot be opened in uc-1-driver@.*read-only"):
         played.drivers.open_gate("appending")
     assert len(sessions) == 2
     assert all(session.closed for session in given[:3])
