@@ -6,10 +6,11 @@ import argparse
 import sys
 
 from infra.embedded.guard import guarded
-from tests.bench import catalog, checkpoint, dedup, flat, quick, restart, semantics, streams
+from tests.bench import catalog, checkpoint, dedup, flat, page, quick, restart, semantics, streams
 
 CASES = {
-    "quick": (quick, "streams, dedup, checkpoint, restart and flat, smaller: a quarter of an hour"),
+    "quick": (quick, "all but the largest, smaller: a quarter of an hour"),
+    "page": (page, "writes the docs' page of measurements from the newest ones"),
     "semantics": (semantics, "at least once on plain Spark, with the catalog, and exactly once"),
     "streams": (streams, "S1 against plain Spark with dedup and Kafka Streams"),
     "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),

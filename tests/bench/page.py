@@ -1,0 +1,101 @@
+"""The page of measurements in the docs, made from the newest finished measurement of each case.
+
+`python -m tests.bench page`: copies what was kept of each to `docs/evidence/bench`, and writes the page from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from infra.cluster.access import CHECKOUT
+from tests.bench.errors import BenchError
+from tests.bench.facts import FACTS, RAW
+
+TABLE, FIGURE = "table.md", "figure.svg"
+EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md")
+TITLES = {
+    "semantics": "What exactly-once costs",
+    "streams": "S1 beside plain Spark and Kafka Streams",
+    "dedup": "Deduplication alone, beside Spark's",
+    "flat": "The dedup catalog as live ids grow",
+    "checkpoint": "A trivial batch with our checkpoint manager",
+    "restart": "From a killed driver to the next epoch",
+}
+INTRO = """# Measurements
+
+Made by `python -m tests.bench page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
+machines are shared and noisy, so numbers of different sections do not compare. `make bench` runs smaller forms of all
+cases; the command of each section made that section. Raw samples, facts of the machine and figures are in
+[evidence/bench](../evidence/bench).
+"""
+
+
+def arguments(given: argparse.ArgumentParser) -> None:
+    """Add the options of this case."""
+    given.add_argument("--runs", type=Path, default=CHECKOUT / "runs" / "bench", help="where measurements are kept")
+    given.add_argument("--docs", type=Path, default=CHECKOUT, help="checkout to write to")
+
+
+def measure(asked: argparse.Namespace) -> str:
+    """Copy and write; nothing is measured."""
+    for case in TITLES:
+        newest = max((one for one in finished(asked.runs) if case_of(one) == case), default=None)
+        if newest is not None:
+            to = asked.docs / EVIDENCE / case
+            to.mkdir(parents=True, exist_ok=True)
+            for name in (FACTS, RAW, TABLE, FIGURE):
+                shutil.copy(newest / name, to / name)
+    page = asked.docs / PAGE
+    page.write_text(written(asked.docs / EVIDENCE))
+    sys.stdout.write(f"{page.relative_to(asked.docs)}\n")
+    return ""
+
+
+def finished(runs: Path) -> Iterator[Path]:
+    """Folders of measurements that came to their end, oldest first."""
+    yield from sorted(table.parent for table in runs.glob(f"*/{TABLE}"))
+
+
+def case_of(folder: Path) -> str:
+    """Which case a measurement is of."""
+    return str(_facts(folder)["case"])
+
+
+def written(evidence: Path) -> str:
+    """Return the page: a section for each case of which there is evidence."""
+    there = [case for case in TITLES if (evidence / case / TABLE).exists()]
+    if not there:
+        raise BenchError("no measurement came to its end yet: run `make bench` first")
+    return "\n".join([INTRO, *(_section(case, evidence / case) for case in there)])
+
+
+def _section(case: str, folder: Path) -> str:
+    facts = _facts(folder)
+    versions = facts["versions"]
+    settings = ", ".join(f"{name} {_told(value)}" for name, value in facts["settings"].items() if not _long(value))
+    return (
+        f"## {TITLES[case]}\n\n"
+        f"`make bench CASE={case}` with {settings}.\n\n"
+        f"{(folder / TABLE).read_text().strip()}\n\n"
+        f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB; Spark {versions['spark']}, Kafka "
+        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{case}/{FIGURE})\n"
+    )
+
+
+def _long(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, str) and value.startswith("-"))
+
+
+def _told(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
+    return facts

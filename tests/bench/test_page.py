@@ -1,0 +1,52 @@
+"""The docs' page of measurements: the newest finished one of each case, and nothing that was not measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from infra.cluster.access import CHECKOUT
+from tests.bench import facts, page
+from tests.bench.errors import BenchError
+
+FACTS = {
+    "case": "dedup", "settings": {"live": 1000000, "arms": ["a", "b"], "jvm": "-XX:A", "rocksdb": {"a": "b"}},
+    "cores": 2, "memory_gib": 8.0, "processor": "P", "python": "3.11", "versions": {"spark": "4", "kafka_broker": "4"},
+}  # fmt: skip
+
+
+def kept(runs: Path, name: str, table: str | None, **changes: object) -> None:
+    folder = runs / name
+    folder.mkdir(parents=True)
+    (folder / facts.FACTS).write_text(json.dumps({**FACTS, **changes}))
+    for other in (facts.RAW, page.FIGURE):
+        (folder / other).write_text(f"{other} of {name}")
+    if table is not None:
+        (folder / page.TABLE).write_text(table)
+
+
+def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evidence(tmp_path: Path) -> None:
+    runs, docs = tmp_path / "runs", tmp_path / "docs"
+    (docs / page.PAGE).parent.mkdir(parents=True)
+    kept(runs, "20260101-000000-dedup", "an older one")
+    kept(runs, "20260102-000000-dedup", "ours / theirs: 3.10")
+    kept(runs, "20260103-000000-dedup", None)
+    kept(runs, "20260104-000000-streams", "another case", case="streams")
+    assert page.measure(argparse.Namespace(runs=runs, docs=docs)) == ""
+    text = (docs / page.PAGE).read_text()
+    assert text.index("another case") < text.index("ours / theirs: 3.10")
+    assert "an older one" not in text
+    assert "`make bench CASE=dedup` with live 1000000, arms a b." in text
+    assert (docs / page.EVIDENCE / "dedup" / facts.RAW).read_text() == f"{facts.RAW} of 20260102-000000-dedup"
+
+
+def test_without_a_measurement_there_is_no_page(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="no measurement came to its end yet"):
+        page.written(tmp_path)
+
+
+def test_the_page_in_the_docs_is_what_its_evidence_says() -> None:
+    assert (CHECKOUT / page.PAGE).read_text() == page.written(CHECKOUT / page.EVIDENCE)
