@@ -26,12 +26,10 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
 from tests.harness.act import Act
-from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.controls.run import run_controls
+from tests.harness.controls.embedded import play as play_controls
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import HEARTBEATS, EmbeddedArsenal, Lengths
@@ -122,18 +120,8 @@ class Chaos:
             history.record("phase", phase="judge")
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
-        if not self.controls:
-            return
-        events = directory.path / "work" / "controls.jsonl"
-        drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=self.checkout)
-        with (
-            self.console.step("negative controls, which must fail"),
-            History(directory.path / "work" / "controls-history.jsonl") as scratch,
-        ):
-            run_controls(
-                directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
-                settings=directory.path / "settings.json", seed=self.seed, console=self.console, stop=self.stop,
-            )  # fmt: skip
+        if self.controls:
+            play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)
 
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
         return manifest_of(

@@ -16,9 +16,8 @@ from infra.toolchain.prepare import Toolchain
 from tests.harness.act import Act
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.controls.run import run_controls
+from tests.harness.controls.embedded import play as play_controls
 from tests.harness.history import History
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
 from tests.harness.place import Place
@@ -75,16 +74,7 @@ class Demo:
             history.record("phase", phase="judge")
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
-        events = directory.path / "work" / "controls.jsonl"
-        drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=self.checkout)
-        with (
-            self.console.step("negative controls, which must fail"),
-            History(directory.path / "work" / "controls-history.jsonl") as scratch,
-        ):
-            run_controls(
-                directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
-                settings=directory.path / "settings.json", seed=self.seed, console=self.console, stop=self.stop,
-            )  # fmt: skip
+        play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)
 
     def _manifest(self, name: str) -> dict[str, Any]:
         return manifest_of(

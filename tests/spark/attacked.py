@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pytest
 
 from infra.embedded.process import Child, wait_for
 from tests.spark.held import Held
@@ -44,6 +46,13 @@ IN_DRIVER: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "manifest_created": ("put_done", {"key": MANIFEST}),
     "epoch_published": ("epoch_published", {}),
 }
+
+
+def cases(in_tasks: Iterable[str], in_driver: Iterable[str], quick: Collection[str]) -> list[Any]:
+    """Point and victim, `committed-executor`: each process that can be killed there; but for the quick ones slow."""
+    names = [f"{name}-{victim}" for name in in_tasks for victim in ("worker", "executor", "driver")]
+    names += [f"{name}-driver" for name in in_driver]
+    return [pytest.param(name, id=name, marks=[] if name in quick else pytest.mark.slow) for name in names]
 
 
 @dataclass

@@ -10,15 +10,13 @@ from typing import Any
 
 from effectively_once.create import create
 from effectively_once.job import job_of
-from effectively_once.ledger.records import Counts
-from effectively_once.ledger.records import EpochRecord as Recorded
 from effectively_once.sinks.manifest import ManifestSink
 from infra.embedded.process import Child, wait_for
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.checkers.reference import Outcome, Reference, replay
 from tests.harness.evidence import EpochRecord
 from tests.spark.attacked import Attacked
-from tests.spark.outputs import rows
+from tests.spark.outputs import published_epochs, rows
 from tests.spark.pipeline import PARTITIONS, Pipeline
 
 JOB = "tests.spark.counted_job"
@@ -74,19 +72,7 @@ class AttackedCounted(Attacked):
 
 def assert_counted(counted: Counted) -> Reference:
     """Assert that the chain is dense and contiguous, and every output exactly what it must be."""
-    recorded = counted.epochs()
-    declared = counted.head().declared
-    if declared is not None:
-        told = declared.model_dump() | {"generation": 0, "counts": Counts(), "max_event_time_ms": None}
-        recorded.append(Recorded(**told, sinks={}, deltas={}))
-    epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in recorded]
-    assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
-    ends: Counter[int] = Counter()
-    for record in epochs:
-        for partition, (start, end) in record.ranges[counted.topic].items():
-            assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
-            ends[partition] = end
-    assert +ends == Counter(send.partition for send in counted.sends), "the chain has not read every record"
+    epochs = published_epochs(counted, running=True)
     expected = replay(counted.sends, epochs, WINDOW_MS, LATENESS_MS)
     wanted = Counter(
         (id_, counted.sends[at].coordinate, expected.epochs_of[at]) for id_, at in expected.accepted.items()

@@ -13,16 +13,14 @@ from effectively_once import deltas
 from effectively_once.create import create
 from effectively_once.job import Job, job_of
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.ledger.records import Counts
-from effectively_once.ledger.records import EpochRecord as Recorded
 from effectively_once.sinks.database import PASSWORD, USER
 from effectively_once.sinks.manifest import ManifestSink
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.checkers.reference import Outcome, Reference, replay
-from tests.harness.evidence import EpochRecord
 from tests.spark.attacked import Attacked
+from tests.spark.outputs import published_epochs
 from tests.spark.pipeline import PARTITIONS, SHARDS, Pipeline
 
 STEP, TABLES, KAFKA_SINKS = "priced", ("orders", "per_user"), ("accepted", "dead_letter")
@@ -105,24 +103,6 @@ class AttackedOrders(Attacked):
         """Everything sent is published, exactly once."""
         self.pipeline.wait_processed(self.driver)
         assert_exact(self.pipeline, running=True)
-
-
-def published_epochs(orders: Orders, *, running: bool) -> list[EpochRecord]:
-    """Epochs of the chain, dense and without gap or overlap; while a driver is `running` the declared one too."""
-    recorded = orders.epochs()
-    declared = orders.head().declared
-    if running and declared is not None:
-        told = declared.model_dump() | {"generation": 0, "counts": Counts(), "max_event_time_ms": None}
-        recorded.append(Recorded(**told, sinks={}, deltas={}))
-    epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in recorded]
-    assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
-    ends: Counter[int] = Counter()
-    for record in epochs:
-        for partition, (start, end) in record.ranges[orders.topic].items():
-            assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
-            ends[partition] = end
-    assert +ends == Counter(send.partition for send in orders.sends), "the chain has not read every record"
-    return epochs
 
 
 def assert_exact(orders: Orders, *, running: bool = False) -> Reference:

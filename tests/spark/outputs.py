@@ -19,11 +19,8 @@ def rows(pipeline: Pipeline, sink: str) -> list[dict[str, Any]]:
     return [json.loads(value or b"null") for _, _, value in pipeline.raw(f"{pipeline.name}.{sink}")]
 
 
-def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
-    """Assert that the chain is dense and contiguous and every output is exactly what it must be; return the counts.
-
-    While a driver is `running`, the last epoch is published and still declared: it is recorded with the next one.
-    """
+def published_epochs(pipeline: Pipeline, *, running: bool) -> list[EpochRecord]:
+    """Epochs of the chain, dense and without gap or overlap; while a driver is `running` the declared one too."""
     recorded = pipeline.epochs()
     declared = pipeline.head().declared
     if running and declared is not None:
@@ -31,13 +28,22 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
         recorded.append(Recorded(**told, sinks={}, deltas={}))
     epochs = [EpochRecord.model_validate_json(record.model_dump_json(by_alias=True)) for record in recorded]
     assert [record.epoch for record in epochs] == list(range(len(epochs))), "the chain has a hole"
-    ends = dict.fromkeys(range(PARTITIONS), 0)
+    ends: Counter[int] = Counter()
     for record in epochs:
         for partition, (start, end) in record.ranges[pipeline.topic].items():
             assert start == ends[partition], f"epoch {record.epoch} partition {partition}: gap or overlap at {start}"
             ends[partition] = end
-    assert ends == dict(Counter(send.partition for send in pipeline.sends)), "the chain has not read every record"
+    assert +ends == Counter(send.partition for send in pipeline.sends), "the chain has not read every record"
+    return epochs
 
+
+def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
+    """Assert that the chain is dense and contiguous and every output is exactly what it must be; return the counts.
+
+    While a driver is `running`, the last epoch is published and still declared: it is recorded with the next one.
+    """
+    epochs = published_epochs(pipeline, running=running)
+    assert {send.partition for send in pipeline.sends} == set(range(PARTITIONS)), "a partition was sent nothing"
     window_ms, lateness_ms = 60_000, 120_000
     expected = replay(pipeline.sends, epochs, window_ms, lateness_ms)
     accepted = rows(pipeline, "accepted")

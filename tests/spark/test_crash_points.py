@@ -7,12 +7,11 @@ by a plain recomputation. The table in docs/explanation/protocol.md names them.
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 import pytest
 
 from infra.embedded.process import wait_for
-from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
+from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked, cases
 from tests.spark.held import executor_of, killed
 from tests.spark.pipeline import Pipeline
 
@@ -23,13 +22,7 @@ QUICK = ("accepted_open-worker", "manifest_created-driver")
 """Those that every test run has; the others need minutes and are left to `make test-all`."""
 
 
-def _cases() -> list[Any]:
-    names = [f"{name}-{victim}" for name in IN_TASKS for victim in ("worker", "executor", "driver")]
-    names += [f"{name}-driver" for name in IN_DRIVER]
-    return [pytest.param(name, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
 def test_killed_at(attacked: Attacked, case: str) -> None:
     name, victim = case.rsplit("-", 1)
     point, where = {**IN_TASKS, **IN_DRIVER}[name]

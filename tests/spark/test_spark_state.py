@@ -21,7 +21,7 @@ from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.harness.checkers.reference import Outcome
 from tests.settings import pipeline_settings
-from tests.spark.attacked import HEAD
+from tests.spark.attacked import HEAD, cases
 from tests.spark.counted import JOB, AttackedCounted, Counted, assert_counted
 from tests.spark.held import Held, executor_of, killed
 from tests.spark.records import late, mixture
@@ -83,13 +83,7 @@ def attacked_counted(new_counted: Make) -> AttackedCounted:
     return made
 
 
-def _cases() -> list[Any]:
-    names = [f"{name}-{victim}" for name in IN_TASKS for victim in ("worker", "executor", "driver")]
-    names += [f"{name}-driver" for name in IN_DRIVER]
-    return [pytest.param(name, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
 def test_killed_at(attacked_counted: AttackedCounted, case: str) -> None:
     """Every output is exact after it; a driver that was killed between record and Spark's commit left both apart."""
     attacked, counted = attacked_counted, attacked_counted.pipeline

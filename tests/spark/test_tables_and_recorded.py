@@ -17,12 +17,12 @@ from confluent_kafka.admin import NewPartitions
 from effectively_once.create import create
 from effectively_once.job import job_of
 from effectively_once.ledger.objects import Delete
-from effectively_once.sinks.database import PASSWORD, USER
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child, wait_for
 from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import Toolchain
+from tests.database import postgres
+from tests.spark.attacked import cases
 from tests.spark.held import Held, executor_of, killed
 from tests.spark.orders import AttackedOrders, Orders, assert_exact
 from tests.spark.pipeline import ADMIN_S, PARTITIONS
@@ -58,20 +58,8 @@ Make = Callable[..., Orders]
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """Start one for all pipelines of this module."""
-    programs = find_postgres()
-    if programs is None:
-        pytest.skip(HOW)
-    work = tmp_path_factory.mktemp("postgres")
-    server = PostgresServer(work / "data", work / "postgres.log", programs)
-    try:
-        server.start()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(USER, server.user)
-            patch.setenv(PASSWORD, server.password)
-            yield server
-    finally:
-        server.stop()
-        server.remove()
+    with postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +94,7 @@ def attacked_orders(new_orders: Make) -> AttackedOrders:
     return made
 
 
-def _cases() -> list[Any]:
-    names = [f"{name}-{victim}" for name in IN_TASKS for victim in ("worker", "executor", "driver")]
-    names += [f"{name}-driver" for name in IN_DRIVER]
-    return [pytest.param(name, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
 def test_killed_at(attacked_orders: AttackedOrders, case: str) -> None:
     name, victim = case.rsplit("-", 1)
     point, where = {**IN_TASKS, **IN_DRIVER}[name]

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
 from effectively_once.columns import DEAD_LETTER
@@ -27,16 +25,14 @@ from effectively_once.ledger.records import Counts, Declaration, EpochRecord, He
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
-from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress, connect
+from effectively_once.sinks.database import DatabaseAddress, connect
 from effectively_once.sinks.kafka import ShardAddress, ShardSink, read_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Published
 from effectively_once.sources.kafka import KafkaSource
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.postgres import HOW, find_postgres
 from tests.settings import pipeline_settings
 from tests.stack.reader import values
 
@@ -54,24 +50,6 @@ accepted, rows, archive = ToKafka("accepted"), ToTable("rows", columns=("n",)), 
 pipeline = declared(accepted, rows, archive)
 narrow = declared(accepted)
 files_alone = declared(archive)
-
-
-@contextmanager
-def postgres(work: Path) -> Iterator[PostgresServer]:
-    """Start a database; its credentials are in the environment meanwhile. Skips the test where there is none."""
-    programs = find_postgres()
-    if programs is None:
-        pytest.skip(HOW)
-    server = PostgresServer(work / "data", work / "postgres.log", programs)
-    try:
-        server.start()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(USER, server.user)
-            patch.setenv(PASSWORD, server.password)
-            yield server
-    finally:
-        server.stop()
-        server.remove()
 
 
 class Lines:

@@ -13,9 +13,10 @@ from effectively_once.ledger.objects import run
 from effectively_once.sinks.publish import FencedError, Published
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
+from tests.database import postgres
 from tests.stack import life_cycle
 from tests.stack.life_cycle import documented
-from tests.stack.lines import MENDED, LineDriver, Lines, postgres
+from tests.stack.lines import MENDED, LineDriver, Lines
 
 pytestmark = pytest.mark.stack
 

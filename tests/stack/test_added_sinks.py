@@ -10,8 +10,9 @@ import pytest
 from effectively_once.errors import SinkError
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
+from tests.database import postgres
 from tests.stack.life_cycle import documented
-from tests.stack.lines import MENDED, ROWS, Lines, postgres
+from tests.stack.lines import MENDED, ROWS, Lines
 
 pytestmark = pytest.mark.stack
 

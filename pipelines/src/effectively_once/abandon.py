@@ -10,7 +10,7 @@ from effectively_once.fenced import files, shards
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, body_of, run
+from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Head
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.pipeline import Pipeline
@@ -41,7 +41,7 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     store = S3ObjectStore(settings.bucket)
     preflight = Preflight(job, layout, store, KafkaSource(settings))
     topic_ids = preflight.surroundings()
-    head = _head(store, layout)
+    head = run(chain.there(layout), store)
     if head is not None and head.declared is None and head.tail and head.tail[-1].abandoned:
         say(f"epoch {head.last_recorded} is abandoned and recorded; nothing is left to do")
         return
@@ -74,8 +74,3 @@ def _refuse_missing_sinks(head: Head, pipeline: Pipeline) -> None:
             f"this job has no sinks {', '.join(missing)}, and the last epoch was published to them",
             f"pipeline {head.pipeline}", "Abandon the epoch with the job that has them.",
         )  # fmt: skip
-
-
-def _head(store: ObjectStore, layout: Layout) -> Head | None:
-    body = run(body_of(layout.head), store)
-    return None if body is None else chain.decoded(body, layout.head)

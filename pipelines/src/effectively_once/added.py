@@ -16,7 +16,7 @@ from effectively_once.fenced import files, shards
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, body_of, run
+from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Head
 
 WRITERS = 16
@@ -34,7 +34,7 @@ def begin(job: Job, store: ObjectStore, say: Callable[[str], object]) -> None:
 
     """
     layout = Layout(job.settings.pipeline)
-    head = _head(store, layout)
+    head = run(chain.there(layout), store)
     added = new(head, job)
     if head is None or not added:
         return
@@ -57,7 +57,7 @@ def begin(job: Job, store: ObjectStore, say: Callable[[str], object]) -> None:
                     pass
             # Last: it is what a start looks for.
             fill(last)
-    now = _head(store, layout)
+    now = run(chain.there(layout), store)
     if now is None or now.last_recorded != last or now.declared is not None:
         raise _without(added, layout)
     for name in added:
@@ -76,8 +76,3 @@ def _without(added: list[str], layout: Layout) -> SinkError:
         f"sinks {', '.join(added)} are new, and a driver publishes epochs without them", layout.head,
         "Stop it with `effectively-once drain`, run this again, then start the version that has them.",
     )  # fmt: skip
-
-
-def _head(store: ObjectStore, layout: Layout) -> Head | None:
-    body = run(body_of(layout.head), store)
-    return None if body is None else chain.decoded(body, layout.head)

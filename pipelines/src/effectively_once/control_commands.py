@@ -13,7 +13,7 @@ from effectively_once.control import State, Wish, ask, left, reached, read
 from effectively_once.errors import ControlError, UnreachableError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, body_of, run
+from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.settings import PipelineSettings
@@ -94,7 +94,7 @@ def wait_until_drained(
         now = run(read(layout), store)
         if now != wish:
             raise ControlError(f"somebody asked for something else meanwhile: {now}", layout.control, "Ask again.")
-        head = _head(store, layout)
+        head = run(chain.there(layout), store)
         missing = _missing(head, wish)
         sequence = head.sequence if head else -1
         if sequence not in seen:
@@ -111,7 +111,7 @@ def wait_until_drained(
     if missing:
         moved = "moved meanwhile" if len(seen) > 1 else "did not move meanwhile: does a driver run?"
         raise ControlError(
-            f"not drained within {wait_s:g} s: {missing}; {_told(_head(store, layout))}; the chain {moved}",
+            f"not drained within {wait_s:g} s: {missing}; {_told(run(chain.there(layout), store))}; the chain {moved}",
             layout.control, "The drain stays asked for. Wait again with drain, or take it back with resume.",
         )  # fmt: skip
     say("drained")
@@ -121,13 +121,8 @@ def _put(store: ObjectStore, layout: Layout, wish: Wish, say: Say) -> Wish | Non
     asked = run(ask(layout, wish), store)
     say(f"was:    {'damaged' if asked.before is None else asked.before}")
     say(f"wished: {asked.now}")
-    say(f"chain:  {_told(_head(store, layout))}")
+    say(f"chain:  {_told(run(chain.there(layout), store))}")
     return asked.before
-
-
-def _head(store: ObjectStore, layout: Layout) -> Head | None:
-    body = run(body_of(layout.head), store)
-    return None if body is None else chain.decoded(body, layout.head)
 
 
 def _missing(head: Head | None, wish: Wish) -> str:

@@ -8,6 +8,7 @@ import time
 import uuid
 from dataclasses import replace
 
+import pyarrow as pa
 import structlog
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.stateful_plan import StatefulPlan
 from effectively_once.stateful_step import Errand, spark_watermark_ms
-from effectively_once.summary import Summary
+from effectively_once.summary import Beside, Summary
 from effectively_once.windows import Windows
 from effectively_once.worker_errors import named_error
 
@@ -342,11 +343,7 @@ class Driver:
             steps = steps.repartitionById(shards, by_key).mapInArrow(
                 lambda batches, task=task: epoch.aggregate(task, batches), columns
             )
-        found = steps.toArrow()
-        points.reach("job_done", epoch=declaration.epoch)
-        summary = Summary.of(found)
-        summary.publish_files(pipeline, found, declaration, self.head.generation, self._files)
-        return summary.record(declaration, self.head.generation, self.pipeline, shards), summary.repeated
+        return self._concluded(declaration, steps.toArrow())
 
     def _attempt_with_state(self, plan: StatefulPlan, task: EpochTask, frame: DataFrame) -> tuple[EpochRecord, bool]:
         """Run the batch of Spark once: first step, the author's operators, results published (`_attempt`)."""
@@ -360,10 +357,15 @@ class Driver:
             lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline))
         ).toArrow()  # fmt: skip
         plan.refuse_dropped(pinned.epoch)
+        return self._concluded(pinned, found, plan.notes(pinned.epoch))
+
+    def _concluded(self, pinned: Declaration, found: pa.Table, beside: Beside = ((), ())) -> tuple[EpochRecord, bool]:
+        """What its tasks told, by rows and beside them; files are made visible here, for all shards at once."""
+        pipeline, generation = self.pipeline, self.head.generation
         points.reach("job_done", epoch=pinned.epoch)
-        summary = Summary.of(found, plan.notes(pinned.epoch))
-        summary.publish_files(pipeline, found, pinned, self.head.generation, self._files)
-        return summary.record(pinned, self.head.generation, pipeline, shards), summary.repeated
+        summary = Summary.of(found, beside)
+        summary.publish_files(pipeline, found, pinned, generation, self._files)
+        return summary.record(pinned, generation, pipeline, self.settings.shards), summary.repeated
 
     def _files(self, name: str) -> ManifestSink:
         return ManifestSink(self.store, self.layout, name)
@@ -412,9 +414,8 @@ class Driver:
             return self._new_lineage({self.settings.topic: self.source.first_offsets()})
         kept, last = found
         # Batch 0 is repeated by Spark only where it is the last one.
-        first = {topic: {p: span[0] for p, span in parts.items()} for topic, parts in last.ranges.items()}
-        self._checkpoint, self._first = kept, first
-        return first, kept.folder()
+        self._checkpoint, self._first = kept, _starts(last.ranges)
+        return self._first, kept.folder()
 
     def _checkpoint_that_fits(self) -> tuple[Checkpoint, Declaration] | None:
         """Return the checkpoint that holds the state, and the epoch that it has to end with; None before the first."""
@@ -453,5 +454,9 @@ def one_line(error: BaseException) -> str:
 
 def _start_of_lineage(head: Head, lineage: str) -> Offsets:
     """Where batch 0 of a lineage began, as far as the tail remembers; older batches are never repeated by Spark."""
-    first = next(record for record in head.tail if record.lineage == lineage)
-    return {topic: {p: span[0] for p, span in parts.items()} for topic, parts in first.ranges.items()}
+    return _starts(next(record for record in head.tail if record.lineage == lineage).ranges)
+
+
+def _starts(ranges: Ranges) -> Offsets:
+    """Where each of the ranges begins."""
+    return {topic: {p: span[0] for p, span in parts.items()} for topic, parts in ranges.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -51,11 +51,12 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
-            _where(pipeline), "Correct it.",
+            where(pipeline.transform), "Correct it.",
         ) from error  # fmt: skip
     if beyond := _NOT_BY_RECORD.intersection(_operators(frame, nothing)):
         raise SettingsError(
-            f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}", _where(pipeline),
+            f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}",
+            where(pipeline.transform),
             "Let it give one row for each record, whatever others come with it; one that is not to be published gets a "
             "reason.",
         )  # fmt: skip
@@ -73,7 +74,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             wrong.append(f"{column.name} is {found[column.name].simpleString()} and must be {column.type}")
     if wrong:
         raise SettingsError(
-            f"the transform gives other columns than declared: {'; '.join(wrong)}", _where(pipeline),
+            f"the transform gives other columns than declared: {'; '.join(wrong)}", where(pipeline.transform),
             "Let it keep topic, partition, offset, value (with ahead_ms also timestamp), and add the declared columns "
             "and reason.",
         )  # fmt: skip
@@ -195,6 +196,6 @@ def empty(pipeline: Pipeline) -> pa.Table:
     return pa.schema([*pipeline.input, *REFUSED, ("shard", pa.int32())]).empty_table()
 
 
-def _where(pipeline: Pipeline) -> str:
-    function = pipeline.transform
+def where(function: Callable[..., Any]) -> str:
+    """Name a function of the author's, as errors tell where."""
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

@@ -19,7 +19,7 @@ from effectively_once import catalog, deltas, merge, object_store, points, stabl
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, body_of, run
+from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Declaration, Delta, Rows, Span
 from effectively_once.pipeline import Pipeline
 from effectively_once.progress import announce
@@ -206,8 +206,8 @@ class ShardStep:
 
         This fences nobody (the chain does); it spares two drivers a tug-of-war over producers.
         """
-        body = run(body_of(self.task.layout.head), self.store)
-        if body is not None and (now := chain.decoded(body, self.task.layout.head)).owner != self.task.owner:
+        now = run(chain.there(self.task.layout), self.store)
+        if now is not None and now.owner != self.task.owner:
             raise StaleDriverError(
                 f"driver {self.task.owner} was replaced by {now.owner}",
                 self.task.layout.head,

@@ -77,12 +77,12 @@ class StatefulPlan:
         used = _streams(results)
         if used != 1:
             raise SettingsError(
-                f"the function uses its rows {used} times", _where(self._stateful),
+                f"the function uses its rows {used} times", rows.where(self._stateful.function),
                 "Use them once: each use would be a run of its own of everything before it.",
             )  # fmt: skip
         if results._jdf.queryExecution().analyzed().toString().count("EventTimeWatermark ") != 1:
             raise SettingsError(
-                "the function sets a watermark", _where(self._stateful),
+                "the function sets a watermark", rows.where(self._stateful.function),
                 f"Leave it out: {EVENT_TIME} has one, and it is the chain's.",
             )  # fmt: skip
         return results
@@ -115,7 +115,7 @@ class StatefulPlan:
         if dropped:
             raise StepError(
                 f"Spark's watermark dropped {dropped} rows that were in time",
-                f"epoch {epoch}, {_where(self._stateful)}",
+                f"epoch {epoch}, {rows.where(self._stateful.function)}",
                 f"Let its operators go by {EVENT_TIME} alone. The epoch is not recorded; what it published stays.",
             )  # fmt: skip
 
@@ -147,7 +147,7 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     if wrong:
         raise SettingsError(
             f"the function of the stateful query gives other columns than declared: {'; '.join(wrong)}",
-            _where(stateful), "Correct it, or the declared schema.",
+            rows.where(stateful.function), "Correct it, or the declared schema.",
         )  # fmt: skip
 
 
@@ -195,8 +195,8 @@ def _called(stateful: Stateful, frame: DataFrame) -> DataFrame:
     except Exception as error:
         line = str(error).strip().partition("\n")[0][:300]
         raise SettingsError(
-            f"the function of the stateful query fails on no rows: {type(error).__name__}: {line}", _where(stateful),
-            "Correct it.",
+            f"the function of the stateful query fails on no rows: {type(error).__name__}: {line}",
+            rows.where(stateful.function), "Correct it.",
         ) from error  # fmt: skip
     return given
 
@@ -204,8 +204,8 @@ def _called(stateful: Stateful, frame: DataFrame) -> DataFrame:
 def refused_by_spark(error: AnalysisException, stateful: Stateful) -> SettingsError:
     """Name Spark's refusal to run the query as a stream in append mode."""
     return SettingsError(
-        f"Spark does not take the stateful query: {str(error).strip().partition(chr(10))[0][:300]}", _where(stateful),
-        "Correct it: what it gives must be final when it is given (append mode).",
+        f"Spark does not take the stateful query: {str(error).strip().partition(chr(10))[0][:300]}",
+        rows.where(stateful.function), "Correct it: what it gives must be final when it is given (append mode).",
     )  # fmt: skip
 
 
@@ -219,8 +219,3 @@ def _metric(plan: Any, name: str) -> list[int]:
     mine = [int(found.get().value())] if found.isDefined() else []
     children = plan.children()
     return mine + [value for n in range(children.size()) for value in _metric(children.apply(n), name)]
-
-
-def _where(stateful: Stateful) -> str:
-    function = stateful.function
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

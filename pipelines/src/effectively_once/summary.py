@@ -19,6 +19,8 @@ from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published
 
 Note = dict[str, Any]
+Beside = tuple[Sequence[int], Sequence[Note]]
+"""Notes that came beside the rows: their shards, and the notes."""
 
 
 class Summary:
@@ -34,7 +36,7 @@ class Summary:
             self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
 
     @classmethod
-    def of(cls, found: pa.Table, beside: tuple[Sequence[int], Sequence[Note]] = ((), ())) -> Summary:
+    def of(cls, found: pa.Table, beside: Beside = ((), ())) -> Summary:
         """Take the notes from what the steps returned (`epoch.between`), and from what came `beside` it, by shard."""
         told = found.filter(pc.equal(found["kind"], "shard"))
         shards = [*beside[0], *told["shard"].to_pylist()]

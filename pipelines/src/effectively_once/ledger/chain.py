@@ -270,10 +270,16 @@ def _flushed(layout: Layout, head: Head) -> Step[Head]:
 
 def read(layout: Layout) -> Step[Head]:
     """Head as it is now. Raises ChainError when it is gone."""
-    found = yield Get(layout.head)
-    if not isinstance(found, Found):
+    found = yield from there(layout)
+    if found is None:
         raise ChainError("head is gone", layout.head, "Restore it; do not start the pipeline without it.")
-    return decoded(found.body, layout.head)
+    return found
+
+
+def there(layout: Layout) -> Step[Head | None]:
+    """Head as it is now, None where no driver ever was or it is gone."""
+    found = yield Get(layout.head)
+    return decoded(found.body, layout.head) if isinstance(found, Found) else None
 
 
 def history(layout: Layout, head: Head, since: int = 0) -> Step[list[EpochRecord]]:
