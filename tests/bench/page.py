@@ -27,6 +27,8 @@ TITLES = {
     "checkpoint": "A trivial batch with our checkpoint manager",
     "restart": "From a killed driver to the next epoch",
 }
+SIZES = {"dedup": ("live", "rows")}
+"""Settings by which measurements of one case are different ones, each with a section of its own."""
 INTRO = """# Measurements
 
 Made by `python -m tests.bench page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
@@ -44,13 +46,13 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> str:
     """Copy and write; nothing is measured."""
-    for case in TITLES:
-        newest = max((one for one in finished(asked.runs) if case_of(one) == case), default=None)
-        if newest is not None:
-            to = asked.docs / EVIDENCE / case
+    # The oldest first: the newest of a name is what stays.
+    for each in finished(asked.runs):
+        if case_of(each) in TITLES:
+            to = asked.docs / EVIDENCE / named(each)
             to.mkdir(parents=True, exist_ok=True)
             for name in (FACTS, RAW, TABLE, FIGURE):
-                shutil.copy(newest / name, to / name)
+                shutil.copy(each / name, to / name)
     page = asked.docs / PAGE
     page.write_text(written(asked.docs / EVIDENCE))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")
@@ -67,24 +69,37 @@ def case_of(folder: Path) -> str:
     return str(_facts(folder)["case"])
 
 
+def named(folder: Path) -> str:
+    """Name of a measurement's evidence: its case, and its sizes where these make it another measurement."""
+    facts = _facts(folder)
+    return "-".join([facts["case"], *(str(facts["settings"][size]) for size in SIZES.get(facts["case"], ()))])
+
+
 def written(evidence: Path) -> str:
-    """Return the page: a section for each case of which there is evidence."""
-    there = [case for case in TITLES if (evidence / case / TABLE).exists()]
+    """Return the page: a section for each measurement of which there is evidence, case by case, the smaller first."""
+    there = [table.parent for table in evidence.glob(f"*/{TABLE}")]
     if not there:
         raise BenchError("no measurement came to its end yet: run `make bench` first")
-    return "\n".join([INTRO, *(_section(case, evidence / case) for case in there)])
+    return "\n".join([INTRO, *map(_section, sorted(there, key=_place))])
 
 
-def _section(case: str, folder: Path) -> str:
+def _place(folder: Path) -> list[int]:
+    settings, case = _facts(folder)["settings"], case_of(folder)
+    return [[*TITLES].index(case), *(settings[size] for size in SIZES.get(case, ()))]
+
+
+def _section(folder: Path) -> str:
     facts = _facts(folder)
+    case = facts["case"]
+    sizes = ", ".join(f"{size} {facts['settings'][size]:,}" for size in SIZES.get(case, ()))
     versions = facts["versions"]
     settings = ", ".join(f"{name} {_told(value)}" for name, value in facts["settings"].items() if not _long(value))
     return (
-        f"## {TITLES[case]}\n\n"
+        f"## {TITLES[case]}{sizes and f': {sizes}'}\n\n"
         f"`make bench CASE={case}` with {settings}.\n\n"
         f"{(folder / TABLE).read_text().strip()}\n\n"
         f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB; Spark {versions['spark']}, Kafka "
-        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{case}/{FIGURE})\n"
+        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{folder.name}/{FIGURE})\n"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from infra.cluster.access import CHECKOUT
 from tests.bench import facts, page
 from tests.bench.errors import BenchError
 
-FACTS = {
-    "case": "dedup", "settings": {"live": 1000000, "arms": ["a", "b"], "jvm": "-XX:A", "rocksdb": {"a": "b"}},
+FACTS: dict[str, Any] = {
+    "case": "dedup",
+    "settings": {"live": 1000000, "rows": 1000, "arms": ["a", "b"], "jvm": "-XX:A", "rocksdb": {"a": "b"}},
     "cores": 2, "memory_gib": 8.0, "processor": "P", "python": "3.11", "versions": {"spark": "4", "kafka_broker": "4"},
 }  # fmt: skip
 
@@ -39,8 +41,21 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     text = (docs / page.PAGE).read_text()
     assert text.index("another case") < text.index("ours / theirs: 3.10")
     assert "an older one" not in text
-    assert "`make bench CASE=dedup` with live 1000000, arms a b." in text
-    assert (docs / page.EVIDENCE / "dedup" / facts.RAW).read_text() == f"{facts.RAW} of 20260102-000000-dedup"
+    assert "`make bench CASE=dedup` with live 1000000, rows 1000, arms a b." in text
+    assert (
+        docs / page.EVIDENCE / "dedup-1000000-1000" / facts.RAW
+    ).read_text() == f"{facts.RAW} of 20260102-000000-dedup"
+
+
+def test_another_size_is_another_measurement(tmp_path: Path) -> None:
+    runs, docs = tmp_path / "runs", tmp_path / "docs"
+    (docs / page.PAGE).parent.mkdir(parents=True)
+    kept(runs, "20260101-000000-dedup", "a large one", settings={**FACTS["settings"], "live": 50_000_000})
+    kept(runs, "20260102-000000-dedup", "a small one")
+    page.measure(argparse.Namespace(runs=runs, docs=docs))
+    text = (docs / page.PAGE).read_text()
+    assert text.index("beside Spark's: live 1,000,000, rows 1,000") < text.index("a small one")
+    assert text.index("a small one") < text.index("beside Spark's: live 50,000,000, rows 1,000")
 
 
 def test_without_a_measurement_there_is_no_page(tmp_path: Path) -> None:
