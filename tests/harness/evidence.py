@@ -136,11 +136,16 @@ class PlannedWorkload(_Frozen):
     malformed_sent: int = 0
 
 
+Shows = Literal["duplicated", "missing", "retracted"]
+"""Offence that a negative control is built to show."""
+
+
 class PlannedControl(_Frozen):
-    """A negative control and the verdict it must get."""
+    """A negative control, the verdict it must get, and by what; None in a run without faults, which must pass."""
 
     name: str
     must: Literal["pass", "fail", "unknown"]
+    shows: Shows | None = None
 
 
 class PlannedFaults(_Frozen):
@@ -155,6 +160,7 @@ class Manifest(_Frozen):
     """`manifest.json`. `faults` says of which kinds the planned faults are, where there is more than one.
 
     `concurrent_reader`: whether oracle 3 is judged; a run recorded before there was one has no evidence for it.
+    `shows`: what `control` is built to show; controls were all built to show duplicates before it was said.
     """
 
     format: Literal[1]
@@ -171,6 +177,7 @@ class Manifest(_Frozen):
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)
     control: str | None = None
+    shows: Shows = "duplicated"
 
 
 class EpochCounts(_Frozen):

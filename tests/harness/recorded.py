@@ -11,6 +11,7 @@ from infra.console import Console
 from tests.harness import judge as judging
 from tests.harness import report
 from tests.harness.history import History
+from tests.harness.report import index
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 
@@ -57,5 +58,6 @@ def run_recorded(
             # A control that must pass is a whole run, with a page of its own.
             if one.must == "pass" and directory.control(one.name).path.is_dir():
                 report.write(directory.control(one.name).path)
+        index.write(path.parent)
     console.say(f"report {page.relative_to(checkout)}")
     return results

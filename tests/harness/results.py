@@ -38,8 +38,10 @@ class Fault(_Frozen):
     """One injected fault. `hit` is what the history confirms, not what the injector claimed.
 
     `recovered_s` is the time to the next published epoch (of a server: the next one after it was back at `healed_at`),
-    `replaced_s` to the start of the process that took the place; `stopped_s` is how long the process stood still,
-    `refusal` how a zombie ended after it woke.
+    `replaced_s` to the start of the process that took the place, `caught_up_s` to the publication that left no more
+    records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
+    stood still, `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went
+    wrong with them; `reopened` the attempts of a task that opened its transaction again.
     """
 
     kind: str
@@ -52,10 +54,46 @@ class Fault(_Frozen):
     phase: str | None = None
     recovered_s: float | None = None
     replaced_s: float | None = None
+    backlog: int | None = None
+    caught_up_s: float | None = None
     stopped_s: float | None = None
     healed_at: int | None = None
     refusal: str | None = None
+    requests: dict[str, int] | None = None
+    reopened: tuple[int, ...] | None = None
     hit: bool = False
+
+
+class Spread(_Frozen):
+    """Median, 99th percentile (nearest rank: of fewer than 100 it is the maximum) and maximum of `n` times, in s."""
+
+    n: int
+    median: float
+    p99: float
+    max: float
+
+
+class Recovery(_Frozen):
+    """What the faults of one sort came to; the times are those of the faults that hit, None where none has one."""
+
+    kind: str
+    target: str
+    injected: int
+    hits: int
+    replaced_s: Spread | None = None
+    recovered_s: Spread | None = None
+    caught_up_s: Spread | None = None
+
+
+class Bound(_Frozen):
+    """Faults of a role that hit, and the bound (95 %) on the probability that one of them breaks an output.
+
+    `upper_95` is None where a violation was found, or nothing was shown.
+    """
+
+    role: str
+    hits: int
+    upper_95: float | None = None
 
 
 class Control(_Frozen):
@@ -93,10 +131,14 @@ class Oracle(_Frozen):
 
 
 class Workload(_Frozen):
-    """Records sent. `sent` is the number planned, the others are counted in `sent.jsonl`, without the epilogue."""
+    """Records sent. `sent` is the number planned, the others are counted in `sent.jsonl`, without the epilogue.
+
+    `unique_ids`: different ids among the well-formed records; None in a run judged before they were counted.
+    """
 
     sent: int = 0
     acknowledged: int = 0
+    unique_ids: int | None = None
     duplicates_sent: int = 0
     late_sent: int = 0
     malformed_sent: int = 0
@@ -105,12 +147,48 @@ class Workload(_Frozen):
 class Epochs(_Frozen):
     """Epochs the chain holds, and publications that repeated one after a failure.
 
-    `longest_gap_s` is the longest time between two publications while records were sent, up to the drain's last.
+    `longest_gap_s` is the longest time without a publication while records waited for one, from the first publication
+    to the epilogue.
     """
 
     published: int = 0
     replayed: int = 0
     longest_gap_s: float | None = None
+
+
+class Part(_Frozen):
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on."""
+
+    run: str
+    stack: str
+    seed: int | None
+    verdict: Verdict
+    duration_s: float = 0.0
+    faults_planned: int | None = None
+    hits: int = 0
+    exact: bool = False
+    workload: Workload = Workload()
+    longest_gap_s: float | None = None
+
+
+class CampaignResults(_Frozen):
+    """`results.json` of a campaign: the sum of the `results.json` of its runs.
+
+    `violations` counts the oracles that said fail. Ids are those of a run, each of which has a pipeline of its own, so
+    `workload.unique_ids` is the sum; it is None when a run does not tell. `bounds` rest on the runs that passed.
+    """
+
+    verdict: Verdict
+    violations: int
+    parts: tuple[Part, ...]
+    duration_s: float = 0.0
+    workload: Workload = Workload()
+    outputs: dict[str, Output] = Field(default_factory=dict)
+    epochs: Epochs = Epochs()
+    recovery: tuple[Recovery, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    bounds_say: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 class Results(_Frozen):
@@ -124,6 +202,9 @@ class Results(_Frozen):
     outputs: dict[str, Output] = Field(default_factory=dict)
     epochs: Epochs = Epochs()
     faults: tuple[Fault, ...] = ()
+    recovery: tuple[Recovery, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    bounds_say: str = ""
     controls: tuple[Control, ...] = ()
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)

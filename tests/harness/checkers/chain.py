@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.harness.checkers import digest
+from tests.harness.checkers import digest, telling
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.reference import EpochNumbers, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
@@ -109,10 +109,10 @@ def numbers(record: EpochRecord, due: EpochNumbers) -> list[str]:
         "user_counts": due.user_counts,
         "global_counts": due.global_counts,
     }
-    for sink, shards in record.sinks.items():
+    for sink, meant in rows.items():
         # A sink the epoch published nothing to may be left out or empty.
-        if shards and sink in rows and _rows(shards) != rows[sink]:
-            found.append(f"{where}: sink {sink} says {_rows(shards)} rows, the reference says {rows[sink]}")
+        if (said := _rows(record.sinks.get(sink, {}))) != meant:
+            found.append(f"{where}: sink {sink} says {said} rows, the reference says {meant}")
     return found
 
 
@@ -162,6 +162,7 @@ def judge(case: Case) -> Oracle:
     if not chain.epochs:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = order(chain) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    found += telling.overtaken(case.events) + telling.contradicted(chain, case.events)
     accepted: dict[int, list[tuple[str, int]]] = {}
     for id_, index in reference.accepted.items():
         accepted.setdefault(reference.epochs_of[index], []).append((id_, case.sends[index].event_time_ms or 0))
@@ -178,7 +179,7 @@ def judge(case: Case) -> Oracle:
             evidence=clipped(found[:FIRST], len(found)),
         )
     says = (
-        f"{len(chain.epochs)} epochs without gap or overlap; each one's numbers, watermark, catalog delta and accepted "
-        "rows equal the reference's"
+        f"{len(chain.epochs)} epochs without gap or overlap, generation after generation; each one's numbers, "
+        "watermark, catalog delta and accepted rows equal the reference's"
     )
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -13,6 +13,7 @@ import orjson
 from tests.harness.checkers.case import Case, source_of
 from tests.harness.checkers.reference import Outcome, is_malformed
 from tests.harness.evidence import Send, crc_of
+from tests.harness.sinks import ACCEPTED_ROWS
 
 _FIELDS = ("id", "user", "event_time_ms", "crc")
 
@@ -72,6 +73,16 @@ class AcceptedRows:
         index = self.due[key]
         epoch = "" if self._epochs_of is None else f", epoch {self._epochs_of[index]}"
         return f"id {key} from {source_of(self._sends[index])}{epoch}"
+
+
+class AcceptedTable(AcceptedRows):
+    """Table `accepted_rows`: what sink `accepted` holds; its rows do not tell their epoch."""
+
+    def fault_in(self, key: Any, row: Mapping[str, Any]) -> str | None:
+        send = self._sends[self.due[key]]
+        if row.get("source") != list(send.coordinate):
+            return f"source {row.get('source')}, accepted was {source_of(send)}"
+        return super().fault_in(key, row)
 
 
 class DeadLetterRows:
@@ -197,6 +208,8 @@ def expectation(case: Case, sink: str) -> Expectation:
     reference = case.reference
     if sink == "accepted":
         return AcceptedRows(case.sends, reference.accepted, reference.epochs_of)
+    if sink == ACCEPTED_ROWS:
+        return AcceptedTable(case.sends, reference.accepted, None)
     if sink == "dead_letter":
         return DeadLetterRows(case.sends, reference.outcomes, reference.epochs_of)
     if sink == "user_counts":

@@ -8,16 +8,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tests.harness.checkers.backlog import Backlog
+from tests.harness.checkers.measured import announced_by, measured, names
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Fault
 
-ENDING = ("sigkill", "zombie", "pod_delete_now", "pod_delete_graceful")
+__all__ = ["Checked", "check", "names", "refutation", "running"]
+
+ENDING = (
+    "sigkill", "zombie", "second_driver", "restart", "pod_delete_now", "pod_delete_graceful", "out_of_memory",
+    "node_restart",
+)  # fmt: skip
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
-STOPPING = ("sigstop", "zombie")
-"""Kinds of fault under which a process stands still; after `sigstop` it may be the same one that goes on."""
+STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie")
+"""Kinds of fault under which a process stands still."""
+ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
+"""Kinds of fault under which answers go wrong on their way; the server does not notice."""
+OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", *ANSWERING)
+"""Kinds of fault after which it may be the same process that goes on."""
+REPLACING = ("zombie", "second_driver")
+"""Kinds of fault that a driver ends of by its refusal."""
 REFUSAL = "StaleDriverError"
-TICK_S = 0.02
-SERVERS = ("broker", "object store")
 
 
 @dataclass(frozen=True)
@@ -49,11 +60,6 @@ def running(events: Iterable[dict[str, Any]], epoch: int) -> list[tuple[int, int
     return spans
 
 
-def names(processes: str | None) -> set[str]:
-    """Return the processes of a fault; several struck at once are joined by ` + `."""
-    return {one for one in (processes or "").split(" + ") if one}
-
-
 def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool) -> str | None:
     """Tell why a claimed hit is none, or None when the history confirms it.
 
@@ -82,57 +88,49 @@ def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     """Tell what of a fault's own evidence is missing, or shows that nothing happened to the process."""
     if not fault.process_before or not fault.process_after:
         return "the process before and after it is not known"
-    if fault.kind != "sigstop" and names(fault.process_before) & names(fault.process_after):
+    if fault.kind not in OUTLIVED and names(fault.process_before) & names(fault.process_after):
         return "the process survived it"
+    if fault.healed_at is not None and fault.healed_at < fault.injected_at:
+        return "it was undone before it came"
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
-    if fault.kind == "zombie" and REFUSAL not in (fault.refusal or ""):
-        return "its refusal after waking is not recorded"
+    return _unmet(fault) or _unfollowed(fault, events)
+
+
+def _unmet(fault: Fault) -> str | None:
+    """Tell what shows that a fault which nobody ends of met nothing."""
+    if fault.kind in ANSWERING and not sum((fault.requests or {}).values()):
+        return "no request is known that it hit"
+    if fault.kind == "taken_id" and not fault.reopened:
+        return "that the transaction was opened again is not known"
+    return None
+
+
+def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
+    """Tell what of a driver's end and of its successor is missing."""
+    if fault.kind in REPLACING and REFUSAL not in (fault.refusal or ""):
+        return "its refusal is not recorded"
     if fault.target == "driver" and not _took_over(fault, events):
         return f"the history does not tell that {fault.process_after} took over after it"
     return None
 
 
 def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
-    pids = {who.partition("@")[0] for who in names(fault.process_after)}
+    after = names(fault.process_after)
     return any(
-        event["event"] == "driver" and event.get("state") == "started" and str(event.get("pid")) in pids
-        and event["t"] >= fault.injected_at
+        event["event"] == "driver" and event.get("state") == "started" and event["t"] >= fault.injected_at
+        and any(announced_by(who, event) for who in after)
         for event in events
     )  # fmt: skip
 
 
-def replaced_s(fault: Fault) -> float | None:
-    """Tell how long after a fault the last process that took a place was started, in seconds.
+def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Backlog | None = None) -> list[Checked]:
+    """Check every fault of a history, in its order, and measure its recovery.
 
-    None where no process took a place, or it does not say when it was started (a pod does not).
-    """
-    started: list[float] = []
-    for who in names(fault.process_after) - names(fault.process_before):
-        try:
-            started.append(float(who.partition("@")[2]))
-        except ValueError:
-            return None
-    # One that was started before the fault is no news of how long one takes. Starts are told to the clock tick.
-    took = max(started) - fault.injected_at / 1000 if started else -1.0
-    return round(max(took, 0.0), 3) if took > -TICK_S else None
-
-
-def recovered_s(fault: Fault, events: Iterable[dict[str, Any]]) -> float | None:
-    """Tell how long after a fault an epoch was published, in seconds; None when none was.
-
-    Of a server that was away it is an epoch published when it was back: one that was nearly done is no recovery.
-    """
-    if fault.target not in SERVERS or fault.healed_at is None:
-        return fault.recovered_s
-    back = fault.healed_at
-    times = (e["t"] for e in events if e["event"] == "epoch" and e.get("state") == "published" and e["t"] >= back)
-    first = min(times, default=None)
-    return None if first is None else round((first - fault.injected_at) / 1000, 3)
-
-
-def check(events: Sequence[dict[str, Any]], *, chained: bool = True) -> list[Checked]:
-    """Check every fault of a history, in its order.
+    Args:
+        events: the history.
+        chained: whether the pipeline has a chain.
+        backlog: of the run, where it is known.
 
     Raises:
         EvidenceError: a fault event lacks a field or has one of another type.
@@ -152,11 +150,13 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True) -> list[Che
                 "history.jsonl",
                 "record every field of the fault",
             ) from error
-        fault = fault.model_copy(update={"replaced_s": replaced_s(fault), "recovered_s": recovered_s(fault, events)})
+        fault = measured(fault, events, backlog)
         if not fault.hit:
             found.append(Checked(fault))
             continue
         why = refutation(fault, events, chained=chained)
+        if why is None and chained and fault.recovered_s is None:
+            why = f"{fault.kind} of {fault.target} {fault.process_before}: no epoch was published after it"
         struck = names(fault.process_before)
         if why is None and struck & killed:
             why = f"{fault.kind} of {fault.target} {fault.process_before}: this process was killed before"

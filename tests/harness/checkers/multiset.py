@@ -120,6 +120,15 @@ def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
     return Oracle(name=NAME, number=NUMBER, verdict=verdict, says=says, evidence=evidence), outputs
 
 
+def only(sort: str, oracle: Oracle, found: Mapping[str, Output]) -> Oracle:
+    """Let a control fail by what it is built to show, and by nothing beside it: that is unknown."""
+    wrong = {one for output in found.values() for one in _SORTS if getattr(output, one)}
+    if oracle.verdict is not Verdict.FAIL or wrong == {sort}:
+        return oracle
+    says = f"this control is built to show records {sort}, and nothing else: {oracle.says}"
+    return oracle.model_copy(update={"verdict": Verdict.UNKNOWN, "says": says})
+
+
 def _sentence(output: Output) -> str:
     found = ", ".join(f"{getattr(output, sort)} {sort}" for sort in _SORTS if getattr(output, sort))
     return f"{found} ({output.observed} observed, {output.expected} expected)"

@@ -6,12 +6,13 @@ A guard that does not hold makes the run *unknown*: nothing was refuted, but not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.harness.checkers import telling
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.faults import Checked
-from tests.harness.checkers.reference import Outcome
+from tests.harness.checkers.reference import Outcome, is_malformed
 from tests.harness.evidence import Send
 from tests.harness.results import Control, Oracle, Verdict, Workload
 
@@ -26,13 +27,15 @@ def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
     return Oracle(name=name, number=0, verdict=Verdict.UNKNOWN, says=complaints[0], evidence=evidence)
 
 
-def counted(sends: Iterable[Send]) -> Workload:
+def counted(sends: Sequence[Send]) -> Workload:
     """Count the workload's acknowledged sends; closers and what the epilogue sent again are not part of it."""
     kinds = Counter(send.kind for send in sends)
     acknowledged = sum(kinds[kind] for kind in ("fresh", "duplicate", "late", "malformed"))
+    ids = {send.id for send in sends if send.kind in ("fresh", "duplicate", "late") and not is_malformed(send)}
     return Workload(
         sent=acknowledged,
         acknowledged=acknowledged,
+        unique_ids=len(ids),
         duplicates_sent=kinds["duplicate"],
         late_sent=kinds["late"],
         malformed_sent=kinds["malformed"],
@@ -69,24 +72,16 @@ def coverage(case: Case) -> Oracle:
 
 
 def epochs(case: Case) -> Oracle:
-    """Demand that at least one epoch was published, and the history tells of every epoch of the chain."""
-    chain = [record.epoch for record in case.chain.epochs]
-    told = {
-        event.get("epoch") for event in case.events if event["event"] == "epoch" and event.get("state") == "published"
-    }
-    complaints = [] if chain else ["no epoch was published"]
-    complaints += [f"history does not tell that epoch {epoch} was published" for epoch in chain if epoch not in told]
-    return guard("epochs", f"{len(chain)} epochs were published", complaints)
+    """Demand that at least one epoch was published, and that the history tells of every epoch of the chain, whole."""
+    chain = case.chain
+    complaints = [] if chain.epochs else ["no epoch was published"]
+    complaints += telling.untold(chain, case.events)
+    return guard("epochs", f"{len(chain.epochs)} epochs were declared and published", complaints)
 
 
 def history(case: Case) -> Oracle:
-    """Demand that the history is there to its end, so names the phase in which the run was judged."""
-    phases = [event.get("phase") for event in case.events if event["event"] == "phase"]
-    last = phases[-1] if phases else None
-    complaints = (
-        [] if last == "judge" else [f"the history ends in phase {last}, due is judge: it is cut, or the run was"]
-    )
-    return guard("history", f"{len(case.events)} events, to the end of the run", complaints)
+    """Demand that the history is there to its end, so names every phase up to the one in which the run was judged."""
+    return guard("history", f"{len(case.events)} events, to the end of the run", telling.cut(case.events))
 
 
 def windows(case: Case) -> Oracle:

@@ -14,7 +14,11 @@ WHY = (
         "kafka_sink",
         "Spark's own Kafka sink keeps no progress mark: a killed task is repeated and writes its rows again.",
     ),
-    ("two_drivers", "Without the chain nothing stops a second driver: both publish the same epoch."),
+    (
+        "two_drivers",
+        "Without the chain nothing makes two drivers agree what an epoch holds: each publishes all, with marks of its "
+        "own.",
+    ),
     ("uncommitted", "A reader that does not wait for the commit also sees the rows of transactions that were aborted."),
     ("catalog", "Without the dedup catalog the copies a producer sends again pass as new records."),
     ("bloom", "A Bloom filter takes some new ids for old ones; as the only judge it loses those records."),
@@ -72,6 +76,14 @@ def _showed(results: dict[str, Any] | None) -> str:
         told = [f"{typeset.count(number)} {kind}" for kind, number in numbers.items() if number]
         of = typeset.count(whole(mapping(row).get("expected")))
         parts.append(f"{sink}: {', '.join(told) if told else 'nothing wrong'} (of {of} expected)")
-    hit = sum(fault.get("hit") is True for fault in mappings(results.get("faults")))
-    parts.append(f"{hit} {'kill' if hit == 1 else 'kills'} hit")
+    # What a reader saw during the run is not in the numbers of the outputs, which are those of one that came late.
+    parts += [
+        text(oracle.get("says"))
+        for oracle in mappings(results.get("oracles"))
+        if oracle.get("name") == "monotone" and oracle.get("verdict") == "fail"
+    ]
+    faults = mappings(results.get("faults"))
+    if faults:
+        hit = sum(fault.get("hit") is True for fault in faults)
+        parts.append(f"{hit} {'kill' if hit == 1 else 'kills'} hit")
     return "; ".join(parts) + "."

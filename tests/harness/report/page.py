@@ -7,19 +7,21 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tests.harness.report import epochs, series, story, timeline, typeset
+from tests.harness.report import epochs, naming, recovery, series, story, timeline, typeset
 from tests.harness.report.controls import KINDS, controls
 from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
 from tests.harness.report.recording import Recording, read
+from tests.harness.run_directory import write_atomically
 
 VERDICTS = {
     "pass": "Every oracle holds and every guard is satisfied.",
     "fail": "At least one oracle found the claim broken.",
     "unknown": "The evidence does not suffice to judge this run.",
 }
+FOLDED = 24  # more faults than that are listed one by one only when asked for
 SHOWN = 10  # offending ids listed of one oracle; the rest is in results.json
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     undefined=StrictUndefined,
@@ -27,7 +29,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters.update(
+TEMPLATES.filters.update(
     count=typeset.count,
     seconds=typeset.seconds,
     words=typeset.words,
@@ -68,7 +70,7 @@ def render(run: Path) -> str:
     Raises FileNotFoundError when there is no such directory.
     """
     recording = read(run)
-    return _TEMPLATES.get_template("page.html.j2").render(_view(recording))
+    return TEMPLATES.get_template("page.html.j2").render(_view(recording))
 
 
 def write(run: Path) -> Path:
@@ -78,7 +80,7 @@ def write(run: Path) -> Path:
     """
     page = render(run)
     target = run / "report.html"
-    target.write_text(page, encoding="utf-8")
+    write_atomically(target, page.encode())
     return target
 
 
@@ -87,7 +89,7 @@ def _view(run: Recording) -> dict[str, Any]:
     verdict = _verdict(results)
     attempts = epochs.attempts(run.history)
     faults = _faults(run)
-    outputs = _outputs(results)
+    outputs = outputs_of(results)
     told = story.tell(run.history, attempts, series.flow(run.history, attempts), faults, run.start_ms)
     oracles = _oracles(results)
     return {
@@ -101,10 +103,10 @@ def _view(run: Recording) -> dict[str, Any]:
         "gaps": run.gaps,
         "offending": [oracle for oracle in oracles if oracle["verdict"] != "pass" and oracle["evidence"]],
         "shown": SHOWN,
-        "totals": [_total(kind, outputs) for kind in KINDS],
+        "totals": [total(kind, outputs) for kind in KINDS],
         "facts": _facts(run, faults),
         "outputs": outputs,
-        "total_row": _sum_row(outputs),
+        "total_row": sum_row(outputs),
         "story": told,
         "says": story.sentence(told) if told else "",
         "figures": [timeline.draw(told, frame) for frame in (timeline.WIDE, timeline.NARROW)] if told else [],
@@ -114,6 +116,10 @@ def _view(run: Recording) -> dict[str, Any]:
         "epochs": _epochs(run, attempts),
         "faults": [_fault_row(number, fault, run.start_ms) for number, fault in enumerate(faults, 1)],
         "faults_say": _faults_say(faults),
+        "folded": FOLDED,
+        "sorts": recovery.sorts(results),
+        "bounds": recovery.bounds(results),
+        "bounds_say": text(results.get("bounds_say")),
         "refusals": _refusals(faults),
         "oracles": oracles,
         "controls": controls(results, manifest, run.controls),
@@ -136,20 +142,23 @@ def _reasons(run: Recording, verdict: str) -> list[str]:
     return reasons
 
 
-def _outputs(results: dict[str, Any]) -> list[Output]:
+def outputs_of(results: dict[str, Any]) -> list[Output]:
+    """Return a line per sink."""
     return [
         Output(text(sink), {name: whole(mapping(row).get(name)) for name in ("expected", "observed", *KINDS)})
         for sink, row in mapping(results.get("outputs")).items()
     ]
 
 
-def _total(kind: str, outputs: list[Output]) -> Total:
+def total(kind: str, outputs: list[Output]) -> Total:
+    """Add one of the four numbers up over all sinks."""
     known = [number for output in outputs if (number := output.numbers[kind]) is not None]
     whole_story = len(known) == len(outputs)
     return Total(kind, sum(known) if known and (whole_story or sum(known)) else None, not whole_story)
 
 
-def _sum_row(outputs: list[Output]) -> dict[str, int | None]:
+def sum_row(outputs: list[Output]) -> dict[str, int | None]:
+    """Return the line that adds up all sinks; a number that one does not say is None."""
     row: dict[str, int | None] = {}
     for name in ("expected", "observed", *KINDS):
         numbers = [number for output in outputs if (number := output.numbers[name]) is not None]
@@ -190,7 +199,7 @@ def _facts(run: Recording, faults: list[dict[str, Any]]) -> list[tuple[str, str,
 
 def _gap(counted: dict[str, Any]) -> list[tuple[str, str, str]]:
     longest = real(counted.get("longest_gap_s"))
-    says = "between two publications, before the epilogue"
+    says = "without a publication while records waited, before the epilogue"
     return [] if longest is None else [("longest gap", typeset.seconds(longest), says)]
 
 
@@ -242,28 +251,28 @@ def _epochs(run: Recording, attempts: list[epochs.Attempt]) -> dict[str, Any]:
 
 
 def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str, Any]:
-    signal = text(fault.get("signal"))
-    kind = text(fault.get("kind")) or typeset.NOT_KNOWN
-    named = kind if not signal or signal.lower() == kind else f"{kind} ({signal})"
-    stood_still = real(fault.get("stopped_s"))
     return {
         "number": number,
         "at": typeset.moment(real(fault.get("injected_at")), start_ms),
-        "kind": named if stood_still is None else f"{named}, for {typeset.seconds(stood_still)}",
-        "target": typeset.words(text(fault.get("target"))) or typeset.NOT_KNOWN,
+        "kind": naming.done_for(fault),
+        "target": naming.role(text(fault.get("target"))),
         "epoch": typeset.count(whole(fault.get("epoch"))),
-        "phase": typeset.words(text(fault.get("phase"))) or typeset.NOT_KNOWN,
-        "before": typeset.process(text(fault.get("process_before")), start_ms),
-        "after": typeset.process(text(fault.get("process_after")), start_ms),
+        "phase": typeset.words(text(fault.get("phase"))).replace(":", ": ") or typeset.NOT_KNOWN,
+        "before": typeset.processes(text(fault.get("process_before")), start_ms),
+        "after": typeset.processes(text(fault.get("process_after")), start_ms),
         "recovered": typeset.seconds(real(fault.get("recovered_s")), 2),
         "hit": fault.get("hit") is True,
     }
 
 
+def _became(fault: dict[str, Any]) -> str:
+    return "woke" if text(fault.get("kind")) == "zombie" else "was replaced"
+
+
 def _refusals(faults: list[dict[str, Any]]) -> list[str]:
-    """How zombies ended after they had woken."""
+    """How drivers ended that had been replaced."""
     return [
-        f"fault {number}: the driver that woke ended with {refusal}"
+        f"fault {number}: the driver that {_became(fault)} ended with {refusal}"
         for number, fault in enumerate(faults, 1)
         if (refusal := text(fault.get("refusal")))
     ]

@@ -42,19 +42,20 @@ def read(run: Path) -> Recording:
     if not run.is_dir():
         raise FileNotFoundError(f"run directory {run} does not exist; name one below runs/, for example runs/latest")
     gaps: list[str] = []
-    results = _read_object(run / "results.json", "results.json", gaps)
-    manifest = _read_object(run / "manifest.json", "manifest.json", gaps)
+    results = read_object(run / "results.json", "results.json", gaps)
+    manifest = read_object(run / "manifest.json", "manifest.json", gaps)
     history = _read_lines(run / "history.jsonl", "history.jsonl", gaps)
     chain_file = run / "observed" / "chain.json"
-    chain = _read_object(chain_file, "observed/chain.json", gaps) if chain_file.exists() else {}
+    chain = read_object(chain_file, "observed/chain.json", gaps) if chain_file.exists() else {}
     controls = {
-        path.parent.name: _read_object(path, f"controls/{path.parent.name}/results.json", gaps)
+        path.parent.name: read_object(path, f"controls/{path.parent.name}/results.json", gaps)
         for path in sorted(run.glob("controls/*/results.json"))
     }
     return Recording(run.resolve().name, results, manifest, history, chain, controls, gaps)
 
 
-def _read_object(path: Path, name: str, gaps: list[str]) -> dict[str, Any]:
+def read_object(path: Path, name: str, gaps: list[str]) -> dict[str, Any]:
+    """Read a JSON object; when there is none, say so in `gaps` and return an empty one."""
     try:
         value = orjson.loads(path.read_bytes())
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.report import typeset
+from tests.harness.report import naming, typeset
 from tests.harness.report.epochs import Attempt
 from tests.harness.report.lenient import real, text
 from tests.harness.report.series import Flow, lag
@@ -22,6 +22,14 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """A role other than the driver's: while one of its processes was away, by fault, `killed` or standing `still`."""
+
+    name: str
+    away: list[tuple[Span, str]]
+
+
+@dataclass(frozen=True)
 class Story:
     """What the figure shows, before it is drawn: all times in milliseconds since 1970."""
 
@@ -33,6 +41,7 @@ class Story:
     flow: Flow
     faults: list[dict[str, Any]]
     drivers: list[Span]
+    lanes: list[Lane]
 
 
 def tell(
@@ -54,7 +63,22 @@ def tell(
     moments += [time for time in injected if time is not None and history and history[0]["t"] <= time <= last]
     if not moments or max(moments) <= min(moments):
         return None
-    return Story(start, min(moments), max(moments), shown, attempts, flow, faults, drivers)
+    return Story(start, min(moments), max(moments), shown, attempts, flow, faults, drivers, lanes_of(faults))
+
+
+def lanes_of(faults: Sequence[dict[str, Any]]) -> list[Lane]:
+    """Return a lane for every role that was struck but the driver, whose processes have lanes of their own."""
+    lanes: dict[str, list[tuple[Span, str]]] = {}
+    for number, fault in enumerate(faults, 1):
+        role, injected = text(fault.get("target")), real(fault.get("injected_at"))
+        if not role or role == "driver" or injected is None:
+            continue
+        still, replaced = real(fault.get("stopped_s")), real(fault.get("replaced_s"))
+        healed = real(fault.get("healed_at")) if role not in naming.PIPELINE else None
+        lasted = healed - injected if healed is not None else 1000 * (still or replaced or 0.0)
+        span = Span(f"fault {number}: {naming.done_for(fault)}", injected, injected + max(lasted, 0.0))
+        lanes.setdefault(naming.role(role), []).append((span, "killed" if still is None else "still"))
+    return [Lane(name, lanes[name]) for name in sorted(lanes, key=naming.place)]
 
 
 def spans_of_phases(history: Sequence[dict[str, Any]], last: float) -> list[Span]:
@@ -103,8 +127,7 @@ def sentence(of: Story) -> str:
     published = of.flow.published[-1][1] if of.flow.published else 0.0
     peak = max(lag(of.flow), key=lambda point: point[1], default=(of.begin, 0.0))
     faults = [
-        f"{text(fault.get('target'))} at {typeset.moment(real(fault.get('injected_at')), of.start)}"
-        for fault in of.faults
+        f"{naming.told(fault)} at {typeset.moment(real(fault.get('injected_at')), of.start)}" for fault in of.faults
     ]
     told = f"{len(faults)} faults: {'; '.join(faults[:20])}." if faults else "No fault."
     return (

@@ -1,16 +1,19 @@
 """The figure: sent, published, lag, epochs and faults of a run on one time axis, as geometry for `timeline.svg.j2`."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.harness.report import axis, typeset
+from tests.harness.report import axis, naming, typeset
 from tests.harness.report.axis import Scale, Tick, horizontal, vertical
 from tests.harness.report.epochs import Attempt
 from tests.harness.report.lenient import real, text
 from tests.harness.report.series import Rate, Sample, lag, rates
-from tests.harness.report.story import Span, Story
+from tests.harness.report.story import Lane, Span, Story
 
+LANE = 24
 CHARACTER = 6.1  # mean width of a character at the figure's 11 px, measured generously
+NUMBER = 5.4  # of a digit at the 9 px of an epoch's number
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,15 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Row:
+    """The lane of a role: its name above a bar, and the boxes in which it was away."""
+
+    name: str
+    y: float
+    away: list[Box]
+
+
+@dataclass(frozen=True)
 class Timeline:
     """Everything the template needs to draw the figure once."""
 
@@ -87,6 +99,7 @@ class Timeline:
     bars: list[Box]
     drivers: list[Box]
     drivers_y: float
+    lanes: list[Row]
     ticks: list[Tick]
 
 
@@ -109,8 +122,10 @@ def draw(of: Story, frame: Frame) -> Timeline:
 
     epoch_panel, y = _panel("epochs", [attempt.took_s for attempt in of.attempts], lag_panel.bottom + 30, 76)
     drivers_y = epoch_panel.bottom + 26
-    drivers, lanes = _drivers(of, frame, x, drivers_y)
-    bottom = drivers_y + lanes * 16
+    drivers, taken = _drivers(of, frame, x, drivers_y)
+    lanes_y = drivers_y + taken * 16 + 6
+    lanes = [_lane(lane, of.start, x, lanes_y + number * LANE) for number, lane in enumerate(of.lanes)]
+    bottom = lanes_y + len(lanes) * LANE
     return Timeline(
         frame=frame,
         height=bottom + 22,
@@ -126,6 +141,7 @@ def draw(of: Story, frame: Frame) -> Timeline:
         bars=_bars(of, frame, x, y),
         drivers=drivers,
         drivers_y=drivers_y,
+        lanes=lanes,
         ticks=horizontal(of.begin, of.end, of.start, x, frame.ticks),
     )
 
@@ -153,7 +169,7 @@ def _marks(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Mark], i
         if (injected := real(fault.get("injected_at"))) is not None and of.begin <= injected <= of.end
     ]
     places = [x(injected) for _, _, injected in struck]
-    full = [f"{number} {typeset.words(text(fault.get('target')))}" for number, fault, _ in struck]
+    full = [f"{number} {naming.role(text(fault.get('target')))}" for number, fault, _ in struck]
     brief = [str(number) for number, _, _ in struck]
     labels, rows = next(
         (labels, rows)
@@ -166,7 +182,7 @@ def _marks(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Mark], i
     ):
         recovered = real(fault.get("recovered_s"))
         width = round(max(x(injected + (recovered or 0.0) * 1000) - place, 1.0), 1)
-        title = f"fault {number}: {text(fault.get('kind'))} {text(fault.get('target'))} "
+        title = f"fault {number}, {naming.told(fault)}, "
         title += f"at {typeset.moment(injected, of.start)}, "
         title += "no recovery seen" if recovered is None else f"recovered after {typeset.seconds(recovered)}"
         hit = fault.get("hit") is True
@@ -232,7 +248,21 @@ def _bars(of: Story, frame: Frame, x: Scale, y: Scale) -> list[Box]:
         bars.append(
             Box(place, round(y(0) - height, 1), round(width, 1), round(height, 1), label, _bar_title(group, of), kind)
         )
-    return bars
+    return _apart(bars)
+
+
+def _apart(bars: list[Box]) -> list[Box]:
+    """Leave out the numbers that would run into the one before: epochs are not evenly spaced."""
+    taken = -math.inf
+    shown = []
+    for bar in sorted(bars, key=lambda bar: bar.x + bar.width / 2):
+        middle, half = bar.x + bar.width / 2, len(bar.label) * NUMBER / 2
+        if bar.label and middle - half < taken + 3:
+            shown.append(replace(bar, label=""))
+            continue
+        taken = middle + half if bar.label else taken
+        shown.append(bar)
+    return shown
 
 
 def _numbered(attempts: Sequence[Attempt], x: Scale) -> int:
@@ -272,3 +302,18 @@ def _drivers(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Box], 
         kind = "killed" if span.name.endswith("killed") else ""
         boxes.append(Box(begin, top + lane * 16, width, 12.0, _fits(span.name, width), title, kind))
     return boxes, max(1, len(lanes))
+
+
+def _lane(lane: Lane, start: float, x: Scale, top: float) -> Row:
+    boxes = [
+        Box(
+            x(span.begin),
+            top + 11,
+            round(max(x(span.end) - x(span.begin), 2.0), 1),
+            8.0,
+            title=f"{lane.name}, {span.name}: {typeset.span(span.begin, span.end, start)}",
+            kind=kind,
+        )
+        for span, kind in lane.away
+    ]
+    return Row(lane.name, top, boxes)

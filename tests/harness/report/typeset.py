@@ -36,6 +36,11 @@ def seconds(value: float | None, digits: int = 1) -> str:
     return f"{value:,.{digits}f}{THIN}s".replace(",", THIN).replace("-", MINUS)
 
 
+def percent(part: float | None) -> str:
+    """Set a part of one as per cent, with two digits that count: 0.3 %, 2.7 %, 100 %."""
+    return NOT_KNOWN if part is None else f"{float(f'{part * 100:.2g}'):g}{THIN}%"
+
+
 def span(first_ms: float, last_ms: float, start_ms: float) -> str:
     """Set two moments as seconds after the start of the run: 3.0 to 4.5 s."""
     first = f"{(first_ms - start_ms) / 1000:,.1f}".replace(",", THIN).replace("-", MINUS)
@@ -57,6 +62,11 @@ def process(identity: str, start_ms: float) -> str:
     return f"{pid}, started at {moment(started_ms, start_ms)}"
 
 
+def processes(identities: str, start_ms: float) -> str:
+    """Set several that were struck at once, which are joined by ` + `."""
+    return "; ".join(process(one, start_ms) for one in identities.split(" + "))
+
+
 def date(time_ms: float | None) -> str:
     """Set a moment as date and time in UTC; the empty string when it is not known."""
     if time_ms is None or time_ms <= 0:
@@ -66,6 +76,14 @@ def date(time_ms: float | None) -> str:
     except (OverflowError, ValueError, OSError):
         return ""
     return f"{when.day} {when:%B %Y, %H:%M} UTC"
+
+
+def moment_of(stamp: str) -> float:
+    """Read `YYYYMMDD-HHMMSS` (UTC) as milliseconds since 1970; 0 when it is none."""
+    try:
+        return datetime.strptime(stamp, "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() * 1000
+    except ValueError:
+        return 0.0
 
 
 def words(name: str) -> str:

@@ -67,8 +67,9 @@ class _Simulation:
         self.lineage = "l1"
 
     def play(self, epochs: int, per_epoch: int) -> None:
-        self._tell("driver", state="started", pid=self.driver)
+        self._tell("driver", state="started", pid=self.driver, generation=self.generation)
         self._tell("phase", phase="warm-up")
+        self._tell("phase", phase="steady")
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
             self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
@@ -88,7 +89,7 @@ class _Simulation:
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after = len(self.chain) - 1
             self.lineage = self.lineage if checkpoint == "kept" else "l2"
-            self._tell("driver", state="started", pid=self.driver)
+            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
             for row in again:
                 self._send(
                     {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc", "reason")}, "resent"
@@ -233,7 +234,8 @@ class _Simulation:
             before, after = self.driver, self.driver + 1
             self._tell("driver", state="killed", pid=self.driver)
             self.driver, self.generation = self.driver + 1, self.generation + 1
-            self._tell("driver", state="started", pid=self.driver)
+            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+            self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
         self._tell(
             "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open",
             process_before=f"{before}@1.0", process_after=f"{after}@2.0", injected_at=injected,
@@ -270,7 +272,7 @@ class _Simulation:
         write_json(observed / "chain.json", {"head": head, "epochs": self.chain})
         ends = [(name, shard, end) for name, shards in self.sink_ends.items() for shard, end in enumerate(shards)]
         partitions = [
-            {"topic": name, "partition": shard, "last_stable_offset": end, "high_watermark": end}
+            {"topic": f"user_counts.{name}", "partition": shard, "last_stable_offset": end, "high_watermark": end}
             for name, shard, end in ends
         ]
         write_json(observed / "quiet.json", {"partitions": partitions, "open_transactions": []})

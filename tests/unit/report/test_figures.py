@@ -11,6 +11,7 @@ from tests.harness.report import render, typeset
 from tests.unit.report.parsed_page import Element, parse
 
 KINDS = ("missing", "duplicated", "phantom", "corrupted")
+PARTS = ("median", "p99", "max")
 
 
 def results(run: Path) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def test_a_passing_run_has_nothing_to_explain(page: Element) -> None:
 
 
 def test_recovery_table_has_a_line_per_fault(page: Element, recorded: Path) -> None:
-    rows = page.one("section", id="faults").rows()
+    rows = page.one("table", class_="single").rows()
     faults = results(recorded)["faults"]
     assert [row[3] for row in rows] == [fault["target"] for fault in faults]
     assert [row[4] for row in rows] == [str(fault["epoch"]) for fault in faults]
@@ -102,7 +103,7 @@ def test_a_missed_fault_is_named_missed_and_not_counted(run: Path) -> None:
     faults[1] |= {"hit": False, "process_after": None, "recovered_s": None}
     page = change(run, faults=faults)
     assert pairs(page.one("dl", class_="facts"))["kills that hit"] == "2 of 3 injected, 3 planned"
-    row = page.one("section", id="faults").rows()[1]
+    row = page.one("table", class_="single").rows()[1]
     assert row[7:9] == [typeset.NOT_KNOWN, typeset.NOT_KNOWN]
     assert row[9].endswith("missed")
     assert len(page.one("svg", class_="wide").all("path", class_="missed")) == 1
@@ -111,7 +112,7 @@ def test_a_missed_fault_is_named_missed_and_not_counted(run: Path) -> None:
 def test_times_are_relative_to_the_start_of_the_run(page: Element, recorded: Path) -> None:
     start = orjson.loads((recorded / "manifest.json").read_bytes())["started_at"]
     injected = [(fault["injected_at"] - start) / 1000 for fault in results(recorded)["faults"]]
-    assert [row[1] for row in page.one("section", id="faults").rows()] == [f"{at:.1f}s" for at in injected]
+    assert [row[1] for row in page.one("table", class_="single").rows()] == [f"{at:.1f}s" for at in injected]
 
 
 def test_oracles_are_listed_with_number_verdict_and_sentence(page: Element, recorded: Path) -> None:
@@ -177,3 +178,45 @@ def test_drawing_has_a_bar_per_attempt_and_a_mark_per_fault(page: Element, recor
         assert len(svg.all("rect", class_="repeat")) == sum(event["repeat"] for event in published) == 1
         assert len(svg.all("rect", class_="broken")) == 1
         assert len(svg.all("path", class_="symbol")) == 3
+
+
+def test_recovery_by_sort_holds_the_numbers_of_the_results(page: Element, recorded: Path) -> None:
+    rows = {(row[0], row[1]): row[2:] for row in page.one("table", class_="recovery").rows()}
+    for sort in results(recorded)["recovery"]:
+        told = rows.pop((sort["target"], sort["kind"].upper()))
+        times = [sort[name][part] for name in ("replaced_s", "recovered_s", "caught_up_s") for part in PARTS]
+        assert told == [f"{sort['hits']} of {sort['injected']}", *(f"{time:.2f}s" for time in times)]
+    assert rows == {}
+
+
+def test_a_sort_without_a_time_shows_none(run: Path) -> None:
+    recovery = [sort | {"replaced_s": None} for sort in results(run)["recovery"]]
+    row = change(run, recovery=recovery).one("table", class_="recovery").rows()[0]
+    assert row[3:6] == [typeset.NOT_KNOWN] * 3
+
+
+def test_bounds_are_those_of_the_results_with_what_they_do_not_show(page: Element, recorded: Path) -> None:
+    told = results(recorded)
+    rows = page.one("table", class_="bounds").rows()
+    assert [row[1] for row in rows] == [str(bound["hits"]) for bound in told["bounds"]]
+    assert [row[2] for row in rows] == [f"{bound['upper_95'] * 100:g}%" for bound in told["bounds"]]
+    assert told["bounds_say"] in page.one("section", id="faults").text
+
+
+def test_many_faults_are_folded_and_the_table_by_sort_is_not(run: Path) -> None:
+    assert parse(render(run)).one("section", id="faults").all("details") == []
+    page = change(run, faults=results(run)["faults"] * 9)
+    (folded,) = page.one("section", id="faults").all("details")
+    assert folded.one("summary").text == "all 27 faults, one by one"
+    assert len(folded.one("table", class_="single").rows()) == 27
+
+
+def test_every_role_but_the_driver_has_a_lane_in_which_it_is_away(run: Path) -> None:
+    faults = results(run)["faults"]
+    faults[0] |= {"target": "broker", "kind": "sigstop", "stopped_s": 8.0, "healed_at": faults[0]["injected_at"] + 8000}
+    page = change(run, faults=faults)
+    lanes = page.one("svg", class_="wide").one("g", class_="lanes")
+    assert [text.text for text in lanes.all("text")] == ["executor", "broker"]
+    assert [one.attributes["class"].split()[1] for one in lanes.all("rect", class_="away")] == ["killed", "still"]
+    told = lanes.one("rect", class_="still").text
+    assert told.startswith("broker, fault 1: SIGSTOP, for 8.0s: 8.4 to 16.4s")

@@ -1,6 +1,6 @@
-"""The page of a recorded run is, byte for byte, the golden one.
+"""The pages of recorded runs are, byte for byte, the golden ones.
 
-After a wanted change look at the new page in a browser, then regenerate the golden file:
+After a wanted change look at the new page in a browser, then regenerate the golden files:
 `REGENERATE_GOLDEN=1 pytest tests/unit/report/test_golden.py`
 """
 
@@ -12,17 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.report import render, write
+from tests.harness.report import campaign, index, render, write
 
-GOLDEN = Path(__file__).parent / "golden" / "small.html"
+HERE = Path(__file__).parent
+RUNS = ("small", "every_role")
 
 
-def test_page_of_the_recorded_run_equals_the_golden_file(recorded: Path) -> None:
-    drawn = render(recorded)
+@pytest.mark.parametrize("name", RUNS)
+def test_page_of_a_recorded_run_equals_the_golden_file(name: str) -> None:
+    _equals_golden(f"{name}.html", render(HERE / "fixtures" / name))
+
+
+def test_index_of_the_recorded_runs_equals_the_golden_file() -> None:
+    _equals_golden("index.html", index.render(HERE / "fixtures"))
+
+
+def test_campaign_of_the_recorded_runs_equals_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE / "fixtures")
+    summed = campaign.sum_up([Path(name) for name in RUNS])
+    _equals_golden("campaign.html", campaign.render(summed, Path()))
+
+
+def _equals_golden(name: str, drawn: str) -> None:
+    golden = HERE / "golden" / name
     if os.environ.get("REGENERATE_GOLDEN"):
-        GOLDEN.write_text(drawn, encoding="utf-8")
-        pytest.skip(f"regenerated {GOLDEN.name}: look at it, then commit it")
-    assert drawn == GOLDEN.read_text(encoding="utf-8")
+        golden.write_text(drawn, encoding="utf-8")
+        pytest.skip(f"regenerated {name}: look at it, then commit it")
+    assert drawn == golden.read_text(encoding="utf-8")
 
 
 def test_same_directory_elsewhere_gives_the_same_page(recorded: Path, tmp_path: Path) -> None:

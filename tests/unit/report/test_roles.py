@@ -32,8 +32,8 @@ def section(page: Element) -> Element:
 
 def test_a_stop_says_how_long_it_was(run: Path) -> None:
     words = section(with_roles(run, STOPPED, ZOMBIE)).text
-    assert "sigstop, for 8.0s" in words
-    assert "zombie (SIGSTOP), for 41.5s" in words
+    assert "SIGSTOP, for 8.0s" in words
+    assert "made a zombie, for 41.5s" in words
     assert "it went on after it had stood still" in words
 
 
@@ -44,8 +44,8 @@ def test_a_zombie_shows_its_refusal(run: Path) -> None:
 
 def test_faults_of_new_roles_are_in_the_drawing(run: Path) -> None:
     titles = [title.text for title in with_roles(run, STOPPED, ZOMBIE).all("title")]
-    assert any(title.startswith("fault 1: sigstop broker at") for title in titles)
-    assert any(title.startswith("fault 2: zombie driver at") for title in titles)
+    assert any(title.startswith("fault 1, broker: SIGSTOP, for 8.0s, at") for title in titles)
+    assert any(title.startswith("fault 2, driver: made a zombie, for 41.5s, at") for title in titles)
 
 
 def test_the_longest_gap_is_the_one_of_the_results(run: Path) -> None:

@@ -1,0 +1,106 @@
+"""Whether the history tells the run whole, and the same as the chain: pure functions of recorded events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.harness.evidence import Chain
+
+PHASES = ("warm-up", "steady", "drain", "epilogue", "judge")
+"""Every run goes through these, in this order; those of faults come in between."""
+_COUNTS = {"in": "in_", "accepted": "accepted", "duplicate": "duplicate", "late": "late", "malformed": "malformed"}
+Events = Sequence[Mapping[str, Any]]
+
+
+def cut(events: Events) -> list[str]:
+    """Describe what shows that lines are missing: phases, an end, another number of lines than the end says."""
+    phases = [event.get("phase") for event in events if event["event"] == "phase"]
+    last = phases[-1] if phases else None
+    if last != "judge":
+        return [f"the history ends in phase {last}, due is judge: it is cut, or the run was"]
+    found = [f"the history does not tell of phase {name}" for name in PHASES if name not in phases]
+    first = [phases.index(name) for name in PHASES if name in phases]
+    if first != sorted(first):
+        found.append(f"the phases are out of order: {', '.join(str(phases[at]) for at in sorted(first))}")
+    end = max(at for at, event in enumerate(events) if event["event"] == "phase")
+    said = events[end].get("lines")
+    if said is not None and said != end:
+        found.append(f"{end} lines stand before the end, which says {said}")
+    return found
+
+
+def untold(chain: Chain, events: Events) -> list[str]:
+    """Describe epochs that the chain and the history do not both know, and what they lack to be believed."""
+    told = [event for event in events if event["event"] == "epoch"]
+    published = {event.get("epoch") for event in told if event.get("state") == "published"}
+    known = {record.epoch for record in chain.epochs}
+    found = [f"history does not tell that epoch {epoch} was published" for epoch in sorted(known - published)]
+    found += [
+        f"history tells of epoch {epoch}, which the chain does not hold" for epoch in published if epoch not in known
+    ]
+    declared: set[tuple[Any, Any]] = set()
+    for event in told:
+        attempt = (event.get("epoch"), event.get("driver"))
+        if event.get("state") == "declared":
+            declared.add(attempt)
+        elif attempt not in declared:
+            found.append(
+                f"driver {attempt[1]} published epoch {attempt[0]}, and history tells of no declaration before"
+            )
+    started = {
+        event.get("generation") for event in events if event["event"] == "driver" and event["state"] == "started"
+    }
+    generations = dict.fromkeys(event.get("generation") for event in told)
+    found += [f"history does not tell that generation {one} started" for one in generations if one not in started]
+    return found
+
+
+def overtaken(events: Events) -> list[str]:
+    """Describe epochs of an older generation beyond those that a newer one has taken over (R1 of protocol.md).
+
+    A new driver begins with the epoch its predecessor declared last, or with the next. So, whenever it wakes, the
+    older one may end that epoch, identically, but none after it.
+    """
+    epochs: dict[int, list[int]] = {}
+    for event in events:
+        if event["event"] == "epoch" and type(event.get("generation")) is int and type(event.get("epoch")) is int:
+            epochs.setdefault(event["generation"], []).append(event["epoch"])
+    found: list[str] = []
+    begun: tuple[int, int] | None = None
+    for generation in sorted(epochs, reverse=True):
+        if begun is not None:
+            beyond = sorted({epoch for epoch in epochs[generation] if epoch > begun[0]})
+            found += [
+                f"epoch {epoch}: declared or published by generation {generation}, after generation {begun[1]} had "
+                f"taken over with epoch {begun[0]}"
+                for epoch in beyond
+            ]
+        first = min(epochs[generation])
+        begun = (first, generation) if begun is None or first < begun[0] else begun
+    return found
+
+
+def contradicted(chain: Chain, events: Events) -> list[str]:
+    """Describe epochs that a driver published otherwise than the chain records them: other counts, or generation."""
+    records = {record.epoch: record for record in chain.epochs}
+    found: list[str] = []
+    by: dict[int, set[Any]] = {}
+    for event in events:
+        record = records.get(event.get("epoch", -1)) if event["event"] == "epoch" else None
+        if record is None:
+            continue
+        by.setdefault(record.epoch, set()).add(event.get("generation"))
+        if event.get("state") == "published":
+            found += [
+                f"epoch {record.epoch}: published with {name} {event[name]} by generation {event.get('generation')}, "
+                f"the chain says {getattr(record.counts, field)}"
+                for name, field in _COUNTS.items()
+                if name in event and event[name] != getattr(record.counts, field)
+            ]
+    found += [
+        f"epoch {epoch}: the chain says generation {records[epoch].generation}, the history {sorted(map(str, told))}"
+        for epoch, told in by.items()
+        if records[epoch].generation not in told
+    ]
+    return found

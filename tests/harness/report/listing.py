@@ -1,0 +1,88 @@
+"""What is known of a run without its history: from its manifest and results.json, for lists of runs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.harness.report.lenient import mapping, mappings, real, text, whole
+from tests.harness.report.recording import read_object
+
+VERDICTS = ("pass", "fail", "unknown")
+_WRONG = ("missing", "duplicated", "phantom", "corrupted")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run as a list shows it. `gaps` says in sentences what could not be read; its verdict is then unknown."""
+
+    path: Path
+    manifest: dict[str, Any]
+    results: dict[str, Any]
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The run's own name, else its directory's."""
+        return text(self.manifest.get("run")) or self.path.name
+
+    @property
+    def started_ms(self) -> float | None:
+        """When it began, in ms since 1970."""
+        return real(self.manifest.get("started_at"))
+
+    @property
+    def verdict(self) -> str:
+        """Pass, fail or unknown; without readable results it is unknown."""
+        said = text(self.results.get("verdict"))
+        return said if said in VERDICTS and not self.gaps else "unknown"
+
+    @property
+    def stack(self) -> str:
+        """What it was: a suite on the cluster, a campaign, or the demo; nothing when it does not say."""
+        settings = mapping(self.manifest.get("settings"))
+        for name in ("campaign", "suite"):
+            if said := text(settings.get(name)):
+                return f"{name} {said}"
+        return "demo" if self.manifest else ""
+
+    @property
+    def seed(self) -> int | None:
+        """What everything was drawn from."""
+        seed = whole(self.results.get("seed"))
+        return whole(self.manifest.get("seed")) if seed is None else seed
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """The faults as they were judged."""
+        return mappings(self.results.get("faults"))
+
+    @property
+    def hits(self) -> int | None:
+        """How many faults hit; None of a run that was not judged."""
+        return sum(fault.get("hit") is True for fault in self.faults) if self.results else None
+
+    @property
+    def planned(self) -> int | None:
+        """How many faults had to hit."""
+        return whole(self.manifest.get("faults_planned"))
+
+    @property
+    def exact(self) -> tuple[int, int]:
+        """How many sinks are exact, and of how many."""
+        outputs = [mapping(row) for row in mapping(self.results.get("outputs")).values()]
+        return sum(all(whole(row.get(name)) == 0 for name in _WRONG) for row in outputs), len(outputs)
+
+    @property
+    def reported(self) -> bool:
+        """Whether there is a page of it."""
+        return (self.path / "report.html").is_file()
+
+
+def listed(run: Path) -> Listed:
+    """Read what a list shows of a run directory; what cannot be read becomes a gap."""
+    gaps: list[str] = []
+    manifest = read_object(run / "manifest.json", "manifest.json", gaps)
+    results = read_object(run / "results.json", "results.json", gaps)
+    if not gaps and text(results.get("verdict")) not in VERDICTS:
+        gaps.append("results.json holds no verdict.")
+    return Listed(run, manifest, results, gaps)

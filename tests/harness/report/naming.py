@@ -1,0 +1,61 @@
+"""What a fault is called on a page: roles and kinds in words."""
+
+from typing import Any
+
+from tests.harness.report import typeset
+from tests.harness.report.lenient import real, text
+
+_DONE = {
+    "sigkill": "SIGKILL",
+    "sigstop": "SIGSTOP, later SIGCONT",
+    "zombie": "made a zombie",
+    "sigstop_beyond_time_out": "SIGSTOP beyond the time-out of transactions",
+    "second_driver": "a second one started",
+    "restart": "SIGTERM, started again",
+    "taken_id": "transactional id taken",
+    "error_answers": "answers 5xx",
+    "late_answers": "answers late",
+    "lost_answers": "answers lost",
+    "no_room": "writes refused, no room",
+    "pod_delete_now": "pod deleted, no grace",
+    "pod_delete_graceful": "pod deleted gracefully",
+    "node_restart": "restarted",
+    "out_of_memory": "out of memory",
+}
+_ROLES = (
+    "driver", "executor", "every executor", "python worker", "broker", "object store", "result store", "operator",
+    "operator at submission", "operator, then driver", "driver, then operator", "API server", "DNS", "node",
+)  # fmt: skip
+PIPELINE = _ROLES[:4]
+"""Roles of the pipeline's own processes; every other is a server, or a part of the machine."""
+
+
+def done(kind: str, signal: str = "") -> str:
+    """Say what was done, by the kind of a fault."""
+    said = _DONE.get(kind.lower()) or typeset.words(kind) or typeset.NOT_KNOWN
+    return said if not signal or signal.lower() in said.lower() or kind in _DONE else f"{said} ({signal})"
+
+
+def done_for(fault: dict[str, Any]) -> str:
+    """Say what was done in one fault, and for how long whoever stood still did."""
+    kind, still = text(fault.get("kind")), real(fault.get("stopped_s"))
+    said = done(kind, text(fault.get("signal")))
+    if still is None:
+        return said
+    return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"
+
+
+def told(fault: dict[str, Any]) -> str:
+    """Say who was struck, and how."""
+    return f"{role(text(fault.get('target')))}: {done_for(fault)}"
+
+
+def role(target: str) -> str:
+    """Name the one who was struck."""
+    return typeset.words(target) or typeset.NOT_KNOWN
+
+
+def place(target: str) -> tuple[int, str]:
+    """Order roles: those of the pipeline first, then servers, then others by name."""
+    known = typeset.words(target)
+    return (_ROLES.index(known) if known in _ROLES else len(_ROLES), known)

@@ -1,0 +1,65 @@
+"""The recovery table by sort of fault and the bounds, as `results.json` has them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.harness.report import naming, typeset
+from tests.harness.report.lenient import mapping, mappings, real, text, whole
+
+MEASURES = (
+    ("replaced_s", "replaced"),
+    ("recovered_s", "next epoch"),
+    ("caught_up_s", "caught up"),
+)
+
+
+@dataclass(frozen=True)
+class Sort:
+    """One line: who was struck and how, how often it hit, and per measure its median, 99th percentile and maximum."""
+
+    target: str
+    done: str
+    hits: str
+    times: list[tuple[str, list[tuple[str, str]]]]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """One line of the table of bounds."""
+
+    role: str
+    hits: str
+    upper: str
+
+
+def sorts(results: dict[str, Any]) -> list[Sort]:
+    """Return the sorts of faults in the order of roles."""
+    found = sorted(
+        mappings(results.get("recovery")),
+        key=lambda one: (naming.place(text(one.get("target"))), naming.done(text(one.get("kind")))),
+    )
+    return [
+        Sort(
+            naming.role(text(one.get("target"))),
+            naming.done(text(one.get("kind"))),
+            f"{typeset.count(whole(one.get('hits')))} of {typeset.count(whole(one.get('injected')))}",
+            [(label, _times(mapping(one.get(name)))) for name, label in MEASURES],
+        )
+        for one in found
+    ]
+
+
+def _times(spread: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, typeset.seconds(real(spread.get(name)), 2)) for name in ("median", "p99", "max")]
+
+
+def bounds(results: dict[str, Any]) -> list[Bounded]:
+    """Return the bounds by role; the last is that of all together."""
+    return [
+        Bounded(
+            "all roles" if text(one.get("role")) == "all" else naming.role(text(one.get("role"))),
+            typeset.count(whole(one.get("hits"))),
+            typeset.percent(real(one.get("upper_95"))),
+        )
+        for one in mappings(results.get("bounds"))
+    ]

@@ -1,0 +1,156 @@
+"""A campaign is the sum of its runs, and no better than the worst of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.harness.report.__main__ import main
+from tests.harness.report.campaign import CampaignError, render, sum_up, write
+from tests.harness.results import CampaignResults, Verdict
+from tests.unit.report.conftest import SMALL
+from tests.unit.report.parsed_page import parse
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    """Return two runs of a campaign."""
+    found = []
+    for name in ("20261120-170300-7", "20261121-090000-8"):
+        run = Path(shutil.copytree(SMALL, tmp_path / "runs" / name))
+        change(run, "manifest.json", run=name)
+        found.append(run)
+    return found
+
+
+def change(run: Path, file: str, /, **changes: Any) -> None:
+    path = run / file
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
+
+
+def results_of(run: Path) -> dict[str, Any]:
+    return dict(orjson.loads((run / "results.json").read_bytes()))
+
+
+def test_numbers_are_added_up(parts: list[Path]) -> None:
+    one, summed = results_of(parts[0]), sum_up(parts)
+    assert summed.verdict is Verdict.PASS
+    assert summed.workload.unique_ids == 2 * one["workload"]["unique_ids"]
+    assert summed.workload.late_sent == 2 * one["workload"]["late_sent"]
+    assert summed.outputs["accepted"].observed == 2 * one["outputs"]["accepted"]["observed"]
+    assert {(sort.target, sort.kind): (sort.injected, sort.hits) for sort in summed.recovery} == {
+        ("driver", "sigkill"): (2, 2),
+        ("executor", "sigkill"): (4, 4),
+    }
+    assert {bound.role: (bound.hits, bound.upper_95) for bound in summed.bounds} == {
+        "driver": (2, 1.0),
+        "executor": (4, 0.75),
+        "all": (6, 0.5),
+    }
+    assert summed.reasons == ()
+
+
+def test_times_are_those_of_all_faults_and_no_means_of_means(parts: list[Path]) -> None:
+    faults = results_of(parts[0])["faults"]
+    for fault in faults:
+        fault["recovered_s"] = 100.0
+    change(parts[0], "results.json", faults=faults)
+    executor = next(sort for sort in sum_up(parts).recovery if sort.target == "executor")
+    assert executor.recovered_s is not None
+    assert (executor.recovered_s.n, executor.recovered_s.max) == (4, 100.0)
+    assert executor.recovered_s.median == round((100.0 + 1.61) / 2, 3)
+
+
+@pytest.mark.parametrize(("verdict", "of_all"), [("fail", "fail"), ("unknown", "unknown")])
+def test_one_bad_part_is_that_of_the_campaign_and_named(parts: list[Path], verdict: str, of_all: str) -> None:
+    change(parts[1], "results.json", verdict=verdict, reasons=["because"])
+    summed = sum_up(parts)
+    assert summed.verdict == of_all
+    assert [reason.endswith(f"is {verdict}: because") for reason in summed.reasons] == [True]
+
+
+def test_after_a_violation_nothing_is_bounded(parts: list[Path]) -> None:
+    oracles = [{"name": "multiset", "number": 1, "verdict": "fail", "says": "1 missing"}]
+    change(parts[1], "results.json", verdict="fail", oracles=oracles)
+    summed = sum_up(parts)
+    assert summed.violations == 1
+    assert {bound.upper_95 for bound in summed.bounds} == {None}
+
+
+def test_faults_of_a_part_that_is_unknown_bound_nothing(parts: list[Path]) -> None:
+    change(parts[1], "results.json", verdict="unknown")
+    assert {bound.role: bound.hits for bound in sum_up(parts).bounds} == {"driver": 1, "executor": 2, "all": 3}
+
+
+@pytest.mark.parametrize("junk", [b"", b"{}", b'{"verdict": "pass"}'])
+def test_a_part_that_cannot_be_read_makes_the_campaign_unknown(parts: list[Path], junk: bytes) -> None:
+    (parts[1] / "results.json").write_bytes(junk)
+    summed = sum_up(parts)
+    assert summed.verdict is Verdict.UNKNOWN
+    assert [part.verdict for part in summed.parts] == [Verdict.PASS, Verdict.UNKNOWN]
+    assert str(parts[1]) in summed.reasons[0]
+    assert summed.outputs["accepted"].observed == results_of(parts[0])["outputs"]["accepted"]["observed"]
+
+
+def test_ids_that_a_part_did_not_count_are_not_guessed(parts: list[Path]) -> None:
+    workload = results_of(parts[1])["workload"]
+    del workload["unique_ids"]
+    change(parts[1], "results.json", workload=workload)
+    assert sum_up(parts).workload.unique_ids is None
+
+
+def test_a_run_counts_once(parts: list[Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(parts[0], tmp_path / "copy"))
+    for twice in ([*parts, parts[0]], [*parts, copy]):
+        with pytest.raises(CampaignError, match="name each run once"):
+            sum_up(twice)
+
+
+def test_what_is_no_run_is_no_part(parts: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="there is no run directory"):
+        sum_up([tmp_path / "nowhere"])
+    with pytest.raises(CampaignError, match="name the run directories"):
+        sum_up([])
+    with pytest.raises(CampaignError, match="is a control"):
+        sum_up([parts[0] / "controls" / "spark_kafka_sink"])
+    with pytest.raises(CampaignError, match="a directory of its own"):
+        write(parts, parts[0])
+    with pytest.raises(CampaignError, match="a directory of its own"):
+        write(parts[:1], parts[1])
+
+
+def test_the_page_shows_the_figures_of_its_results(parts: list[Path], tmp_path: Path) -> None:
+    to = tmp_path / "runs" / "campaign"
+    assert main(["campaign", *map(str, parts), "--to", str(to)]) == 0
+    summed = CampaignResults.model_validate_json((to / "results.json").read_bytes())
+    page = parse((to / "report.html").read_text(encoding="utf-8"))
+    facts = {entry.one("dt").text: entry.one("dd").text for entry in page.one("dl", class_="facts").all("div")}
+    assert facts["unique ids"].split()[0] == str(summed.workload.unique_ids)
+    assert facts["faults that hit"] == "6 of 6 injected"
+    rows = page.one("table", class_="recovery").rows()
+    assert [row[:3] for row in rows] == [["driver", "SIGKILL", "2 of 2"], ["executor", "SIGKILL", "4 of 4"]]
+    assert [row[1:] for row in page.one("table", class_="bounds").rows()] == [["2", "100%"], ["4", "75%"], ["6", "50%"]]
+    assert len(page.one("section", id="parts").rows()) == 2
+
+
+def test_links_lead_from_the_sum_to_its_parts(parts: list[Path], tmp_path: Path) -> None:
+    _, page = write(parts, tmp_path / "evidence" / "sum")
+    for link in parse(page.read_text(encoding="utf-8")).all("a"):
+        assert (page.parent / link.attributes["href"]).is_file()
+
+
+def test_exit_codes_are_those_of_the_verdict(parts: list[Path], tmp_path: Path) -> None:
+    to = ["--to", str(tmp_path / "sum")]
+    change(parts[1], "results.json", verdict="unknown")
+    assert main(["campaign", *map(str, parts), *to]) == 2
+    change(parts[1], "results.json", verdict="fail")
+    assert main(["campaign", *map(str, parts), *to]) == 1
+    assert main(["campaign", str(tmp_path / "nowhere"), *to]) == 2
+
+
+def test_the_page_of_the_same_parts_is_the_same(parts: list[Path], tmp_path: Path) -> None:
+    assert render(sum_up(parts), tmp_path) == render(sum_up(parts), tmp_path)

@@ -1,0 +1,30 @@
+"""Faults have readable names on the page, also those that it has never heard of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.report import naming
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"kind": "sigkill", "signal": "SIGKILL", "target": "executor"}, "executor: SIGKILL"),
+        ({"kind": "pod_delete_now", "target": "driver"}, "driver: pod deleted, no grace"),
+        ({"kind": "sigstop", "target": "object store", "stopped_s": 12.04}, "object store: SIGSTOP, for 12.0\u202fs"),
+        ({"kind": "sigstop", "target": "broker"}, "broker: SIGSTOP, later SIGCONT"),
+        ({"kind": "node_restart", "target": "node"}, "node: restarted"),
+        ({"kind": "slow_answers", "target": "object_store"}, "object store: slow answers"),
+        ({"kind": "hang", "signal": "SIGSTOP", "target": "broker"}, "broker: hang (SIGSTOP)"),
+        ({}, "\N{EM DASH}: \N{EM DASH}"),
+    ],
+)
+def test_a_fault_says_who_and_how(fault: dict[str, object], said: str) -> None:
+    assert naming.told(fault) == said
+
+
+def test_roles_stand_in_one_order_and_unknown_ones_behind() -> None:
+    given = ["zookeeper", "node", "broker", "executor", "driver", "arbiter", "python worker"]
+    due = ["driver", "executor", "python worker", "broker", "node", "arbiter", "zookeeper"]
+    assert sorted(given, key=naming.place) == due
