@@ -11,11 +11,17 @@ from typing import Any
 
 from infra.versions import of_run
 from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS
-from tests.harness.controls.names import CONTROLS
+from tests.harness.controls.names import EVERY, QUICK, NegativeControl
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
 from tests.harness.subject import Subject
 
-NEGATIVE_CONTROLS = tuple(PlannedControl(name=name, must="fail") for name in CONTROLS)
+
+def planned_controls(controls: Sequence[NegativeControl]) -> tuple[PlannedControl, ...]:
+    """As the manifest names them: each must fail."""
+    return tuple(PlannedControl(name=one.name, must="fail", shows=one.shows) for one in controls)
+
+
+NEGATIVE_CONTROLS, EVERY_NEGATIVE_CONTROL = planned_controls(QUICK), planned_controls(EVERY)
 
 
 def manifest_of(

@@ -1,1 +1,1 @@
-"""Negative controls: the same job with an unsafe sink, which the oracles must find doubling under the same kill."""
+"""Negative controls: the same job with one guard of the protocol taken away, which an oracle has to find."""

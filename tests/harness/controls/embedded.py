@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.console import Console
@@ -10,14 +11,16 @@ from infra.embedded.spark import SparkHome
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
+from tests.harness.controls.names import QUICK, NegativeControl
 from tests.harness.controls.run import run_controls
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 
 
 def play(
-    directory: RunDirectory, home: SparkHome, checkout: Path, *, seed: int, console: Console, stop: threading.Event
-) -> None:
+    directory: RunDirectory, home: SparkHome, checkout: Path, *, seed: int, console: Console, stop: threading.Event,
+    controls: Sequence[NegativeControl] = QUICK,
+) -> None:  # fmt: skip
     """Play them on the stack of `home`, in an application of their own; see `run_controls`."""
     events = directory.path / "work" / "controls.jsonl"
     drivers = ProcessDrivers(home, "tests.harness.controls.job", events, checkout=checkout)
@@ -28,4 +31,5 @@ def play(
         run_controls(
             directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
             settings=directory.path / "settings.json", seed=seed, console=console, stop=stop,
+            controls=controls,
         )  # fmt: skip

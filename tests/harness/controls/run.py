@@ -1,11 +1,12 @@
-"""Runs the negative controls of a demo: send, kill once records of the running epoch are visible, drain, collect."""
+"""Plays negative controls: send, kill once records of the running epoch are visible, drain, look, until it shows."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from infra.console import Console
 from tests.harness.adapters.drivers import SIGKILL, Drivers, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
-from tests.harness.controls.names import CONTROLS
+from tests.harness.controls.names import QUICK, NegativeControl, Shows
+from tests.harness.controls.observed import SINK, Found, committed, every_message, uncommitted
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -24,10 +26,11 @@ from tests.harness.workload.sender import Progress, Sender, Target, kafka_produc
 from tests.harness.workload.shape import Shape
 
 # As many partitions as executors: each then has one long task.
-PARTITIONS, TRIES, RECORDS = 2, 5, 60_000
+PARTITIONS, TRIES = 2, 5
 QUIET_S, SETTLE_S = 180.0, 120.0
-# Every record in time and of an id of its own: what is doubled in the output was doubled by the sink.
-_SHAPE = Shape(records=RECORDS * TRIES, duplicates=0.0, late=0.0, straddling=0.0, malformed=0.0)
+SAYS: dict[Shows, str] = {
+    "duplicated": "records doubled", "missing": "records lost", "retracted": "records seen that were never committed",
+}  # fmt: skip
 
 
 def run_controls(
@@ -40,8 +43,9 @@ def run_controls(
     seed: int,
     console: Console,
     stop: threading.Event,
+    controls: Sequence[NegativeControl] = QUICK,
 ) -> None:
-    """Play every control on one Spark application of its own; each gets a run directory below `controls/`.
+    """Play controls on one Spark application of their own; each gets a run directory below `controls/`.
 
     Args:
         directory: of the run they belong to.
@@ -52,23 +56,37 @@ def run_controls(
         seed: draws what is sent.
         console: tells what came of it.
         stop: set from outside to end early.
+        controls: which, in this order.
+
+    Raises:
+        WaitTimedOutError, TimeoutError: something did not come in time, or the application ended.
+        InterruptedError: `stop` was set while an output was read.
     """
     prefix = json.loads(settings.read_text())["pipeline"]
-    topics.create({f"{prefix}.{name}.{kind}": PARTITIONS for name in CONTROLS for kind in ("events", "accepted")})
+    topics.create(*topics_of(prefix, controls))
     watch.start()
     try:
-        drivers.start("controls", settings, str(watch.path.parent), *CONTROLS)
+        drivers.start("controls", settings, str(watch.path.parent), *(one.name for one in controls))
         watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
-        for number, name in enumerate(CONTROLS):
-            _Control(name, f"{prefix}.{name}", directory, drivers, topics, watch, console, stop).play(seed + number)
+        for number, one in enumerate(controls):
+            player = _Player(one, f"{prefix}.{one.name}", directory, drivers, topics, watch, console, stop)
+            player.play(seed + number)
     finally:
         drivers.end()
         watch.stop()
 
 
+def topics_of(prefix: str, controls: Sequence[NegativeControl]) -> tuple[dict[str, int], dict[str, int]]:
+    """Partitions of the topics that controls need: those of records, and the compacted ones of marks."""
+    records = {f"{prefix}.{one.name}.{kind}": PARTITIONS for one in controls for kind in ("events", SINK)}
+    marked = [(one, driver) for one in controls if one.marks for driver in one.drivers]
+    marks = {".".join(filter(None, (prefix, one.name, SINK, driver, "progress"))): PARTITIONS for one, driver in marked}
+    return records, marks
+
+
 @dataclass
-class _Control:
-    name: str
+class _Player:
+    control: NegativeControl
     prefix: str
     directory: RunDirectory
     drivers: Drivers
@@ -76,58 +94,70 @@ class _Control:
     watch: Watch
     console: Console
     stop: threading.Event
+    _sent: int = 0
+    _ids: set[str] = field(default_factory=set)
 
     def play(self, seed: int) -> None:
-        """Up to `TRIES` rounds of send and kill, until a kill hit and the output holds more records than were sent."""
-        own = self.directory.control(self.name)
+        """Up to `TRIES` rounds of send and kill, until the output shows what it must and every kill due has hit."""
+        control, own = self.control, self.directory.control(self.control.name)
         with History(own.history_path) as history, own.sent_writer() as lines:
             sender = self._sender(lines, history)
             history.record("phase", phase="steady")
-            doubled, hit, tries, unique = 0, False, 0, 0
-            stream = iter(Seeded(seed, _SHAPE))
-            # Doubled records without a kill that is known to have hit would show nothing of kills.
-            while not (doubled and hit) and tries < TRIES and not self.stop.is_set():
+            shown, hit, tries = 0, not control.killed, 0
+            stream = iter(Seeded(seed, shape_of(control)))
+            # An offence without a kill that is known to have hit would show nothing of kills.
+            while not (shown and hit) and tries < TRIES and not self.stop.is_set():
                 tries += 1
-                records = list(islice(stream, RECORDS))
-                unique += len(records)
-                doubled, now = self._round(sender, records, unique, history)
-                hit = hit or now
+                hit |= self._round(sender, list(islice(stream, control.records)), history)
+                shown = getattr(self._look(own), control.shows)
             self._batches(history)
             history.record("phase", phase="judge")
-        own.write_json(own.manifest_path, self._manifest(seed, unique))
-        with own.observed_writer("accepted") as writer:
-            for row in self.topics.read(f"{self.prefix}.accepted", self.stop):
-                writer.write({"sink": "accepted", **row})
+        own.write_json(own.manifest_path, self._manifest(seed))
+        rounds = f"{tries} round{'s' * (tries > 1)}"
         self.console.say(
-            f"  {self.name}: {doubled:,} records doubled after {tries} round{'s' if tries > 1 else ''} of kills"
+            f"  {control.name}: {shown:,} {SAYS[control.shows]} after {rounds}{' of kills' * control.killed}"
         )
 
-    def _round(self, sender: Sender, records: list[Planned], unique: int, history: History) -> tuple[int, bool]:
-        """Send, kill while records become visible, wait until the query is idle.
+    def _round(self, sender: Sender, records: list[Planned], history: History) -> bool:
+        """Send, kill while records become visible where that is due, wait until every query is idle.
 
         Returns:
-            How many records are too many, and whether a kill hit a running batch.
+            Whether a kill hit a running batch.
         """
-        out = f"{self.prefix}.accepted"
-        self.drivers.arm(SIGKILL)
+        out = f"{self.prefix}.{SINK}"
+        if self.control.killed:
+            self.drivers.arm(SIGKILL)
         ends = self.topics.ends(out)
         before = set(self.drivers.executors())
         batches = self._told()
         sender.send(records)
-        self.drivers.open_gate(self.name)
-        if not self.topics.appears(out, ends, QUIET_S, self.stop):
-            raise TimeoutError(f"control {self.name}: no record became visible within {QUIET_S:.0f} s")
-        # All of them: the record may be of either's task, and a task that has written nothing doubles nothing.
-        victims = self.drivers.kill_executors(SIGKILL)
+        self._sent += len(records)
+        self._ids |= {one.id for one in records if one.id is not None}
+        self.drivers.open_gate(self.control.name)
+        victims: list[Struck] = []
+        if self.control.killed:
+            if not self.topics.appears(out, ends, QUIET_S, self.stop):
+                raise TimeoutError(f"control {self.control.name}: no record became visible within {QUIET_S:.0f} s")
+            # All of them: the record may be of either's task, and a task that has written nothing shows nothing.
+            victims = self.drivers.kill_executors(SIGKILL)
         self.watch.wait_for(
-            f"control {self.name} to publish what was sent",
-            lambda: self._rows() >= unique, QUIET_S, self._alive,
+            f"control {self.control.name} to publish what was sent",
+            lambda: all(self._rows(driver) >= self._sent for driver in self.control.drivers), QUIET_S, self._alive,
         )  # fmt: skip
-        hit = self._faults(history, victims, before, batches)
-        return sum(self.topics.ends(out).values()) - unique, hit
+        return self._faults(history, victims, before, batches)
+
+    def _look(self, own: RunDirectory) -> Found:
+        """Write what the readers see now, over what they saw in the round before."""
+        out = f"{self.prefix}.{SINK}"
+        found, places = committed(own, self.topics.read(out, self.stop), self._ids, self.stop)
+        if self.control.shows != "retracted":
+            return found
+        return uncommitted(own, every_message(self.topics, out, self.stop), places, self.stop)
 
     def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> bool:
         """Write down what each kill came to; whether one hit."""
+        if not victims:
+            return False
         fresh_ones: list[str] = []
 
         def replaced() -> bool:
@@ -151,9 +181,9 @@ class _Control:
         return "the run is being stopped" if self.stop.is_set() else self.drivers.alive()
 
     def _batches(self, history: History) -> None:
-        """The batches as Spark reported them, in the words of the history."""
-        driver = self.drivers.driver
+        """The batches as Spark reported them, in the words of the history; a driver that has a name by that."""
         for batch in self._mine():
+            driver = batch["by"] or self.drivers.driver
             for state in ("declared", "published"):
                 history.record(
                     "epoch", t=batch[state], epoch=batch["epoch"], state=state, generation=1, driver=driver,
@@ -161,34 +191,40 @@ class _Control:
                 )  # fmt: skip
 
     def _mine(self) -> list[dict[str, Any]]:
-        return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.name]
+        return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.control.name]
 
     def _told(self) -> int:
         with self.watch.changed:
             return len(self._mine())
 
-    def _rows(self) -> int:
-        return sum(batch["rows"] for batch in self._mine())
+    def _rows(self, driver: str) -> int:
+        return sum(batch["rows"] for batch in self._mine() if batch["by"] == driver)
 
     def _sender(self, lines: LinesWriter, history: History) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:
             history.record("unacknowledged", id=record.id, error=error)
 
         # There is no chain to wait for: everything sent counts as settled at once.
-        pacer = Pacer(Pace(horizon_ms=None, max_outstanding=10 * RECORDS))
+        pacer = Pacer(Pace(horizon_ms=None, max_outstanding=self.control.records * TRIES))
         return Sender(
             kafka_producer(self.topics.bootstrap), lines, pacer, Progress,
             unacknowledged=unacknowledged, stop=self.stop, target=Target(f"{self.prefix}.events", PARTITIONS, QUIET_S),
         )  # fmt: skip
 
-    def _manifest(self, seed: int, unique: int) -> dict[str, Any]:
-        manifest = self.directory.manifest()
+    def _manifest(self, seed: int) -> dict[str, Any]:
+        manifest, name = self.directory.manifest(), self.control.name
         return {
-            "format": 1, "run": f"{manifest.run}/{self.name}", "claim": f"control {self.name}: must fail", "seed": seed,
+            "format": 1, "run": f"{manifest.run}/{name}", "claim": f"control {name}: must fail", "seed": seed,
             "started_at": time.time_ns() // 1_000_000,
             "settings": {
-                "pipeline": self.name, "topic": f"{self.prefix}.events", "shards": PARTITIONS, "sinks": ["accepted"],
+                "pipeline": name, "topic": f"{self.prefix}.events", "shards": PARTITIONS, "sinks": [SINK],
             },
-            "workload": {"kind": "seeded", "sent": unique}, "faults_planned": 1, "controls": [],
-            "versions": manifest.versions, "git": manifest.git, "control": self.name,
+            "workload": {"kind": "seeded", "sent": self._sent}, "faults_planned": int(self.control.killed),
+            "controls": [], "versions": manifest.versions, "git": manifest.git, "control": name,
+            "shows": self.control.shows,
         }  # fmt: skip
+
+
+def shape_of(control: NegativeControl) -> Shape:
+    """What a control sends in all its rounds: in time and well-formed; copies only where they are what is judged."""
+    return Shape(records=control.records * TRIES, duplicates=control.copies, late=0.0, straddling=0.0, malformed=0.0)

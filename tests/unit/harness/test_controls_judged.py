@@ -1,0 +1,113 @@
+"""A negative control counts by what it is built to show, found by the oracle that should; else the run is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.evidence import crc_of_row
+from tests.harness.judge import judge
+from tests.harness.results import Verdict
+from tests.unit.harness.fabricate import CONTROLS, Row, write_lines
+from tests.unit.harness.tamper import change_json, change_lines, lines_of
+
+NAME = CONTROLS[0]
+
+
+def control_of(run: Path, shows: str, *, killed: bool = True) -> Path:
+    """Make the first control of a run one that is built to show something else; its output is exact."""
+    control = run / "controls" / NAME
+    change_json(run / "manifest.json", lambda one: one["controls"][0].update(shows=shows))
+    change_json(control / "manifest.json", lambda one: one.update(shows=shows, faults_planned=int(killed)))
+    change_lines(control / "observed" / "accepted.jsonl", lambda rows: rows.__delitem__(slice(40, None)))
+    if not killed:
+        change_lines(control / "history.jsonl", lambda rows: rows.__delitem__(slice(1, None)))
+    return control
+
+
+def tampered(control: Path, change: Callable[[list[Row]], object]) -> None:
+    change_lines(control / "observed" / "accepted.jsonl", change)
+
+
+def read_uncommitted(control: Path, *aborted: int) -> None:
+    """Write what a reader saw that did not wait for commits: beside the rows, aborted ones at these offsets."""
+    rows = [(row["offset"], crc_of_row(row)) for row in lines_of(control / "observed" / "accepted.jsonl")]
+    offsets, crcs = zip(*sorted([*rows, *((offset, 7) for offset in aborted)]), strict=True)
+    write_lines(control / "observed" / "accepted.concurrent.jsonl", [
+        {"t": 1, "reader": "started"}, {"t": 2, "partition": 0, "offsets": offsets, "crcs": crcs},
+        {"t": 3, "reader": "stopped"},
+    ])  # fmt: skip
+
+
+def verdicts(run: Path) -> tuple[Verdict, Verdict]:
+    """Return those of the first control and of the run."""
+    results = judge(run, write=False)
+    return results.controls[0].verdict, results.verdict
+
+
+def test_loss_is_what_a_control_of_loss_must_show(run: Path) -> None:
+    control = control_of(run, "missing")
+    assert verdicts(run) == (Verdict.PASS, Verdict.UNKNOWN), "nothing is lost: it did not fail"
+    tampered(control, lambda rows: rows.pop())
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
+
+
+@pytest.mark.parametrize("doubled", [False, True], ids=["instead", "beside"])
+def test_doubles_show_nothing_of_loss(run: Path, doubled: bool) -> None:
+    control = control_of(run, "missing")
+    tampered(control, lambda rows: rows.append(rows[0]))
+    if doubled:
+        tampered(control, lambda rows: rows.pop(5))
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+
+
+def test_loss_without_the_kill_that_was_planned_shows_nothing(run: Path) -> None:
+    control = control_of(run, "missing")
+    tampered(control, lambda rows: rows.pop())
+    change_lines(control / "history.jsonl", lambda rows: rows[1].update(hit=False))
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+
+
+def test_a_control_that_is_planned_without_a_kill_needs_none(run: Path) -> None:
+    control = control_of(run, "missing", killed=False)
+    tampered(control, lambda rows: rows.pop())
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
+
+
+def test_what_is_seen_and_never_committed_is_found_by_oracle_3(run: Path) -> None:
+    control = control_of(run, "retracted")
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN), "there is no reading of uncommitted records"
+    read_uncommitted(control, 41, 42)
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
+    results = judge(control, write=False)
+    assert results.oracle("multiset").verdict is Verdict.PASS
+    assert "2 records were retracted" in results.oracle("monotone").says
+
+
+def test_a_reader_that_saw_nothing_aborted_shows_nothing(run: Path) -> None:
+    read_uncommitted(control_of(run, "retracted"))
+    control, whole = verdicts(run)
+    assert control is not Verdict.FAIL
+    assert whole is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows.pop(), lambda rows: rows.append(rows[0])], ids=["loss", "double"])
+def test_a_sink_that_is_wrong_shows_nothing_of_its_reader(run: Path, change: Callable[[list[Row]], object]) -> None:
+    """What was retracted may be the sink's doing then."""
+    control = control_of(run, "retracted")
+    read_uncommitted(control, 41, 42)
+    tampered(control, change)
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+
+
+def test_a_control_that_shows_something_else_than_planned_is_unknown(run: Path) -> None:
+    control = control_of(run, "missing")
+    tampered(control, lambda rows: rows.append(rows[0]))
+    change_json(control / "manifest.json", lambda one: one.update(shows="duplicated"))
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+
+
+def test_a_run_recorded_before_controls_said_what_they_show_is_judged_by_doubles(run: Path) -> None:
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
