@@ -24,27 +24,35 @@ from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
+from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
+from tests.harness import with_table
 from tests.harness.act import Act
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
+from tests.harness.controls.names import EVERY
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
-from tests.harness.faults.arsenal import HEARTBEATS, EmbeddedArsenal, Lengths
+from tests.harness.faults.arsenal import HEARTBEATS, TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
-from tests.harness.mixture import ZOMBIE, NoFaultError, asked_for, name_of, plan
+from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
+from tests.harness.mixture import FLOWING, TABLE, NoFaultError, asked_for, name_of, plan, without_result_store
 from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
+from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
+from tests.harness.surroundings import linked, result_store
+from tests.harness.table_collector import TableCollector
 from tests.harness.workload.errors import InputError
 
 CLAIM = (
@@ -56,6 +64,15 @@ RECORDS, FAULTS = 60_000, "all"
 # An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
 # begins finds an epoch. A seeded stream needs some minutes before its first late records.
 PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
+LENGTHS = (
+    ("broker_down_s", "between a killed broker's end and its start"), ("broker_stop_s", "a stopped broker's stop"),
+    ("broker_long_stop_s", "its stop beyond the time-out of transactions"),
+    ("store_down_s", "between a killed store's end and its start"), ("store_stop_s", "a stopped store's stop"),
+    ("database_down_s", "between a killed result store's end and its start"),
+    ("database_stop_s", "a stopped result store's stop"),
+    ("store_answers_s", "as long the answers of a store go wrong"),
+)  # fmt: skip
+"""What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 
 
@@ -73,6 +90,7 @@ class Chaos:
         class_archive: shared class data of Spark's JVMs.
         lengths: of faults that last.
         controls: whether the negative controls are played.
+        database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         stop: set from outside to end early.
     """
 
@@ -85,6 +103,7 @@ class Chaos:
     class_archive: Path | None = None
     lengths: Lengths = field(default_factory=Lengths)
     controls: bool = True
+    database: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
@@ -99,46 +118,68 @@ class Chaos:
     def _play(self, directory: RunDirectory, subject: Subject) -> None:
         """Run the part that needs servers, and write its evidence."""
         stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
-        with History(directory.history_path) as history, stack:
+        with (
+            History(directory.history_path) as history, stack, linked(stack) as link,
+            result_store(directory, self.database) as database,
+        ):  # fmt: skip
+            hold = Hold(directory.path / "work" / "points")
+            os.environ.update(hold.env)
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
-            drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
-            settings = pipeline_settings(stack.endpoints, subject)
+            job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
+            drivers = SupervisedDrivers(home, job, watch.path, checkout, history=history, say=self.console.say)
+            # The pipeline reaches its store by the link, the harness goes straight to it.
+            own = {
+                "s3_endpoint": link.endpoint, "transaction_timeout_s": TRANSACTION_TIMEOUT_S, "job": job,
+                "database": None if database is None else database.url,
+            }  # fmt: skip
+            settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
-            Act(
+            act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.strikes, SHARDS),
+                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE),
                 arsenal=EmbeddedArsenal(
-                    drivers, watch, stack.kafka, stack.object_store, self.console.say, self.lengths
+                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
+                    self.console.say, self.lengths, database,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),
-            ).go()  # fmt: skip
+            )  # fmt: skip
+            if database is not None:
+                tables = Tables(database, PIPELINE)
+                tables.make(ACCEPTED_ROWS, with_table.pipeline.tables[ACCEPTED_ROWS], SHARDS)
+                act.collector = TableCollector(directory, act.collector, tables)
+            act.go()
             history.record("phase", phase="judge")
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         if self.controls:
-            play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)
+            play_controls(
+                directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop, controls=EVERY
+            )
 
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
-        return manifest_of(
+        document = manifest_of(
             name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
             faults_planned=len(self.strikes),
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
-            controls=NEGATIVE_CONTROLS if self.controls else (),
+            controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
                 "faults": ",".join(name_of(one) for one in self.strikes),
             },
         )  # fmt: skip
+        if self.database is not None:
+            document["settings"]["sinks"].append(ACCEPTED_ROWS)
+        return document
 
 
 def subject_of(seed: int, records: int, strikes: Sequence[Strike]) -> Subject:
     """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare."""
-    undone = sum(one.kind == ZOMBIE for one in strikes)
+    undone = sum(one.kind in FLOWING for one in strikes)
     portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
     return seeded(seed, records, PORTION_MINUTES * portions, portion=max(1, records // portions))
 
@@ -154,7 +195,7 @@ def described(planned: Sequence[PlannedFault]) -> str:
     lines = []
     for number, one in enumerate(planned, 1):
         where = "" if one.step == "declared" else f", shard {one.shard}"
-        lines.append(f"{number:3} {name_of(one.strike):14} at {one.phase}{where}, from epoch {one.after_epoch} on")
+        lines.append(f"{number:3} {name_of(one.strike):16} at {one.phase}{where}, from epoch {one.after_epoch} on")
     return "\n".join(lines)
 
 
@@ -163,16 +204,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
+        database = find_postgres()
         strikes = asked_for(given.faults, seed)
+        if database is None:
+            strikes = without_result_store(strikes, given.faults)
         subject_of(seed, given.records, strikes)
-    except (NoFaultError, InputError) as error:
+    except (NoFaultError, InputError, ToolchainError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     if given.plan:
-        sys.stdout.write(described(plan(seed, strikes, SHARDS)) + "\n")
+        sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE)) + "\n")
         return 0
     try:
-        return _run(seed, strikes, given)
+        return _run(seed, strikes, database, given)
     except (ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
@@ -183,18 +227,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(seed: int, strikes: Sequence[Strike], given: argparse.Namespace) -> int:
+def _run(seed: int, strikes: Sequence[Strike], database: Path | None, given: argparse.Namespace) -> int:
     from rich.console import Console as Terminal  # noqa: PLC0415
 
     console = default_console()
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
-    lengths = Lengths(
-        broker_down_s=given.broker_down_s, broker_stop_s=given.broker_stop_s, store_down_s=given.store_down_s,
-        store_stop_s=given.store_stop_s,
-    )  # fmt: skip
-    chaos = Chaos(CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, controls=given.controls)
+    lengths = Lengths(**{name: getattr(given, name) for name, _ in LENGTHS})
+    if database is None:
+        console.say(f"… left out: the table of the pipeline, and faults of the result store. {HOW}")
+    chaos = Chaos(
+        CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database
+    )
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
     return results.verdict.exit_code
@@ -213,10 +258,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")
     parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
-    for name, says in (
-        ("broker_down_s", "between a killed broker's end and its start"), ("broker_stop_s", "a stopped broker's stop"),
-        ("store_down_s", "between a killed store's end and its start"), ("store_stop_s", "a stopped store's stop"),
-    ):  # fmt: skip
+    for name, says in LENGTHS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     return parser.parse_args(arguments)

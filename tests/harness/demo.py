@@ -71,7 +71,7 @@ class Demo:
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),
             ).go()  # fmt: skip
-            history.record("phase", phase="judge")
+            history.end()
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)

@@ -3,72 +3,129 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
+from tests.harness.sinks import ACCEPTED_ROWS
 
 SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
+SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
+ERRORS, LATE, LOST, NO_ROOM = "error_answers", "late_answers", "lost_answers", "no_room"
 DRIVER, PYTHON_WORKER, BROKER, OBJECT_STORE = "driver", "python worker", "broker", "object store"
+PRODUCER, RESULT_STORE = "producer", "result store"
 
-SORTS = {
+EMBEDDED = {
     "executor-kill": Strike(SIGKILL),
     "executors-kill": Strike(SIGKILL, EVERY_EXECUTOR),
     "executor-stop": Strike(SIGSTOP),
     "driver-kill": Strike(SIGKILL, DRIVER),
     "zombie": Strike(ZOMBIE, DRIVER),
+    "two-drivers": Strike(SECOND, DRIVER),
     "worker-kill": Strike(SIGKILL, PYTHON_WORKER),
     "worker-hang": Strike(SIGSTOP, PYTHON_WORKER),
     "broker-kill": Strike(SIGKILL, BROKER),
     "broker-stop": Strike(SIGSTOP, BROKER),
+    "broker-long-stop": Strike(LONG_STOP, BROKER),
+    "broker-restart": Strike(RESTART, BROKER),
+    "second-producer": Strike(TAKEN_ID, PRODUCER),
     "store-kill": Strike(SIGKILL, OBJECT_STORE),
     "store-stop": Strike(SIGSTOP, OBJECT_STORE),
+    "store-errors": Strike(ERRORS, OBJECT_STORE),
+    "store-slow": Strike(LATE, OBJECT_STORE),
+    "store-reset": Strike(LOST, OBJECT_STORE),
+    "store-full": Strike(NO_ROOM, OBJECT_STORE),
+    "database-kill": Strike(SIGKILL, RESULT_STORE),
+    "database-stop": Strike(SIGSTOP, RESULT_STORE),
 }
-"""Every sort of fault of the embedded stack. An outer name is what FAULTS= takes."""
+"""Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
+SORTS = {**EMBEDDED, **CLUSTER}
+"""Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
+
+Steps = tuple[tuple[str, str | None], ...]
+IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
+"""Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
+OPEN = "transaction_open"
+TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
+FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM)
+"""Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 
 class NoFaultError(Exception):
     """There is no such fault; the message says which there are."""
 
 
-def asked_for(text: str, seed: int) -> tuple[Strike, ...]:
+def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> tuple[Strike, ...]:
     """The strikes that FAULTS= names.
 
     Args:
         text: `all`; a number, of which the first ones are every sort once, the rest drawn from the seed; or names,
             with commas between and `*count` behind those that are to come more often: `zombie*3,broker-kill`.
         seed: draws.
+        sorts: those that there are.
 
     Raises:
         NoFaultError: a name or number is none.
     """
     if text == "all":
-        return tuple(SORTS.values())
+        return tuple(sorts.values())
     if text.isdecimal():
         if int(text) < 1:
             raise NoFaultError(f"FAULTS={text}: at least 1")
-        return _drawn(int(text), seed)
+        return _drawn(int(text), seed, sorts)
     strikes: list[Strike] = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
-        if name not in SORTS or (star and (not count.isdecimal() or int(count) < 1)):
-            raise NoFaultError(f"there is no fault {word.strip()!r}; there are: all, a number, {', '.join(SORTS)}")
-        strikes += [SORTS[name]] * (int(count) if star else 1)
+        if name not in sorts or (star and (not count.isdecimal() or int(count) < 1)):
+            raise NoFaultError(f"there is no fault {word.strip()!r}; there are: all, a number, {', '.join(sorts)}")
+        strikes += [sorts[name]] * (int(count) if star else 1)
     return tuple(strikes)
 
 
-def plan(seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1) -> list[PlannedFault]:
-    """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too."""
+def without_result_store(strikes: Sequence[Strike], text: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where there is no result store.
+
+    Raises:
+        NoFaultError: one was asked for by its name.
+    """
+    left = tuple(one for one in strikes if one.target != RESULT_STORE)
+    if "database-" in text:
+        raise NoFaultError(f"FAULTS={text}: there is no result store here")
+    return left
+
+
+def plan(
+    seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS, table: Steps = ()
+) -> list[PlannedFault]:
+    """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
+
+    Args:
+        seed: draws.
+        strikes: what is done.
+        shards: of the pipeline.
+        first_epoch: that may be hit.
+        steps: of a task that any fault takes.
+        table: of the pipeline's table, which those of the result store take; none where it has no table.
+    """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
     rng.shuffle(order)
-    everywhere = (*STEPS, (DECLARED, None))
     planned = []
     for strike in order:
-        step, sink = rng.choice(STEPS if strike.target in IN_TASKS else everywhere)
+        step, sink = rng.choice(steps_of(strike, steps, table))
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
     return planned
+
+
+def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
+    """Steps, with their sinks, at which a strike may come; see `plan`."""
+    if strike.target == RESULT_STORE and table:
+        return table
+    if strike.kind in IN_COMMIT:
+        return tuple(one for one in STEPS if one[0] == OPEN)
+    return steps if strike.target in IN_TASKS else (*steps, (DECLARED, None))
 
 
 def name_of(strike: Strike) -> str:
@@ -76,8 +133,8 @@ def name_of(strike: Strike) -> str:
     return {one: name for name, one in SORTS.items()}[strike]
 
 
-def _drawn(count: int, seed: int) -> tuple[Strike, ...]:
+def _drawn(count: int, seed: int, sorts: Mapping[str, Strike]) -> tuple[Strike, ...]:
     rng = random.Random(f"sorts of {seed}")
-    every = list(SORTS.values())
+    every = list(sorts.values())
     rng.shuffle(every)
     return tuple(every[:count] + [rng.choice(every) for _ in range(count - len(every))])

@@ -13,9 +13,9 @@ from effectively_once.columns import DEAD_LETTER
 from effectively_once.dead_letters import Message, of_message
 from effectively_once.errors import UnreachableError
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import TRANSACTION_TIMEOUT_MS, ShardAddress, unreachable
+from effectively_once.sinks.kafka import ShardAddress, unreachable
 
-SILENCE_S = TRANSACTION_TIMEOUT_MS / 1000 + 30.0
+BEYOND_S = 30.0
 """Committed readers wait at an open transaction, which the broker ends after its time-out; then something is wrong."""
 BATCH = 1000
 WAIT_S = 0.1
@@ -27,13 +27,13 @@ class DeadLetterTopic:
 
     Args:
         settings: those of the pipeline.
-        silence_s: how long nothing may come although the end is not reached.
+        silence_s: how long nothing may come although the end is not reached; by default longer than a transaction.
 
     """
 
-    def __init__(self, settings: PipelineSettings, silence_s: float = SILENCE_S) -> None:
+    def __init__(self, settings: PipelineSettings, silence_s: float | None = None) -> None:
         self._bootstrap, self._patience_s = settings.kafka_bootstrap, settings.start_patience_s
-        self._silence_s = silence_s
+        self._silence_s = settings.transaction_timeout_s + BEYOND_S if silence_s is None else silence_s
         self.name = ShardAddress(settings.kafka_bootstrap, settings.pipeline, DEAD_LETTER, 0).topic
 
     def __iter__(self) -> Iterator[Message]:

@@ -32,7 +32,8 @@ def shards(job: Job, sinks: Sequence[str] | None = None) -> Iterator[Shard]:
                 where = TableAddress(database_of(settings), settings.pipeline, sink, shard)
                 yield _Table(where, pipeline.tables[sink])
             elif sink in pipeline.kafka_sinks and settings.semantics == "exactly_once":
-                yield _Messages(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard))
+                wait_s = settings.transaction_timeout_s
+                yield _Messages(ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard, wait_s))
 
 
 class _Fencing(TransactionalSink[C]):

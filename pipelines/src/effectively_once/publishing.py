@@ -28,7 +28,7 @@ def open_sink(
     if isinstance(to, ToTable):
         sink = _table(TableAddress(database_of(settings), settings.pipeline, name, shard), pipeline.tables[name])
     else:
-        address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, name, shard)
+        address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, name, shard, settings.transaction_timeout_s)
         if settings.semantics == "at_least_once":
             return _plain(address)
         sink = _kafka(address)

@@ -32,6 +32,7 @@ class PipelineSettings(BaseModel):
         lateness_ms: how long after its end a window still takes records.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
         semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
+        transaction_timeout_s: how long the broker lets a transaction stay open that nobody ends.
         start_patience_s: how long broker and object store may stay silent before a start is given up.
 
     """
@@ -56,6 +57,7 @@ class PipelineSettings(BaseModel):
     lateness_ms: Annotated[int, Field(ge=0)] = 120_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    transaction_timeout_s: Annotated[int, Field(ge=5, le=900)] = 60
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
 
     @model_validator(mode="after")

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
+from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
+from tests.harness.faults.store_answers import StoreAnswers
+from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileOpen
 from tests.harness.faults.worker import HungWorker, KilledWorker
 from tests.harness.mixture import (
     BROKER,
     DRIVER,
+    ERRORS,
+    LATE,
+    LONG_STOP,
+    LOST,
+    NO_ROOM,
     OBJECT_STORE,
+    PRODUCER,
     PYTHON_WORKER,
+    RESTART,
+    RESULT_STORE,
+    SECOND,
     SIGKILL,
     SIGSTOP,
+    TAKEN_ID,
     ZOMBIE,
 )
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
@@ -62,21 +80,33 @@ class Lengths:
         executor_stop_s: beyond the time-out of heartbeats, which is NETWORK_TIMEOUT_S here, and the time to look at it.
         worker_hang_s: beyond the pipeline's idle time-out of Python workers (120 s).
         broker_down_s: between a killed broker's end and its start.
-        broker_stop_s: the time-out of transactions (60 s) is beyond what a run of minutes has; ask for more.
+        broker_stop_s: within the time-out of transactions.
+        broker_long_stop_s: beyond it, which is TRANSACTION_TIMEOUT_S here.
         store_down_s: as for the broker.
         store_stop_s: beyond the time that clients wait for an answer (10 s).
-        zombie_s: how long the driver beside a zombie may take to publish.
+        database_down_s: as for the broker.
+        database_stop_s: longer than the result store lets a transaction be idle (10 s).
+        store_answers_s: how long answers of the object store go wrong; an epoch and more.
+        store_answers_longest_s: so long at most, where nothing was hit yet that the fault is about.
+        zombie_s: how long the driver beside a zombie may take to publish, or a second driver to take over.
     """
 
     executor_stop_s: float = 25.0
     worker_hang_s: float = 130.0
     broker_down_s: float = 1.0
     broker_stop_s: float = 8.0
+    broker_long_stop_s: float = 14.0
     store_down_s: float = 1.0
     store_stop_s: float = 12.0
+    database_down_s: float = 1.0
+    database_stop_s: float = 12.0
+    store_answers_s: float = 8.0
+    store_answers_longest_s: float = 40.0
     zombie_s: float = 120.0
 
 
+TRANSACTION_TIMEOUT_S = 10
+"""A setting of the pipeline here (60 s by default), for `broker_long_stop_s` to be longer in a run of minutes."""
 NETWORK_TIMEOUT_S = 15
 HEARTBEATS = {
     "spark.network.timeout": f"{NETWORK_TIMEOUT_S}s",
@@ -95,18 +125,31 @@ class EmbeddedArsenal:
         watch: what they announce.
         broker: of the stack.
         object_store: of the stack.
+        link: between the pipeline and the object store.
+        hold: holds processes of the pipeline.
+        bootstrap: of the broker.
+        pipeline: whose transactional ids another producer takes.
+        seed: draws which requests are hit.
         say: told what was healed at the end.
         lengths: of faults that last.
+        result_store: of the stack; None where there is none.
     """
 
     drivers: SupervisedDrivers
     watch: Watch
     broker: Restartable
     object_store: Restartable
+    link: StoreLink
+    hold: Hold
+    bootstrap: str
+    pipeline: str
+    seed: int
     say: Callable[[str], None]
     lengths: Lengths = field(default_factory=Lengths)
+    result_store: Restartable | None = None
     ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
+    _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing to heal."""
@@ -127,16 +170,49 @@ class EmbeddedArsenal:
     def _makers(self) -> dict[tuple[str, str], Callable[[], Fault]]:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
         broker, store = self.broker, self.object_store
+        long_stop_s = lengths.broker_long_stop_s
         return {
             (SIGKILL, EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=False),
             (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=True),
             (SIGSTOP, EXECUTOR): lambda: StoppedExecutor(drivers, lengths.executor_stop_s, healing, ended),
             (SIGKILL, DRIVER): lambda: KilledDriver(drivers, watch),
             (ZOMBIE, DRIVER): lambda: ZombieDriver(drivers, watch, lengths.zombie_s, healing, ended),
+            (SECOND, DRIVER): lambda: SecondDriver(drivers, watch, lengths.zombie_s, ended),
             (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(watch),
             (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing, ended),
             (SIGKILL, BROKER): lambda: KilledServer(broker, lengths.broker_down_s, healing, ended),
             (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing, ended),
+            (LONG_STOP, BROKER): lambda: self._while_open(
+                LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing, ended)
+            ),
+            (RESTART, BROKER): lambda: self._while_open(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
+            (TAKEN_ID, PRODUCER): lambda: self._while_open(TakenId(self.bootstrap, self.pipeline, watch)),
             (SIGKILL, OBJECT_STORE): lambda: KilledServer(store, lengths.store_down_s, healing, ended),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
+            **self._of_result_store(),
+            **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
+
+    def _of_result_store(self) -> dict[tuple[str, str], Callable[[], Fault]]:
+        server, lengths, healing, ended = self.result_store, self.lengths, self.healing, self.ended
+        if server is None:
+            return {}
+        return {
+            (SIGKILL, RESULT_STORE): lambda: self._while_open(
+                KilledServer(server, lengths.database_down_s, healing, ended)
+            ),
+            (SIGSTOP, RESULT_STORE): lambda: self._while_open(
+                StoppedServer(server, lengths.database_stop_s, healing, ended)
+            ),
+        }
+
+    def _while_open(self, inner: Fault) -> WhileOpen:
+        return WhileOpen(inner, self.hold, self.healing)
+
+    def _answers(self, kind: str) -> StoreAnswers:
+        lengths = self.lengths
+        return StoreAnswers(
+            kind, self.link, self.object_store, seconds=lengths.store_answers_s,
+            longest_s=lengths.store_answers_longest_s, healing=self.healing, ended=self.ended,
+            rng=random.Random(f"answers {next(self._tries)} of {self.seed}"),
+        )  # fmt: skip

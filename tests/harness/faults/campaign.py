@@ -23,10 +23,17 @@ ENDING_S = 90.0
 """What is under way when a run breaks off is given up within moments; a server that is being started is waited for."""
 BETWEEN = " + "
 """Between the names of several processes in one fault."""
-SIGNALS = {"sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP"}
+SIGNALS = {
+    "sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP", "out_of_memory": "SIGKILL",
+    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM",
+}  # fmt: skip
 SAID = {
     "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
-    "pod_delete_graceful": "delete gracefully",
+    "pod_delete_graceful": "delete gracefully", "node_restart": "restart", "out_of_memory": "take all memory of",
+    "second_driver": "start another beside the", "restart": "restart", "taken_id": "take the id of the",
+    "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
+    "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
+    "no_room": "no room in",
 }  # fmt: skip
 
 
@@ -101,6 +108,8 @@ class Campaign(threading.Thread):
         fault.arm()
         with self._watch.changed:
             after = len(self._watch.seen)
+        # From now on nothing that is announced goes unseen: a fault may have it held.
+        fault.aim(planned, exactly=exactly)
         self._history.record("phase", phase="steady")
         self.waiting.set()
         event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
@@ -124,6 +133,7 @@ class Campaign(threading.Thread):
         healed_at: int | None = None
         if fault.lasting:
             try:
+                self._portions_undone = PORTIONS_UNDONE if fault.flowing else 0
                 fault.endure()
             finally:
                 self._history.record("phase", phase="heal")
@@ -155,7 +165,7 @@ class Campaign(threading.Thread):
         victims = [who for who, _ in struck]
         # Of several that were to go at once, one alone shows nothing of what was planned.
         alone = planned.strike.target == EVERY_EXECUTOR and len(victims) < 2
-        hit = self._was_running(epoch, injected_at) and not alone
+        hit = self._was_running(epoch, injected_at) and not alone and fault.landed()
         told: dict[str, Any] = {
             "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
             "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
@@ -172,6 +182,7 @@ class Campaign(threading.Thread):
         named = " and ".join(who.partition("@")[0] for who in victims)
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
         lasted = f" for {told['stopped_s']} s" if told.get("stopped_s") else ""
+        lasted += f", {sum(told['requests'].values())} requests" if told.get("requests") else ""
         hit = told["hit"]
         outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"

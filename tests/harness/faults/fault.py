@@ -11,6 +11,7 @@ import psutil
 
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.schedule import PlannedFault
 
 
 class Fault(ABC):
@@ -22,12 +23,17 @@ class Fault(ABC):
     Attributes:
         lasting: whether it goes on until it is healed.
         wants_records: whether some have to flow once it is healed, for it to come to its end.
+        flowing: whether some have to flow while it lasts, for it to meet anything.
         after_s: how long that end may take; None: as long as any replacement.
     """
 
     lasting = False
     wants_records = False
+    flowing = False
     after_s: float | None = None
+
+    def aim(self, planned: PlannedFault, *, exactly: bool) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Take note of the step that is waited for, in that shard, or (a re-armed fault) in any."""
 
     def arm(self) -> None:  # noqa: B027 - most faults have nothing to do here
         """Get ready to strike without delay."""
@@ -46,8 +52,12 @@ class Fault(ABC):
     def after(self) -> list[str]:
         """Who works instead, or again, as history names processes; nobody as long as that is not so."""
 
+    def landed(self) -> bool:
+        """Whether it met what it was to meet, as far as it knows itself; asked when it is over."""
+        return True
+
     def evidence(self) -> dict[str, Any]:
-        """What history tells of it besides: `stopped_s`, `refusal`."""
+        """What history tells of it besides: `stopped_s`, `refusal`, `requests`."""
         return {}
 
 

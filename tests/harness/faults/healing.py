@@ -66,6 +66,7 @@ class Healing:
             try:
                 debt.undo()
             except Exception as error:
-                self._say(f"✗ could not {debt.what}: {error}; the whole stack is torn down")
+                end = "the whole stack is torn down" if torn_down else "do it by hand"
+                self._say(f"✗ could not {debt.what}: {error}; {end}")
             else:
                 self._say(f"✓ healed at the end of the run: {debt.what}")

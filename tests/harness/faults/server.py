@@ -1,12 +1,15 @@
-"""Servers of the stack, broker and object store: killed and started again on their data, or stopped for a while."""
+"""Servers of the stack (broker, object store, result store): killed and started again, or stopped for a while."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
-from infra.embedded.process import identity
+import psutil
+
+from infra.embedded.process import descendants, identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.faults.fault import Fault, killed, process_of
 from tests.harness.faults.healing import Debt, Healing
@@ -30,7 +33,7 @@ class Restartable(Protocol):
 
 
 class KilledServer(Fault):
-    """A server gets SIGKILL and is started again, at once or after a while.
+    """A server gets SIGKILL, with the processes below it, and is started again, at once or after a while.
 
     Args:
         server: whom.
@@ -50,7 +53,7 @@ class KilledServer(Fault):
         if not self._server.running():
             raise NoProcessError(f"the {self._server.name} does not run")
         self._healing.owe(self._debt)
-        struck = killed(process_of(self._server.pid))
+        struck = self._blow()
         self._who = struck[0]
         return [struck]
 
@@ -64,9 +67,18 @@ class KilledServer(Fault):
         who = identity(self._server.pid) if self._server.running() else None
         return [] if who in (None, self._who) else [str(who)]
 
+    def _blow(self) -> Struck:
+        process = process_of(self._server.pid)
+        family = descendants(process.pid)
+        struck = killed(process)
+        for one in family:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        return struck
+
 
 class StoppedServer(Fault):
-    """A server stands still for some seconds: its connections stay open, and nobody answers."""
+    """A server and the processes below it stand still for some seconds: connections stay open, and nobody answers."""
 
     lasting = True
 
@@ -77,7 +89,8 @@ class StoppedServer(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         if not self._server.running():
             raise NoProcessError(f"the {self._server.name} does not run")
-        self._stopped = Stopped(self._server.name, [process_of(self._server.pid)], self._healing)
+        process = process_of(self._server.pid)
+        self._stopped = Stopped(self._server.name, [process, *descendants(process.pid)], self._healing)
         return [self._stopped.stop()]
 
     def endure(self) -> None:

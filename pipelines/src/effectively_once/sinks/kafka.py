@@ -29,7 +29,7 @@ from effectively_once.sinks.publish import Committed, Mark
 from effectively_once.sinks.transaction import TransactionalSink
 
 COMMIT_TIMEOUT_S = 20.0
-TRANSACTION_TIMEOUT_MS = 60_000
+TRANSACTION_TIMEOUT_S = 60
 PROPAGATION_MS = 30_000
 """How long a topic may be unknown to the broker before it counts as missing: longer than a broker takes to restart."""
 MESSAGE_BYTES_MAX = 100_000_000
@@ -57,6 +57,7 @@ class ShardAddress:
     pipeline: str
     sink: str
     shard: int
+    transaction_timeout_s: int = TRANSACTION_TIMEOUT_S
 
     @property
     def topic(self) -> str:
@@ -219,7 +220,7 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
 def _opened(address: ShardAddress) -> Producer:
     producer = Producer({
         **CLIENT, "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "transaction.timeout.ms": address.transaction_timeout_s * 1000,
     })  # fmt: skip
     try:
         # librdkafka asks for a producer id as soon as it has heard of the coordinator, and, when the connection is not

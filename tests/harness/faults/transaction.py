@@ -1,0 +1,157 @@
+"""Faults that are about an open transaction: whoever opened it is held until they have struck, and then commits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from effectively_once.sinks.kafka import ShardAddress
+from infra.embedded.process import identity
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
+from tests.harness.schedule import PlannedFault
+
+HELD_S = 5.0
+"""The announcement comes right before the point."""
+INIT_S = 20.0
+ENDED_S, POLL_S = 60.0, 0.05
+"""A broker ends in order within some seconds."""
+
+
+class WhileOpen(Fault):
+    """Another fault that strikes while the process which announced the step is held there.
+
+    Args:
+        inner: the fault.
+        hold: holds.
+        healing: has the process let go whatever happens.
+    """
+
+    def __init__(self, inner: Fault, hold: Hold, healing: Healing) -> None:
+        self._inner, self._hold, self._healing = inner, hold, healing
+        self.lasting, self.wants_records, self.flowing = inner.lasting, inner.wants_records, inner.flowing
+        self.after_s = inner.after_s
+        self._debt = Debt("let go who is held at an open transaction", hold.release)
+
+    def aim(self, planned: PlannedFault, *, exactly: bool) -> None:
+        where: dict[str, Any] = {"sink": planned.sink} | ({"shard": planned.shard} if exactly else {})
+        epochs = "|".join(str(one) for one in range(planned.after_epoch))
+        self._healing.owe(self._debt)
+        self._hold.ask(planned.step, epoch=f"(?!({epochs})$)[0-9]+" if epochs else "[0-9]+", **where)
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        told = self._hold.held(HELD_S)
+        try:
+            if told is None or any(told[name] != event[name] for name in ("epoch", "shard", "sink", "pid")):
+                raise NoProcessError(f"who announced {event['step']} is not held")
+            return self._inner.strike(event)
+        finally:
+            self._healing.pay(self._debt)
+
+    def endure(self) -> None:
+        self._inner.endure()
+
+    def heal(self) -> None:
+        self._inner.heal()
+
+    def after(self) -> list[str]:
+        return self._inner.after()
+
+    def landed(self) -> bool:
+        return self._inner.landed()
+
+    def evidence(self) -> dict[str, Any]:
+        return self._inner.evidence()
+
+
+class LongStoppedServer(StoppedServer):
+    """A server stands still for longer than it lets a transaction stay open (`beyond_s`)."""
+
+    def __init__(
+        self, server: Restartable, seconds: float, beyond_s: float, healing: Healing, ended: threading.Event
+    ) -> None:
+        super().__init__(server, seconds, healing, ended)
+        self._beyond_s = beyond_s
+
+    def landed(self) -> bool:
+        return (self._stopped.stopped_s or 0.0) > self._beyond_s
+
+
+class RestartedServer(KilledServer):
+    """A server gets SIGTERM, ends in order, and is started again."""
+
+    def endure(self) -> None:
+        waited = 0.0
+        while self._server.running() and waited < ENDED_S and not self._ended.wait(POLL_S):
+            waited += POLL_S
+        super().endure()
+
+    def _blow(self) -> Struck:
+        process = process_of(self._server.pid)
+        who = named(process)
+        process.terminate()
+        return who, now_ms()
+
+
+class TakenId(Fault):
+    """Another producer initialises the transactional id of a shard, whose transaction is open: that one is fenced.
+
+    Args:
+        bootstrap: of the broker.
+        pipeline: whose id is taken.
+        watch: what is announced.
+    """
+
+    def __init__(self, bootstrap: str, pipeline: str, watch: Watch) -> None:
+        self._bootstrap, self._pipeline, self._watch = bootstrap, pipeline, watch
+        self._event: Mapping[str, Any] = {}
+        self._at = 0
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        address = ShardAddress(self._bootstrap, self._pipeline, event["sink"], event["shard"])
+        other = Producer({
+            "bootstrap.servers": self._bootstrap, "transactional.id": address.transactional_id, "log_level": 0,
+        })  # fmt: skip
+        self._event, who = event, named(process_of(event["pid"]))
+        try:
+            other.init_transactions(INIT_S)
+        except KafkaException as error:
+            raise NoProcessError(f"{address.transactional_id} could not be taken: {error}") from error
+        self._at = now_ms()
+        return [(who, self._at)]
+
+    def after(self) -> list[str]:
+        """Who opened the shard's transaction again, or has published a later epoch: nothing had to be opened again."""
+        again = self._again()
+        with self._watch.changed:
+            later = [
+                one["pid"] for one in self._watch.seen
+                if one["event"] == "step" and one["t"] >= self._at and one["shard"] == self._event["shard"]
+                and one["epoch"] > self._event["epoch"]
+            ]  # fmt: skip
+        pids = [one["pid"] for one in again] + later
+        return [found for pid in pids[:20] if (found := identity(pid)) is not None][:1]
+
+    def landed(self) -> bool:
+        return bool(self._again())
+
+    def evidence(self) -> dict[str, Any]:
+        again = self._again()
+        return {"reopened": [one["attempt"] for one in again]} if again else {}
+
+    def _again(self) -> list[dict[str, Any]]:
+        """Announcements that the same shard of the same epoch opened its transaction, since the id was taken."""
+        same = ("step", "epoch", "shard", "sink")
+        with self._watch.changed:
+            return [
+                one for one in self._watch.seen
+                if one["event"] == "step" and one["t"] >= self._at
+                and all(one[name] == self._event[name] for name in same)
+            ]  # fmt: skip
