@@ -11,19 +11,22 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos check judge new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo chaos check judge report new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
 	@$(CLI) doctor
 demo: ## broker, object store and Spark here, executors killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
 	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
-chaos: ## every role struck: executors, drivers, workers, broker, store; a verdict [SEED= FAULTS= RECORDS= ARGS=]
-	@$(CLI) chaos $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(ARGS)
+chaos: ## every role struck, drivers and servers too; a verdict [ON=embedded|cluster SEED= FAULTS= RECORDS= ARGS=]
+	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:
 	+@mkdir -p runs; $(CLI) check $(call option,run,RUN); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
+
+report: ## a run's page; without RUN the index of all [RUN= ARGS="campaign runs/a runs/b"]
+	@$(CLI) report $(if $(RUN),"$(RUN)",$(if $(ARGS),,index)) $(ARGS)
 
 ##@ Your own pipeline
 new-pipeline: ## a folder with a pipeline of your own, and its tests [NAME= AT=folder]

@@ -223,10 +223,16 @@ def demo(
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
-def chaos(context: typer.Context) -> None:
-    """Strike every role of the embedded stack, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
-    from tests.harness.chaos import main as campaign  # noqa: PLC0415
-
+def chaos(
+    context: typer.Context, on: Annotated[str, typer.Option(help="embedded, or cluster: that of `up`.")] = "embedded"
+) -> None:
+    """Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown."""
+    if on == "embedded":
+        from tests.harness.chaos import main as campaign  # noqa: PLC0415
+    elif on == "cluster":
+        from tests.harness.cluster_chaos import main as campaign  # noqa: PLC0415
+    else:
+        raise RefusedError(f"there is no stack {on!r} to strike; there are: embedded, cluster")
     raise typer.Exit(campaign(context.args))
 
 
@@ -264,14 +270,25 @@ def run_command(
 def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/latest")) -> None:
     """Judge a run again from its files; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness import judge, report  # noqa: PLC0415
+    from tests.harness.report import index  # noqa: PLC0415
 
     if not run.is_dir():
         typer.echo(f"✗ there is no run directory {run}; `make demo` makes one", err=True)
         raise typer.Exit(2)
     results = judge.judge(run)
     report.write(run)
+    if (folder := run.resolve().parent).name == "runs":
+        index.write(folder)
     judge.show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def report(context: typer.Context) -> None:
+    """Draw a run's page, the index of runs, or the sum of a campaign that was run in parts."""
+    from tests.harness.report.__main__ import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,17 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import PodLog
 from tests.harness.adapters.pods import PodDrivers
 from tests.harness.adapters.rendering import RUN_LABEL, Chart, values_for
+from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
+from tests.harness.controls.names import NegativeControl
 from tests.harness.controls.run import run_controls
 from tests.harness.deployed import Target
+from tests.harness.faults.arsenal import Arsenal
 from tests.harness.history import History
 from tests.harness.place import Patience, Place
 from tests.harness.run_directory import RunDirectory
-from tests.harness.schedule import Strike, plan_of
+from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
 
 BASELINE, SHARDS = "baseline", 2
@@ -57,7 +60,7 @@ class Stage:
         chart: of a pipeline.
         target: the deployed pipeline, whose image and resources are taken.
         tools: of the broker.
-        seed: draws what is struck.
+        seed: draws what the controls send.
         console: tells what is under way.
         stop: set from outside to end early.
     """
@@ -79,9 +82,18 @@ class Stage:
         """Value of the label that everything of this run has."""
         return _kubernetes(identity(self.directory.path.name, "r"))
 
-    def main(self, subject: Subject, strikes: tuple[Strike, ...]) -> None:
-        """Strike, drain, epilogue, evidence."""
-        self._act(self.directory, self._settings(MAIN_PREFIX, subject), subject, strikes)
+    def main(
+        self, subject: Subject, planned: Sequence[PlannedFault],
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+    ) -> None:  # fmt: skip
+        """Strike, drain, epilogue, evidence.
+
+        Args:
+            subject: what is sent.
+            planned: the faults, in their order.
+            arsenal: makes them. Left out they are executors' alone, and a driver that ends is the end of the run.
+        """
+        self._act(self.directory, self._settings(MAIN_PREFIX, subject), subject, planned, arsenal)
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
         """The same without a fault, in a run directory of its own below this one's."""
@@ -92,7 +104,7 @@ class Stage:
         with self.console.step("baseline, without a fault"):
             self._act(own, settings, subject, ())
 
-    def controls(self) -> None:
+    def controls(self, controls: Sequence[NegativeControl]) -> None:
         """The negative controls, in one application of their own."""
         settings = self._settings(CONTROLS_PREFIX, None)
         path = self.directory.path / "settings-controls.json"
@@ -107,9 +119,12 @@ class Stage:
             self.console.step("negative controls, which must fail"),
             History(self.directory.path / "work" / "controls-history.jsonl") as scratch,
         ):
+            log = self._followed(values, events, self.directory.logs)
+            drivers = PodDrivers(self.cluster, self.chart, values, self.run, log, self.console.say)
             run_controls(
-                self.directory, self._drivers(values, events, self.directory.logs), self._topics(),
-                Watch(events, scratch), settings=path, seed=self.seed, console=self.console, stop=self.stop,
+                self.directory, drivers, self._topics(), Watch(events, scratch), settings=path, seed=self.seed,
+                console=self.console, stop=self.stop,
+                controls=controls,
             )  # fmt: skip
 
     def tidy(self) -> None:
@@ -127,31 +142,35 @@ class Stage:
             ChainReader(address, one.pipeline, one.topic).delete_objects()
 
     def _act(
-        self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, strikes: tuple[Strike, ...]
-    ) -> None:
+        self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, planned: Sequence[PlannedFault],
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+    ) -> None:  # fmt: skip
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
             values = values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
             watch = Watch(directory.path / "work" / "events.jsonl", history)
-            drivers = self._drivers(values, watch.path, directory.logs)
+            log = self._followed(values, watch.path, directory.logs)
+            pods = (self.cluster, self.chart, values, self.run, log, self.console.say)
+            supervised = SupervisedPods(*pods, history=history) if arsenal else None
+            drivers = supervised or PodDrivers(*pods)
             place = Place(self.endpoints, settings, drivers, watch, self._replication(), PATIENCE)
             Act(
-                directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan_of(self.seed, strikes, settings.shards),
+                directory, history, place, subject, console=self.console, stop=self.stop, faults=planned,
+                arsenal=arsenal(supervised, watch) if arsenal and supervised else None,
                 # The broker is shared: other pipelines' transactions come and go.
                 open_transactions=lambda: [
                     one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
                 ],
             ).go()  # fmt: skip
-            history.record("phase", phase="judge")
+            history.end()
 
-    def _drivers(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodDrivers:
+    def _followed(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodLog:
         selector = f"{RUN_LABEL}={self.run},sparkoperator.k8s.io/app-name={values['name']}"
         log = PodLog(self.cluster.reader, self.cluster.namespace, selector, events, logs)
         log.start()
         self._followers.append(log)
-        return PodDrivers(self.cluster, self.chart, values, self.run, log, self.console.say)
+        return log
 
     def _settings(self, prefix: str, subject: Subject | None) -> PipelineSettings:
         """Settings of a pipeline of this run: the deployed one's addresses, names of its own."""

@@ -32,6 +32,7 @@ class Suite:
         baseline: whether a run without fault comes first.
         longest_s: what the suite may take on two cores.
         seldom: of these one is added, drawn from the seed.
+        every_control: whether all negative controls are played, and not only those of every run.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Suite:
     baseline: bool
     longest_s: int
     seldom: tuple[Strike, ...] = ()
+    every_control: bool = False
 
     def drawn(self, seed: int) -> tuple[Strike, ...]:
         """The strikes for a seed."""
@@ -53,7 +55,8 @@ class Suite:
 SUITES = {
     "smoke": Suite("smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL)),
     "all": Suite(
-        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900
+        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900,
+        every_control=True,
     ),
 }  # fmt: skip
 

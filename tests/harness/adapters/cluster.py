@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ KINDS = (
     ("rbac.authorization.k8s.io/v1", "RoleBinding"), ("rbac.authorization.k8s.io/v1", "Role"),
     ("v1", "ServiceAccount"),
 )  # fmt: skip
+CORDONED_BY = "effectively-once/cordoned-by"
+LEASES = "kube-node-lease"
 POLL_S = 0.5
 EXEC_S = 15.0
 
@@ -43,6 +46,7 @@ class Cluster:
         load(str(kubeconfig), context=context, persist_config=False, client_configuration=configuration)
         self._configuration = configuration
         self._core: Any = client.CoreV1Api(client.ApiClient(configuration))
+        self._leases: Any = client.CoordinationV1Api(client.ApiClient(configuration))
         dynamic: Any = DynamicClient
         self._dynamic: Any = dynamic(client.ApiClient(configuration))
         self.reader = Api(kubeconfig, context)
@@ -132,6 +136,25 @@ class Cluster:
         except ApiException as error:
             raise NoProcessError(f"pod {pod} cannot be entered: {error.status} {error.reason}") from error
 
+    def nodes(self) -> list[Object]:
+        """The nodes, as the API tells them."""
+        items: list[Object] = self.reader.get("/api/v1/nodes")["items"]
+        return items
+
+    def node(self, name: str) -> Object:
+        """One node, as the API tells it. Raises ApiError."""
+        return self.reader.get(f"/api/v1/nodes/{name}")
+
+    def cordon(self, node: str, run: str | None) -> None:
+        """Have a node take no new pods, for a run that is named on it; None opens it again."""
+        change = {"metadata": {"annotations": {CORDONED_BY: run}}, "spec": {"unschedulable": True if run else None}}
+        self._core.patch_node(node, change)
+
+    def renew(self, node: str) -> None:
+        """Say in a node's place that it is there: who does so every few seconds keeps it ready without its kubelet."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self._leases.patch_namespaced_lease(node, LEASES, {"spec": {"renewTime": now}})
+
     def wait_for(self, what: str, holds: Callable[[], bool], timeout_s: float, seen: Callable[[], object]) -> None:
         """Ask until `holds()`; raises ClusterTimeoutError with what `seen` says then."""
         deadline = time.monotonic() + timeout_s
@@ -145,6 +168,18 @@ class Cluster:
 
     def _resource(self, api_version: str, kind: str) -> Any:
         return self._dynamic.resources.get(api_version=api_version, kind=kind)
+
+
+def ready(node: Object) -> bool:
+    """Whether a node's kubelet says that all is well with it."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def cordoned_by(node: Object) -> str | None:
+    """The run that has a node take no new pods; None where no run does."""
+    found = ((node.get("metadata") or {}).get("annotations") or {}).get(CORDONED_BY)
+    return str(found) if found else None
 
 
 def label_of(run: str) -> str:

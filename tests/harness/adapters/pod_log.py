@@ -33,6 +33,7 @@ class Pod:
         reason: why it ended or does not begin, as Kubernetes says it.
         deleting: its deletion was asked for.
         present: False once the object is gone.
+        node: where it runs; empty before that is decided.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Pod:
     deleting: bool = False
     present: bool = True
     created: str = ""
+    node: str = ""
 
     @property
     def who(self) -> str:
@@ -76,6 +78,7 @@ def pod_of(told: Mapping[str, Any]) -> Pod:
         application=labels.get("sparkoperator.k8s.io/app-name", ""), container=told["spec"]["containers"][0]["name"],
         started="running" in state or ended is not None, exit_code=ended["exitCode"] if ended else None,
         reason=reason, deleting=bool(metadata.get("deletionTimestamp")), created=metadata.get("creationTimestamp", ""),
+        node=told["spec"].get("nodeName", ""),
     )  # fmt: skip
 
 
@@ -200,7 +203,8 @@ class PodLog:
                     self._pods_path, labelSelector=self._selector, watch="true", resourceVersion=version,
                     timeoutSeconds=str(WATCH_S),
                 ))  # fmt: skip
-            except (ClusterError, OSError) as error:
+            # ValueError: a line that was cut when the API server went.
+            except (ClusterError, OSError, ValueError) as error:
                 self.trouble = str(error)
                 self._stop.wait(AGAIN_S)
 

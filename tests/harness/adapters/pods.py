@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.harness.adapters.armed import SCRIPT, ArmedKill
+from tests.harness.adapters.armed import KILL, ArmedSignal, Word
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError, failure_of, label_of, state_of
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod, PodLog, driver_name
@@ -23,7 +23,7 @@ KILLED = 128 + 9
 ASKED_EVERY_S = 2.0
 FAILED = ("FAILED", "SUBMISSION_FAILED", "COMPLETED")
 # Everything in the container but PID 1 (tini, which then ends with the driver's code) and this shell.
-KILL_ALL = "kill -9 -1"
+KILL_AT_ONCE = "kill -9 -1"
 # It stays until the session is closed: what a shell says just before its end is sometimes lost on the way.
 GATE = "touch /tmp/{name}.go && echo open && read -r _"
 GATE_TRIES, GATE_S = 3, 30.0
@@ -49,7 +49,7 @@ class PodDrivers:
     log: PodLog
     say: Callable[[str], None] = lambda _: None
     _earlier: set[str] = field(default_factory=set)
-    _armed: dict[str, ArmedKill] = field(default_factory=dict)
+    _armed: dict[str, ArmedSignal] = field(default_factory=dict)
     _asked_at: float = 0.0
     _started: bool = False
 
@@ -108,7 +108,7 @@ class PodDrivers:
         pod = self._driver()
         if pod is None or pod.ended:
             return "gone already"
-        session = self.cluster.enter(pod.name, pod.container, KILL_ALL)
+        session = self.cluster.enter(pod.name, pod.container, KILL_AT_ONCE)
         ended = self.log.wait_ended(pod.uid, STOP_S)
         with suppress(Exception):
             session.close()
@@ -225,13 +225,13 @@ class PodDrivers:
         now = self.log.pod(pod.uid)
         return now is not None and now.exit_code == KILLED and now.reason != "OOMKilled"
 
-    def _ready(self, pod: Pod) -> ArmedKill:
+    def _ready(self, pod: Pod, word: Word = KILL) -> ArmedSignal:
         if pod.uid not in self._armed:
-            self._armed[pod.uid] = self._entered(pod)
+            self._armed[pod.uid] = self._entered(pod, word)
         return self._armed[pod.uid]
 
-    def _entered(self, pod: Pod) -> ArmedKill:
-        return ArmedKill(self.cluster.enter(pod.name, pod.container, SCRIPT), pod.who)
+    def _entered(self, pod: Pod, word: Word = KILL) -> ArmedSignal:
+        return ArmedSignal(self.cluster.enter(pod.name, pod.container, word.script), pod.who, word)
 
     def _disarm(self) -> None:
         for armed in self._armed.values():

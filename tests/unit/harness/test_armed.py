@@ -1,4 +1,4 @@
-"""The armed kill: the shell's script on a /proc of its own, and what the session's answers come to."""
+"""Armed signals: the shells' scripts on a /proc of their own, and what the session's answers come to."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.adapters.armed import SCRIPT, ArmedKill
+from tests.harness.adapters.armed import KILL, KILL_ALL, STOP_ALL, ArmedSignal, Word
 from tests.harness.adapters.drivers import NoProcessError
 
 
-def script_in(folder: Path, processes: dict[int, str]) -> str:
-    """The script on a fabricated /proc; instead of killing it tells whom."""
+def script_in(folder: Path, processes: dict[int, str], word: Word = KILL) -> str:
+    """The script on a fabricated /proc; instead of sending a signal it tells which, and to whom."""
     for pid, name in processes.items():
         (folder / str(pid)).mkdir()
         (folder / str(pid) / "comm").write_text(name + "\n")
     (folder / "4711").mkdir()  # one that has just ended
-    return SCRIPT.replace("/proc", str(folder)).replace('kill -9 "$victim"', 'echo "SIGKILL $victim"')
+    script = word.script.replace("/proc", str(folder)).replace('kill -9 "$victim"', 'echo "SIGKILL $victim"')
+    return script.replace("kill -9 -1", "echo SIGKILL everything").replace("kill -STOP -1", "echo SIGSTOP everything")
 
 
 def test_the_jvm_is_found_and_killed_at_the_word(tmp_path: Path) -> None:
@@ -27,15 +28,30 @@ def test_the_jvm_is_found_and_killed_at_the_word(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["armed 12", "kill 12", "SIGKILL 12"]
 
 
-def test_nothing_is_killed_without_the_word(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini", 12: "java"})
+def test_a_driver_is_killed_with_everything_below_pid_1(tmp_path: Path) -> None:
+    script = script_in(tmp_path, {1: "tini", 7: "python3", 12: "java"}, KILL_ALL)
+    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["armed 12", "kill 12", "SIGKILL everything"]
+
+
+@pytest.mark.parametrize(("state", "answer"), [("T", ["stop 12"]), ("S", [])])
+def test_a_stop_is_told_once_the_jvm_stands_still(tmp_path: Path, state: str, answer: list[str]) -> None:
+    script = script_in(tmp_path, {1: "tini", 12: "java"}, STOP_ALL)
+    (tmp_path / "12" / "stat").write_text(f"12 (Thread (1) x) {state} 1 12 1\n")
+    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["armed 12", "SIGSTOP everything", *answer]
+
+
+@pytest.mark.parametrize("word", [KILL, KILL_ALL, STOP_ALL])
+def test_no_signal_is_sent_without_the_word(tmp_path: Path, word: Word) -> None:
+    script = script_in(tmp_path, {1: "tini", 12: "java"}, word)
     done = subprocess.run(["sh", "-c", script], input="", capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["armed 12"]
     assert done.returncode == 1
 
 
 def test_a_container_without_a_jvm_is_said(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini"})
+    script = script_in(tmp_path, {1: "tini"}, STOP_ALL)
     done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["no JVM"]
 
@@ -64,7 +80,7 @@ class FakeSession:
 
 def test_the_time_of_a_kill_is_that_of_the_shells_answer() -> None:
     session = FakeSession("armed 12", "kill 12")
-    armed = ArmedKill(session, "pod@uid")
+    armed = ArmedSignal(session, "pod@uid")
     assert session.said == ""
     before = time.time_ns() // 1_000_000
     armed.word()
@@ -79,26 +95,33 @@ def test_the_time_of_a_kill_is_that_of_the_shells_answer() -> None:
 def test_a_session_that_is_not_armed_is_refused(line: str) -> None:
     session = FakeSession(line)
     with pytest.raises(NoProcessError, match="pod@uid"):
-        ArmedKill(session, "pod@uid")
+        ArmedSignal(session, "pod@uid")
     assert session.closed
 
 
-def test_a_shell_that_says_something_else_did_not_kill() -> None:
-    armed = ArmedKill(FakeSession("armed 12", "kill 13"), "pod@uid")
+@pytest.mark.parametrize("told", ["kill 13", "stop 12"])
+def test_a_shell_that_says_something_else_did_not_kill(told: str) -> None:
+    armed = ArmedSignal(FakeSession("armed 12", told), "pod@uid")
     armed.word()
-    with pytest.raises(NoProcessError):
+    with pytest.raises(NoProcessError, match=f"did not kill \\({told}\\)"):
         armed.struck()
 
 
+def test_a_stop_is_answered_in_its_own_words() -> None:
+    armed = ArmedSignal(FakeSession("armed 12", "stop 12"), "pod@uid", STOP_ALL)
+    armed.word()
+    assert armed.struck()[1]
+
+
 def test_a_shell_that_lives_on_in_silence_did_not_kill() -> None:
-    armed = ArmedKill(FakeSession("armed 12", silent=True), "pod@uid")
+    armed = ArmedSignal(FakeSession("armed 12", silent=True), "pod@uid")
     armed.word()
     with pytest.raises(NoProcessError, match="no answer"):
         armed.struck()
 
 
 def test_an_answer_that_is_lost_leaves_open_whether_it_killed() -> None:
-    armed = ArmedKill(FakeSession("armed 12", ""), "pod@uid")
+    armed = ArmedSignal(FakeSession("armed 12", ""), "pod@uid")
     armed.word()
     before = time.time_ns() // 1_000_000
     at, said = armed.struck()
@@ -108,7 +131,7 @@ def test_an_answer_that_is_lost_leaves_open_whether_it_killed() -> None:
 
 def test_a_session_that_has_ended_kills_nobody() -> None:
     session = FakeSession("armed 12")
-    armed = ArmedKill(session, "pod@uid")
+    armed = ArmedSignal(session, "pod@uid")
     session.close()
     with pytest.raises(NoProcessError):
         armed.word()

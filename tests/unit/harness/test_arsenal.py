@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,35 +13,69 @@ import pytest
 
 from effectively_once import session
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.arsenal import HEARTBEATS, NETWORK_TIMEOUT_S, EmbeddedArsenal, ExecutorArsenal, Lengths
+from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.faults.arsenal import (
+    HEARTBEATS,
+    NETWORK_TIMEOUT_S,
+    TRANSACTION_TIMEOUT_S,
+    EmbeddedArsenal,
+    ExecutorArsenal,
+    Lengths,
+)
 from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.history import History
-from tests.harness.mixture import SORTS
+from tests.harness.mixture import EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
 def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = SupervisedDrivers(Home(folder), "m", watch.path)  # type: ignore[arg-type]
-    return EmbeddedArsenal(drivers, watch, server, server, said.append)
+    link, hold = StoreLink("127.0.0.1", 1), Hold(folder / "points")
+    return EmbeddedArsenal(
+        drivers,
+        watch,
+        server,
+        server,
+        link,
+        hold,
+        bootstrap="127.0.0.1:1",
+        pipeline="p",
+        seed=1,
+        say=said.append,
+        result_store=server,
+    )
 
 
-@pytest.mark.parametrize("name", SORTS)
+@pytest.mark.parametrize("name", EMBEDDED)
 def test_the_embedded_stack_has_every_sort(tmp_path: Path, name: str) -> None:
-    place, strike = arsenal(tmp_path, [], Server(tmp_path)), SORTS[name]
+    place, strike = arsenal(tmp_path, [], Server(tmp_path)), EMBEDDED[name]
     assert place.fault(strike) is not place.fault(strike), "every try has a fault of its own"
     assert strike.kind in SAID
-    assert strike.kind in SIGNALS
+    assert (strike.kind in SIGNALS) is (strike.kind not in WITHOUT_SIGNAL)
 
 
 def test_a_sort_that_there_is_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pod_delete_now of executor"):
         arsenal(tmp_path, [], Server(tmp_path)).fault(Strike("pod_delete_now"))
+
+
+def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), result_store=None)
+    for strike in EMBEDDED.values():
+        if strike.target == RESULT_STORE:
+            with pytest.raises(ValueError, match=RESULT_STORE):
+                place.fault(strike)
+        else:
+            place.fault(strike)
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:
@@ -49,7 +84,7 @@ def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:
         for strike in (*suite.strikes, *suite.seldom):
             place.fault(strike)
     with pytest.raises(ValueError, match="driver"):
-        place.fault(SORTS["zombie"])
+        place.fault(EMBEDDED["zombie"])
 
 
 def test_closing_continues_what_stands_still_and_says_so(tmp_path: Path) -> None:
@@ -57,7 +92,7 @@ def test_closing_continues_what_stands_still_and_says_so(tmp_path: Path) -> None
     server = Server(tmp_path)
     server.restart()
     place = arsenal(tmp_path, said, server)
-    place.fault(SORTS["broker-stop"]).strike({})
+    place.fault(EMBEDDED["broker-stop"]).strike({})
     assert state_of(server.pid) == psutil.STATUS_STOPPED
     place.close()
     place.close()
@@ -71,9 +106,14 @@ def test_stops_are_longer_than_what_they_are_to_outlast() -> None:
     lengths = Lengths()
     interval_s = int(HEARTBEATS["spark.network.timeoutInterval"].rstrip("s"))
     assert lengths.executor_stop_s > NETWORK_TIMEOUT_S + interval_s
+    assert lengths.broker_stop_s < TRANSACTION_TIMEOUT_S < lengths.broker_long_stop_s
     assert lengths.worker_hang_s > int(session.REQUIRED["spark.sql.execution.pyspark.udf.idleTimeoutSeconds"])
     assert not set(HEARTBEATS) & set(session.REQUIRED), "these settings are refused to a place"
 
 
 def test_the_guide_lists_every_sort() -> None:
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", GUIDE.read_text(), re.MULTILINE)) == set(SORTS)
+    table = GUIDE.read_text().replace("| |", "|  |")
+    rows = re.findall(r"^\| (`[a-z`, -]+`) \|.*\| (.*?) \| (.*?) \|$", table, re.MULTILINE)
+    there = {name: (embedded, cluster) for names, embedded, cluster in rows for name in re.findall("`(.+?)`", names)}
+    assert {name for name, (embedded, _) in there.items() if embedded == "yes"} == set(EMBEDDED)
+    assert {name for name, (_, cluster) in there.items() if cluster not in ("", "no")} == set(CLUSTER)

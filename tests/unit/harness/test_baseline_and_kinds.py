@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import faults
-from tests.harness.checkers.faults import names
+from tests.harness.checkers.measured import names
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row

@@ -27,6 +27,10 @@ class Blow(Fault):
 
     def __init__(self, place: Place) -> None:
         self.place, self.lasting, self.wants_records = place, place.lasting, place.wants_records
+        self.flowing = place.flowing
+
+    def aim(self, planned: PlannedFault, *, exactly: bool) -> None:
+        self.place.aimed.append((planned.shard, exactly, len(self.place.watch.seen)))
 
     def arm(self) -> None:
         self.place.calls.append("arm")
@@ -51,6 +55,9 @@ class Blow(Fault):
     def after(self) -> list[str]:
         return self.place.fresh
 
+    def landed(self) -> bool:
+        return self.place.lands
+
     def evidence(self) -> dict[str, Any]:
         return {"stopped_s": 1.5} if self.lasting else {}
 
@@ -64,7 +71,9 @@ class Place:
         self.calls: list[str] = []
         self.said: list[str] = []
         self.victims, self.fresh = ["7"], ["8@2"]
-        self.lasting = self.breaks = self.wants_records = False
+        self.aimed: list[tuple[int, bool, int]] = []
+        self.lasting = self.breaks = self.wants_records = self.flowing = False
+        self.lands = True
         self.absent = 0
         self.strikes_at: int | None = None
         self.enduring, self.release = threading.Event(), threading.Event()
@@ -263,6 +272,32 @@ def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) 
     place.publish(1)
     place.ended()
     assert len(place.faults()) == 1
+
+
+def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) -> None:
+    place.lasting = place.flowing = True
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    soon("it to last", place.enduring.is_set)
+    assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
+    place.release.set()
+    place.publish(1)
+    place.ended()
+    assert [fault["hit"] for fault in place.faults()] == [True]
+
+
+def test_a_fault_that_met_nothing_is_a_miss_and_armed_again(place: Place) -> None:
+    place.lands = False
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    place.publish(1)
+    soon("it to be written down", place.faults)
+    place.waits()
+    assert [fault["hit"] for fault in place.faults()] == [False]
+    assert place.aimed == [(0, True, 0), (0, False, 3)], "any shard will do the second time"
 
 
 def test_a_fault_before_the_declaration_is_a_miss(place: Place) -> None:

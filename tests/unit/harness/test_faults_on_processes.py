@@ -22,6 +22,7 @@ from tests.harness.faults import executor as of_executors
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.healing import Healing
+from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, StoppedServer
 from tests.harness.faults.stopped import Stopped
 from tests.harness.faults.worker import HungWorker, KilledWorker
@@ -149,6 +150,31 @@ def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
     assert fault.after() == [who]
     assert fault.evidence()["stopped_s"] >= STOP_S
     os.kill(server.pid, signal.SIGKILL)
+
+
+def with_processes_below(world: World) -> tuple[Server, psutil.Process]:
+    server = world.server()
+    assert server.child is not None
+    server.child.kill()
+    server.child = world.child(WITH_CHILD, "postgres")
+    (below,) = psutil.Process(server.pid).children()
+    return server, below
+
+
+def test_a_server_is_killed_with_the_processes_below_it(world: World) -> None:
+    server, below = with_processes_below(world)
+    KilledServer(server, 0.0, world.healing, world.ended).strike({})
+    soon("the end of both", lambda: not server.running() and not below.is_running())
+
+
+def test_a_server_is_stopped_with_the_processes_below_it(world: World) -> None:
+    server, below = with_processes_below(world)
+    fault = StoppedServer(server, 0.0, world.healing, world.ended)
+    fault.strike({})
+    assert stopped(server.pid)
+    assert stopped(below.pid)
+    fault.heal()
+    assert not stopped(below.pid)
 
 
 def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: World) -> None:
@@ -339,3 +365,54 @@ def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
         assert fault.evidence()["refusal"] is None
     finally:
         drivers.end()
+
+
+def test_a_second_driver_starts_beside_the_first_one_which_ends_by_its_refusal(world: World) -> None:
+    drivers = supervised(world, REFUSED, SLEEP)
+    try:
+        first = drivers.driver
+        assert first is not None
+        soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
+        fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
+        ((who, at),) = fault.strike({})
+        assert who == identity(first)
+        assert drivers.driver != first
+        assert not stopped(first), "nobody stops or kills the first one"
+        waiting = threading.Thread(target=fault.endure)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive(), "the second one has not taken over"
+        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+        waiting.join(20.0)
+        fault.heal()
+        assert fault.after() == [], "the first one still runs"
+        assert not fault.landed()
+        (world.folder / "stale").touch()
+        soon("its end", lambda: fault.after() != [])
+        assert fault.after() == [identity(drivers.driver or 0)] != [who]
+        assert fault.landed()
+        assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
+        assert at <= time.time_ns() // 1_000_000
+    finally:
+        drivers.end()
+
+
+def test_a_first_driver_that_ends_otherwise_has_not_learnt_that_it_was_replaced(world: World) -> None:
+    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
+    try:
+        fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
+        fault.strike({})
+        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+        (world.folder / "stale").touch()
+        soon("its end", lambda: fault.after() != [])
+        assert not fault.landed()
+    finally:
+        drivers.end()
+
+
+def test_no_second_driver_starts_where_there_is_no_first_one(world: World) -> None:
+    drivers = supervised(world)
+    drivers.end()
+    with pytest.raises(NoProcessError):
+        SecondDriver(drivers, world.watch, 20.0, world.ended).strike({})
+    assert len(drivers.home.started) == 1  # type: ignore[attr-defined]

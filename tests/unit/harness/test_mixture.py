@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness import chaos
 from tests.harness.chaos import described, main, subject_of
 from tests.harness.demo import SHARDS
-from tests.harness.mixture import IN_TASKS, SORTS, NoFaultError, asked_for, name_of, plan
+from tests.harness.mixture import (
+    EMBEDDED,
+    FLOWING,
+    IN_COMMIT,
+    IN_TASKS,
+    RESULT_STORE,
+    TABLE,
+    NoFaultError,
+    asked_for,
+    plan,
+    without_result_store,
+)
 from tests.harness.schedule import DECLARED, STEPS
+from tests.harness.sinks import ACCEPTED_ROWS
 
 SEEDS = st.integers(0, 2**40)
 EVENT = {"t": 1, "event": "epoch", "epoch": 4, "state": "declared", "driver": 9}
@@ -29,8 +43,8 @@ def test_the_same_seed_gives_the_same_plan(seed: int, count: int, shards: int) -
 
 @given(seed=SEEDS)
 def test_a_number_gives_every_sort_before_one_comes_twice(seed: int) -> None:
-    assert set(asked_for(str(len(SORTS)), seed)) == set(SORTS.values())
-    assert asked_for(str(len(SORTS) + 5), seed)[: len(SORTS)] == asked_for(str(len(SORTS)), seed)
+    assert set(asked_for(str(len(EMBEDDED)), seed)) == set(EMBEDDED.values())
+    assert asked_for(str(len(EMBEDDED) + 5), seed)[: len(EMBEDDED)] == asked_for(str(len(EMBEDDED)), seed)
 
 
 def test_plans_differ_by_seed() -> None:
@@ -45,9 +59,24 @@ def test_what_a_task_has_to_point_out_is_struck_at_a_step_of_a_task(seed: int) -
     assert not [one for one in planned if one.strike.target in IN_TASKS and one.step == DECLARED]
 
 
+@given(seed=SEEDS)
+def test_what_is_about_a_transaction_strikes_while_one_is_open(seed: int) -> None:
+    planned = [one for one in plan(seed, asked_for("all", seed), 2) if one.strike.kind in IN_COMMIT]
+    assert len(planned) == 3
+    assert {one.step for one in planned} == {"transaction_open"}
+
+
+def test_records_are_there_for_faults_that_they_have_to_flow_for() -> None:
+    for name, strike in EMBEDDED.items():
+        alone, twice = (subject_of(1, 60_000, asked_for(f"{name}*{count}", 1)).numbers for count in (10, 11))
+        assert alone.sent == twice.sent
+        portions = [60_000 // subject_of(1, 60_000, asked_for(f"{name}*{count}", 1)).portion for count in (10, 11)]
+        assert portions[1] - portions[0] == (3 if strike.kind in FLOWING else 1), name
+
+
 def test_a_fault_at_a_declaration_takes_declarations_from_its_epoch_on() -> None:
-    (one,) = (one for one in plan(1, asked_for("all", 1), 2, first_epoch=4) if name_of(one.strike) == "driver-kill")
-    assert one.step == DECLARED
+    kills = (plan(seed, asked_for("driver-kill", seed), 2, first_epoch=4)[0] for seed in range(50))
+    one = next(one for one in kills if one.step == DECLARED)
     assert one.matches(EVENT)
     assert not one.matches({**EVENT, "epoch": 3})
     assert not one.matches({**EVENT, "state": "published"})
@@ -56,8 +85,8 @@ def test_a_fault_at_a_declaration_takes_declarations_from_its_epoch_on() -> None
 
 def test_names_are_taken_with_their_counts() -> None:
     strikes = asked_for("zombie*3, broker-kill", 7)
-    assert strikes == (SORTS["zombie"],) * 3 + (SORTS["broker-kill"],)
-    assert asked_for("all", 7) == tuple(SORTS.values())
+    assert strikes == (EMBEDDED["zombie"],) * 3 + (EMBEDDED["broker-kill"],)
+    assert asked_for("all", 7) == tuple(EMBEDDED.values())
 
 
 @pytest.mark.parametrize("text", ["", "0", "zombies", "zombie*0", "zombie*", "zombie*-1", "zombie,,broker-kill"])
@@ -74,9 +103,36 @@ def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(fau
     assert 6_000 // subject.portion > len(strikes)
 
 
-def test_the_plan_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_result_store_its_faults_are_left_out_and_refused_by_name() -> None:
+    left = without_result_store(asked_for("all", 1), "all")
+    assert {EMBEDDED["database-kill"], EMBEDDED["database-stop"]} == set(EMBEDDED.values()) - set(left)
+    assert without_result_store(asked_for("zombie", 1), "zombie") == (EMBEDDED["zombie"],)
+    with pytest.raises(NoFaultError, match="no result store"):
+        without_result_store(asked_for("zombie,database-kill", 1), "zombie,database-kill")
+
+
+@given(seed=SEEDS)
+def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int) -> None:
+    planned = [one for one in plan(seed, asked_for("all", seed), 2, table=TABLE) if one.strike.target == RESULT_STORE]
+    assert {one.sink for one in planned} == {ACCEPTED_ROWS}
+
+
+def test_the_plan_can_be_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
     assert main(["--plan", "--seed", "3", "--faults", "12"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == described(plan(3, asked_for("12", 3), SHARDS))
+    assert capsys.readouterr().out.rstrip("\n") == described(plan(3, asked_for("12", 3), SHARDS, table=TABLE))
+
+
+def test_a_machine_without_postgresql_plans_no_fault_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chaos, "find_postgres", lambda: None)
+    assert main(["--plan", "--seed", "3"]) == 0
+    planned = capsys.readouterr().out
+    assert planned.count("\n") == len(EMBEDDED) - 2
+    assert "database" not in planned
+    assert main(["--plan", "--seed", "3", "--faults", "database-stop"]) == 1
+    assert "no result store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--faults", "nothing"], ["--records", "5"]])

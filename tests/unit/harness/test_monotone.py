@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.evidence import SINKS, crc_of_row
+from tests.harness.evidence import SINKS
 from tests.harness.judge import judge
 from tests.harness.results import Oracle, Verdict
-from tests.unit.harness.fabricate import Row, write_lines
-from tests.unit.harness.tamper import change_json, change_lines, lines_of
-
-
-def seen_of(run: Path, sink: str, from_ms: int, to_ms: int) -> list[Row]:
-    """What a reader that is always up to date writes of a sink, in observations of two rows."""
-    rows = lines_of(run / "observed" / f"{sink}.jsonl")
-    found: list[Row] = [{"t": from_ms, "reader": "started"}]
-    if sink == "global_counts":
-        named: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
-            named[row["epoch"]].append(row)
-        for epoch, of_epoch in named.items():
-            crcs = [crc_of_row(row) for row in of_epoch]
-            found.append({"t": from_ms, "epoch": epoch, "object": f"m{epoch}", "crcs": crcs})
-    for partition in sorted({row["partition"] for row in rows if "partition" in row}):
-        mine = [row for row in rows if row["partition"] == partition]
-        for start in range(0, len(mine), 2):
-            part = mine[start : start + 2]
-            offsets, crcs = [row["offset"] for row in part], [crc_of_row(row) for row in part]
-            found.append({"t": from_ms + 1, "partition": partition, "offsets": offsets, "crcs": crcs})
-    return [*found, {"t": to_ms, "reader": "stopped"}]
+from tests.unit.harness.fabricate import Row
+from tests.unit.harness.tamper import change_lines, lines_of, watch
 
 
 @pytest.fixture
 def watched(run: Path) -> Path:
     """Return a clean run that a reader watched from its first event to its last."""
-    times = [event["t"] for event in lines_of(run / "history.jsonl")]
-    for sink in SINKS:
-        write_lines(run / "observed" / f"{sink}.concurrent.jsonl", seen_of(run, sink, min(times), max(times)))
-    change_json(run / "manifest.json", lambda manifest: manifest.update(concurrent_reader=True))
-    return run
+    return watch(run)
 
 
 def oracle_of(run: Path) -> Oracle:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.checkers import faults
-from tests.harness.judge import _longest_gap_s
+from tests.harness.checkers import faults, measured
 from tests.harness.results import Fault
 
 Row = dict[str, Any]
@@ -39,6 +38,14 @@ GOOD = [
     fault("sigkill", "python worker"),
     fault("sigstop", "broker", after="1@0.50", stopped_s=8.0),
     fault("sigstop", "executor", stopped_s=25.0),
+    fault("second_driver", "driver", refusal=REFUSAL),
+    fault("sigstop_beyond_time_out", "broker", after="1@0.50", stopped_s=14.0),
+    fault("restart", "broker"),
+    fault("taken_id", "producer", after="1@0.50", reopened=[1]),
+    fault("error_answers", "object store", after="1@0.50", requests={"PUT: 503": 2}),
+    fault("late_answers", "object store", after="1@0.50", requests={"GET: late": 1}),
+    fault("lost_answers", "object store", after="1@0.50", requests={"PUT If-Match: reset once carried out": 1}),
+    fault("no_room", "object store", after="1@0.50", requests={"PUT: 507": 9}),
 ]
 
 
@@ -59,6 +66,15 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
         (fault("sigkill", "broker", after="1@0.50"), "survived"),
         (fault("sigkill", "driver", after="8@5.50"), "took over"),
         (fault("sigstop", "object store", stopped_s=5.0, after=""), "before and after"),
+        (fault("second_driver", "driver"), "refusal"),
+        (fault("second_driver", "driver", refusal=REFUSAL, after="1@0.50"), "survived"),
+        (fault("second_driver", "driver", refusal=REFUSAL, after="8@5.50"), "took over"),
+        (fault("sigstop_beyond_time_out", "broker", after="1@0.50"), "stood still"),
+        (fault("restart", "broker", after="1@0.50"), "survived"),
+        (fault("taken_id", "producer", after="1@0.50"), "opened again"),
+        (fault("taken_id", "producer", after="1@0.50", reopened=[]), "opened again"),
+        *((fault(kind, "object store", after="1@0.50"), "no request") for kind in faults.ANSWERING),
+        *((fault(kind, "object store", after="1@0.50", requests={}), "no request") for kind in faults.ANSWERING),
     ],
 )
 def test_a_fault_without_its_evidence_did_not_hit(event: Row, why: str) -> None:
@@ -90,19 +106,8 @@ def test_an_epoch_that_another_driver_recovered_was_running_when_the_first_one_w
 )
 def test_the_time_to_a_replacement_is_that_to_its_start(after: str, took: float | None) -> None:
     named = {key: value for key, value in fault("sigkill", "broker", after).items() if key not in ("t", "event")}
-    assert faults.replaced_s(Fault(**named)) == took
+    assert measured.replaced_s(Fault(**named)) == took
     assert checked(fault("sigkill", "broker", after)).fault.replaced_s == took
-
-
-def published(*times: int) -> list[Row]:
-    return [{"t": t, "event": "epoch", "state": "published", "epoch": 0} for t in times]
-
-
-def test_the_longest_gap_is_between_publications_before_the_epilogue() -> None:
-    epilogue = {"t": 9_000, "event": "phase", "phase": "epilogue"}
-    assert _longest_gap_s([*published(1_000, 4_500, 5_000), epilogue, *published(90_000)]) == 3.5
-    assert _longest_gap_s([*published(1_000), epilogue, *published(90_000)]) is None
-    assert _longest_gap_s([]) is None
 
 
 def test_who_stood_still_can_be_killed_later_and_who_was_killed_cannot_be_stopped() -> None:
@@ -118,3 +123,9 @@ def test_a_server_has_recovered_with_what_is_published_when_it_is_back() -> None
     assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 6.0
     assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=9_000), history).fault.recovered_s is None
     assert checked(fault("sigkill", "driver", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 0.1
+
+
+@pytest.mark.parametrize("kind", ["sigkill", "out_of_memory", "pod_delete_now", "node_restart"])
+def test_who_has_ended_is_not_struck_again(kind: str) -> None:
+    first, again = fault(kind, "executor"), {**fault("sigkill", "executor"), "injected_at": 4_000}
+    assert [one.fault.hit for one in faults.check([*HISTORY, first, again])] == [True, False]

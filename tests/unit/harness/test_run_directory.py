@@ -93,6 +93,14 @@ def test_history_takes_a_time_and_refuses_when_closed(tmp_path: Path) -> None:
         history.record("epoch")
 
 
+def test_the_end_of_a_history_tells_how_many_lines_stand_before_it(tmp_path: Path) -> None:
+    with History(tmp_path / "history.jsonl") as history:
+        history.record("sent", acknowledged=1)
+        history.record("sent", acknowledged=2)
+        history.end()
+    assert read_history(history.path)[-1]["lines"] == 2
+
+
 @pytest.mark.parametrize("content", ["", '{"t": 1, "event": "x"}', '{"t": "1", "event": "x"}\n', "[]\n", "{\n"])
 def test_damaged_history_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "history.jsonl"

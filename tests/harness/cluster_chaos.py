@@ -1,0 +1,167 @@
+"""The campaign on a cluster: a pipeline in pods under every fault of a plan that a seed draws.
+
+`python -m tests.harness.cluster_chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan` prints the
+plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from infra.cluster import engine as engines
+from infra.cluster.api import ClusterError
+from infra.cluster.engine import EngineError
+from infra.cluster.record import Record
+from infra.cluster.state import state_directory
+from infra.console import Console
+from infra.embedded.guard import guarded
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.prepare import default_console
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.chaos import described, subject_of, told
+from tests.harness.cluster_run import ClusterRun, Found, Programme
+from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, lacking, sorts_on
+from tests.harness.controls.names import EVERY
+from tests.harness.deployed import NotDeployedError
+from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
+from tests.harness.faults.cluster_platform import Platform, PlatformLengths
+from tests.harness.judge import show
+from tests.harness.mixture import NoFaultError, asked_for, name_of, plan
+from tests.harness.results import Results
+from tests.harness.schedule import EARLY_STEPS, Strike
+from tests.harness.stage import SHARDS
+from tests.harness.workload.errors import InputError
+
+CLAIM = (
+    "On Kubernetes every event in time is counted exactly once per user and minute, whichever pods of the pipeline and "
+    "of what it stands on are killed, deleted or cut off: no sink misses, doubles, invents or alters a record, and no "
+    "reader sees one change."
+)
+RECORDS, FAULTS = 60_000, "all"
+LENGTHS = {
+    "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
+    "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
+    "node_down_s": "between a node's end and its start",
+}  # fmt: skip
+
+
+def strikes_of(faults: str, seed: int, nodes: int, roles: Collection[str]) -> tuple[Strike, ...]:
+    """The strikes that FAULTS= names on a cluster.
+
+    Raises:
+        NoFaultError: a name is none, or this cluster does not have that sort.
+    """
+    for word in faults.split(","):
+        if (why := lacking(word.strip().partition("*")[0], nodes, roles)) is not None:
+            raise NoFaultError(why)
+    return asked_for(faults, seed, sorts_on(nodes, roles))
+
+
+def programme_of(
+    seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool
+) -> Programme:
+    """What a campaign does.
+
+    Args:
+        seed: draws what is sent, and when what is done.
+        records: how many are sent.
+        strikes: what is done, in any order.
+        platform: what the pipeline stands on.
+        zombie_s: how long the driver beside a zombie may take to publish.
+        controls: whether the negative controls are played.
+    """
+    return Programme(
+        CLAIM, subject_of(seed, records, strikes), plan(seed, strikes, SHARDS, steps=EARLY_STEPS),
+        {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
+        controls=EVERY if controls else (),
+        arsenal=lambda stage, drivers, watch: ClusterArsenal(
+            drivers, watch, stage.cluster, platform, stage.run, stage.console.say, zombie_s
+        ),
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit code."""
+    given = _given(arguments)
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    try:
+        # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
+        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES)
+        subject_of(seed, given.records, strikes)
+        if given.plan:
+            sys.stdout.write(described(plan(seed, strikes, SHARDS, steps=EARLY_STEPS)) + "\n")
+            return 0
+        return _run(seed, given)
+    except (NoFaultError, InputError, NotDeployedError, ToolchainError, EngineError, ClusterError) as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 1
+    except (KeyboardInterrupt, SystemExit) as end:
+        sys.stderr.write("✗ interrupted; every fault is undone, and the run's objects are deleted\n")
+        if isinstance(end, SystemExit):
+            raise
+        return 130
+
+
+def _run(seed: int, given: argparse.Namespace) -> int:
+    from rich.console import Console as Terminal  # noqa: PLC0415
+
+    results = _played(seed, given, default_console())
+    show(results, Terminal(highlight=False, soft_wrap=True))
+    return results.verdict.exit_code
+
+
+def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
+    found = Found.here(console)
+    target, deployed = found.target(), found.deployed
+    cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
+    nodes = machines(cluster, console)
+    platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes, result_store=False)
+    platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
+    count = len(cluster.nodes()) if nodes else 0
+    strikes = strikes_of(given.faults, seed, count, platform.servers)
+    if nodes:
+        heal_nodes(cluster, nodes, console.say)
+    if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(count, platform.servers)))):
+        console.say(f"  this cluster does not have: {', '.join(left_out)}")
+    programme = programme_of(seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls)
+    return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
+
+
+def machines(cluster: Cluster, console: Console) -> Nodes | None:
+    """The nodes of the cluster that `make up` made, as containers of its engine; None for another cluster."""
+    from infra.cluster.lifecycle import Lifecycle  # noqa: PLC0415 - brings what builds images
+
+    record = Record.read(state_directory().record)
+    engine = engines.running() if record else None
+    if record is None or engine is None:
+        return None
+    return Nodes(Lifecycle.here(console).kind(engine), cluster.reader, record.published)
+
+
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.harness.cluster_chaos",
+        description="Strikes every role of the deployed platform; judges the outputs.",
+    )
+    parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
+    parser.add_argument(
+        "--faults", default=FAULTS, help="all, a number, or names with commas between, name*count (%(default)s)"
+    )
+    parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
+    parser.add_argument("--plan", action="store_true", help="print the plan of the seed on two nodes, and do nothing")
+    parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
+    for name, says in LENGTHS.items():
+        default, flag = getattr(PlatformLengths(), name), f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=float, default=default, metavar="S", help=f"{says} (%(default)s)")
+    longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
+    parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

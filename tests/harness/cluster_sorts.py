@@ -1,0 +1,67 @@
+"""Which sorts of fault a cluster has, by name: of the pipeline's pods, and of what they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
+from tests.harness.platform_sorts import (
+    BROKER,
+    MACHINES,
+    OBJECT_STORE,
+    OPERATOR,
+    OPERATORS,
+    PLATFORM,
+    RESULT_STORES,
+    SERVERS,
+    WORKERS,
+)
+from tests.harness.schedule import EVERY_EXECUTOR, Strike
+
+DRIVER, ZOMBIE = "driver", "zombie"
+PIPELINE = {
+    "executor-kill": Strike(SIGKILL),
+    "executors-kill": Strike(SIGKILL, EVERY_EXECUTOR),
+    "executor-delete": Strike(DELETE_NOW),
+    "executors-delete": Strike(DELETE_NOW, EVERY_EXECUTOR),
+    "executor-evict": Strike(DELETE_GRACEFULLY),
+    "driver-kill": Strike(SIGKILL, DRIVER),
+    "driver-delete": Strike(DELETE_NOW, DRIVER),
+}
+"""On every cluster."""
+ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
+"""Only where another node can take the driver in, and the nodes can be reached as machines."""
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM}
+"""All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
+NODES_NEEDED = {**dict.fromkeys(MACHINES, 1), **dict.fromkeys((*ZOMBIES, *WORKERS), 2)}
+"""So many nodes have to be reached as machines."""
+ROLE_NEEDED = {name: one.target for name, one in {**SERVERS, **RESULT_STORES}.items()} | dict.fromkeys(
+    OPERATORS, OPERATOR
+)
+"""The server that has to be there, as pods of ours."""
+USUAL_NODES, USUAL_ROLES = 2, (BROKER, OBJECT_STORE, OPERATOR)
+"""What `make up PROFILE=chaos` gives; the pipeline that is judged does not write to the result store."""
+
+
+def lacking(name: str, nodes: int, roles: Collection[str]) -> str | None:
+    """Why a cluster does not have a sort, None when it has.
+
+    Args:
+        name: of the sort; one that there is on no cluster lacks nothing.
+        nodes: how many can be reached as machines.
+        roles: of its servers.
+    """
+    if (needed := NODES_NEEDED.get(name, 0)) > nodes:
+        return (
+            f"{name} needs {needed} node{'s' * (needed > 1)} of a cluster that `make up` made here, and there is "
+            f"{nodes or 'none'}: `make down`, then `make up PROFILE=chaos`"
+        )
+    role = ROLE_NEEDED.get(name)
+    if role is not None and role not in roles:
+        return f"{name}: no pod of this cluster is the {role} that the pipeline uses"
+    return None
+
+
+def sorts_on(nodes: int, roles: Collection[str]) -> Mapping[str, Strike]:
+    """The sorts that a cluster has; for the arguments see `lacking`."""
+    return {name: one for name, one in CLUSTER.items() if lacking(name, nodes, roles) is None}

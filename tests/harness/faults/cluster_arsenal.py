@@ -1,0 +1,93 @@
+"""Every fault of the cluster: makes the one that a plan names."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.harness.adapters.cluster import Cluster, cordoned_by
+from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.cluster_sorts import DRIVER, ZOMBIE
+from tests.harness.faults.cluster_driver import EndedDriver
+from tests.harness.faults.cluster_platform import Makers, Platform
+from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
+from tests.harness.faults.executor import EndedExecutors
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+
+ZOMBIE_S = 180.0
+
+
+@dataclass
+class ClusterArsenal:
+    """Faults of a pipeline in pods, and of what it stands on.
+
+    Attributes:
+        drivers: and their executors.
+        watch: what they announce.
+        cluster: where they are.
+        platform: what they stand on.
+        run: named on what is changed in the cluster.
+        say: told what was healed at the end.
+        zombie_s: how long the driver beside a zombie may take to publish.
+    """
+
+    drivers: SupervisedPods
+    watch: Watch
+    cluster: Cluster
+    platform: Platform
+    run: str
+    say: Callable[[str], None]
+    zombie_s: float = ZOMBIE_S
+    ended: threading.Event = field(default_factory=threading.Event, init=False)
+    healing: Healing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal."""
+        self.healing = Healing(self.say)
+
+    def fault(self, strike: Strike) -> Fault:
+        """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""
+        make = self._makers().get((strike.kind, strike.target))
+        if make is None:
+            raise ValueError(f"there is no fault {strike.kind} of {strike.target} here")
+        return make()
+
+    def close(self) -> None:
+        """Give up what lasts and undo it: the cluster stays. Safe to repeat."""
+        self.ended.set()
+        self.healing.close(torn_down=False)
+
+    def _makers(self) -> Makers:
+        drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended
+        makers: Makers = {(kind, DRIVER): partial(EndedDriver, drivers, watch, kind) for kind in (SIGKILL, DELETE_NOW)}
+        for kind in (SIGKILL, DELETE_NOW, DELETE_GRACEFULLY):
+            makers[kind, EXECUTOR] = partial(EndedExecutors, drivers, kind, everyone=False)
+            makers[kind, EVERY_EXECUTOR] = partial(EndedExecutors, drivers, kind, everyone=True)
+        if (nodes := self.platform.nodes) is not None:
+            makers[ZOMBIE, DRIVER] = partial(
+                ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
+                healing=healing, ended=ended, say=self.say,
+            )  # fmt: skip
+        return {**makers, **self.platform.makers(drivers, watch, healing, ended)}
+
+
+def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:
+    """Give back the nodes that a run took from the cluster and, killed by SIGKILL, did not live to give back."""
+    for name, state in nodes.kind.nodes().items():
+        if state != "running":
+            nodes.start(name)
+            say(f"✓ healed what an earlier run left: node {name} is started again")
+    for node in cluster.nodes():
+        run = cordoned_by(node)
+        if run is not None:
+            name = node["metadata"]["name"]
+            start_kubelet(nodes, name)
+            cluster.cordon(name, None)
+            say(f"✓ healed what run {run} left: node {name} has its kubelet and takes pods again")

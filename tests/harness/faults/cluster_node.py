@@ -1,0 +1,112 @@
+"""A node that fails and comes back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from infra.cluster.api import ClusterError
+from infra.cluster.engine import EngineError
+from tests.harness.adapters.cluster import Cluster, ready
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.pod_log import DRIVER
+from tests.harness.adapters.server_pods import READY_S, ServerPod
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.healing import Debt, Healing
+
+OURS = "app.kubernetes.io/part-of=effectively-once"
+DOWN_S = 5.0
+"""A node that is back within 50 s is not even missed, but all its containers have ended."""
+
+
+class RestartedNode(Fault):
+    """A worker node fails with everything on it, and comes back some seconds later on its own disk.
+
+    Args:
+        nodes: of the cluster.
+        cluster: tells when it is well again.
+        drivers: told when their driver was on it.
+        seconds: it stays down for so long, its start not counted.
+        healing: starts it whatever happens.
+        ended: ends the wait early.
+    """
+
+    lasting = True
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        cluster: Cluster,
+        drivers: SupervisedPods,
+        seconds: float,
+        *,
+        healing: Healing,
+        ended: threading.Event,
+    ) -> None:
+        self._nodes, self._cluster, self._drivers = nodes, cluster, drivers
+        self._seconds, self._healing, self._ended = seconds, healing, ended
+        self._node = self._former = ""
+        self._pods: list[ServerPod] = []
+        self._debt: Debt
+        self._after = ""
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        try:
+            # Of several, the one with most of ours on it: its failure is the greatest.
+            on = {node: self._nodes.pods_on(node, OURS) for node in self._nodes.workers()}
+        except ClusterError as error:
+            raise NoProcessError(f"no node was struck: {error}") from error
+        self._node = max(on, key=lambda node: len(on[node]), default="")
+        self._pods = on.get(self._node, [])
+        if not self._pods:
+            raise NoProcessError("no worker node has a pod of ours")
+        self._former = self._nodes.started_at(self._node)
+        for pod in self._drivers.log.pods(DRIVER):
+            if pod.node == self._node and pod.runs:
+                self._drivers.struck(pod)
+        self._debt = self._healing.owe(Debt(f"start node {self._node}", lambda: self._nodes.start(self._node)))
+        self._nodes.crash(self._node)
+        return [(f"{self._node}@{self._former}", now_ms())]
+
+    def endure(self) -> None:
+        self._ended.wait(self._seconds)
+
+    def heal(self) -> None:
+        """Start it, and see that it and its pods are well. Raises ClusterTimeoutError, EngineError. Safe to repeat."""
+        self._healing.pay(self._debt)
+        self._cluster.wait_for(
+            f"node {self._node} to be well again", lambda: self._ended.is_set() or self._well(), READY_S, self._seen
+        )
+
+    def after(self) -> list[str]:
+        return [self._after] if self._after else []
+
+    def evidence(self) -> dict[str, Any]:
+        return {"node": self._node, "pods": [pod.name for pod in self._pods]}
+
+    def _well(self) -> bool:
+        """Whether kubelet tells of itself since the start, and no pod is as it was: it has ended, or serves anew.
+
+        For some seconds the API tells what it heard before.
+        """
+        with suppress(ClusterError, OSError, EngineError):
+            started = self._nodes.started_at(self._node)
+            renewed = started != self._former and self._nodes.renewed_at(self._node) > started
+            if renewed and ready(self._cluster.node(self._node)) and not self._unwell():
+                self._after = f"{self._node}@{started}"
+        return bool(self._after)
+
+    def _unwell(self) -> list[str]:
+        former = {pod.uid: pod.who for pod in self._pods}
+        there = [pod for pod in self._nodes.pods_on(self._node, OURS) if pod.uid in former]
+        return [pod.who for pod in there if pod.who == former[pod.uid] or not pod.ready]
+
+    def _seen(self) -> object:
+        try:
+            return self._unwell()
+        except (ClusterError, OSError) as error:
+            return str(error)

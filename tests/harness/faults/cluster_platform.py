@@ -1,0 +1,126 @@
+"""What a pipeline on a cluster stands on, and the faults that it has there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from infra.cluster import access
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.server_pods import ServerPods
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.faults.cluster_control import API_OUTAGE_S, DNS_OUTAGE_S, StoppedControl
+from tests.harness.faults.cluster_memory import StarvedExecutor
+from tests.harness.faults.cluster_node import DOWN_S, RestartedNode
+from tests.harness.faults.cluster_operator import OperatorAtSubmission, OperatorWithDriver
+from tests.harness.faults.cluster_server import LEAST_GRACE_S, NO_GRACE_S, EndedServerPod
+from tests.harness.faults.cluster_stop import StoppedServerPod
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.platform_sorts import (
+    API_SERVER,
+    AT_SUBMISSION,
+    BROKER,
+    DNS,
+    DRIVER_FIRST,
+    NODE,
+    NODE_RESTART,
+    OBJECT_STORE,
+    OPERATOR,
+    OPERATOR_FIRST,
+    OUT_OF_MEMORY,
+    RESULT_STORE,
+    SIGSTOP,
+)
+from tests.harness.schedule import EXECUTOR
+
+SYSTEM = "kube-system"
+DNS_PODS = 2
+"""As kubeadm deploys it."""
+Makers = dict[tuple[str, str], Callable[[], Fault]]
+
+
+@dataclass(frozen=True)
+class PlatformLengths:
+    """How long faults last, in seconds; see Lengths of the embedded stack."""
+
+    broker_stop_s: float = 8.0
+    store_stop_s: float = 12.0
+    api_outage_s: float = API_OUTAGE_S
+    dns_outage_s: float = DNS_OUTAGE_S
+    node_down_s: float = DOWN_S
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The servers of a stack, as far as they are pods of ours, and its nodes.
+
+    Attributes:
+        servers: by role.
+        nodes: as machines; None where they cannot be reached.
+        lengths: of faults that last.
+    """
+
+    servers: Mapping[str, ServerPods]
+    nodes: Nodes | None
+    lengths: PlatformLengths = field(default_factory=PlatformLengths)
+
+    @classmethod
+    def of(
+        cls, kubeconfig: Path, context: str | None, told: access.Platform, nodes: Nodes | None, *, result_store: bool
+    ) -> Platform:
+        """What a stack's output tells of.
+
+        Args:
+            kubeconfig: file of the cluster's address and credentials.
+            context: of the kubeconfig, None for its current one.
+            told: the stack's output `platform`.
+            nodes: as machines.
+            result_store: whether the pipeline that is judged writes to it.
+        """
+        namespaces = told.namespaces
+        counts = {
+            BROKER: len((told.kafka.external_bootstrap or told.kafka.bootstrap).split(",")), OBJECT_STORE: 1,
+            **({RESULT_STORE: 1} if result_store and told.result_store else {}),
+        }  # fmt: skip
+        ours = Cluster(kubeconfig, context, namespaces.platform)
+        # Who brings a broker or a store of their own has no such pod, and no fault of it.
+        servers = {role: ServerPods.of(ours, role, count) for role, count in counts.items()}
+        servers = {role: one for role, one in servers.items() if one.pods()}
+        if namespaces.operator is not None:
+            servers[OPERATOR] = ServerPods.of(Cluster(kubeconfig, context, namespaces.operator), OPERATOR)
+        if nodes is not None:
+            system = Cluster(kubeconfig, context, SYSTEM)
+            servers |= {API_SERVER: ServerPods.of(system, API_SERVER), DNS: ServerPods.of(system, DNS, DNS_PODS)}
+        return cls(servers, nodes)
+
+    def makers(self, drivers: SupervisedPods, watch: Watch, healing: Healing, ended: threading.Event) -> Makers:
+        """Who makes the fault of each kind and target that there is here."""
+        lengths, servers, makers = self.lengths, self.servers, Makers()
+        owed: dict[str, Any] = {"healing": healing, "ended": ended}
+        for role, grace_s in ((BROKER, NO_GRACE_S), (OBJECT_STORE, LEAST_GRACE_S), (RESULT_STORE, LEAST_GRACE_S),
+                              (OPERATOR, NO_GRACE_S)):  # fmt: skip
+            if (server := servers.get(role)) is not None:
+                makers[SIGKILL, role] = partial(EndedServerPod, server, SIGKILL, **owed)
+                makers[DELETE_NOW, role] = partial(EndedServerPod, server, DELETE_NOW, grace_s=grace_s, **owed)
+        for role, seconds in ((BROKER, lengths.broker_stop_s), (OBJECT_STORE, lengths.store_stop_s)):
+            if (server := servers.get(role)) is not None:
+                makers[SIGSTOP, role] = partial(StoppedServerPod, server, seconds, **owed)
+        if (operator := servers.get(OPERATOR)) is not None:
+            for order in (OPERATOR_FIRST, DRIVER_FIRST):
+                makers[SIGKILL, order] = partial(OperatorWithDriver, operator, drivers, watch, order, **owed)
+            makers[SIGKILL, AT_SUBMISSION] = partial(OperatorAtSubmission, operator, drivers, watch, **owed)
+        if (nodes := self.nodes) is not None:
+            for role, seconds in ((API_SERVER, lengths.api_outage_s), (DNS, lengths.dns_outage_s)):
+                makers[SIGSTOP, role] = partial(StoppedControl, servers[role], nodes, seconds, **owed)
+            cluster, down_s = drivers.cluster, lengths.node_down_s
+            makers[NODE_RESTART, NODE] = partial(RestartedNode, nodes, cluster, drivers, down_s, **owed)
+        makers[OUT_OF_MEMORY, EXECUTOR] = partial(StarvedExecutor, drivers, ended=ended)
+        return makers

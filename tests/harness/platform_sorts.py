@@ -1,0 +1,46 @@
+"""Faults of what a pipeline on a cluster stands on, by name: its servers, the operator, the control plane, a node."""
+
+from __future__ import annotations
+
+from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
+from tests.harness.schedule import Strike
+
+SIGSTOP, NODE_RESTART, OUT_OF_MEMORY = "sigstop", "node_restart", "out_of_memory"
+BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR = "broker", "object store", "result store", "operator"
+API_SERVER, DNS, NODE = "API server", "DNS", "node"
+OPERATOR_FIRST, DRIVER_FIRST = "operator, then driver", "driver, then operator"
+AT_SUBMISSION = "operator at submission"
+
+SERVERS = {
+    "broker-kill": Strike(SIGKILL, BROKER),
+    "broker-delete": Strike(DELETE_NOW, BROKER),
+    "broker-stop": Strike(SIGSTOP, BROKER),
+    "store-kill": Strike(SIGKILL, OBJECT_STORE),
+    "store-delete": Strike(DELETE_NOW, OBJECT_STORE),
+    "store-stop": Strike(SIGSTOP, OBJECT_STORE),
+}
+"""There on every cluster whose broker and object store are ours."""
+RESULT_STORES = {
+    "database-kill": Strike(SIGKILL, RESULT_STORE),
+    "database-delete": Strike(DELETE_NOW, RESULT_STORE),
+}
+"""Only where the pipeline that is judged writes to the result store: it would not notice otherwise."""
+OPERATORS = {
+    "operator-kill": Strike(SIGKILL, OPERATOR),
+    "operator-delete": Strike(DELETE_NOW, OPERATOR),
+    "operator-then-driver": Strike(SIGKILL, OPERATOR_FIRST),
+    "driver-then-operator": Strike(SIGKILL, DRIVER_FIRST),
+    "operator-submission": Strike(SIGKILL, AT_SUBMISSION),
+}
+"""Only where the operator is ours."""
+MACHINES = {
+    "api-outage": Strike(SIGSTOP, API_SERVER),
+    "dns-outage": Strike(SIGSTOP, DNS),
+}
+"""Only where the nodes can be reached as machines."""
+WORKERS = {"node-restart": Strike(NODE_RESTART, NODE)}
+"""Only where one of them is not the control plane."""
+MEMORY = {"executor-oom": Strike(OUT_OF_MEMORY)}
+"""On every cluster."""
+PLATFORM = {**SERVERS, **RESULT_STORES, **OPERATORS, **MACHINES, **WORKERS, **MEMORY}
+"""All of them. The outer name is what FAULTS= takes."""

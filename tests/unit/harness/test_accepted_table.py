@@ -1,0 +1,65 @@
+"""A table of the accepted rows is judged like the topic that holds them, where the run has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.harness.judge import judge
+from tests.harness.results import Results, Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.harness.sinks import ACCEPTED_ROWS
+
+Row = dict[str, Any]
+
+
+def with_table(run: Path, change: Callable[[list[Row]], object] = lambda _: None) -> Results:
+    """Judge a run whose table holds what its topic does, changed."""
+    directory = RunDirectory(run)
+    manifest = orjson.loads(directory.manifest_path.read_bytes())
+    manifest["settings"]["sinks"].append(ACCEPTED_ROWS)
+    directory.write_json(directory.manifest_path, manifest)
+    kept = ("id", "user", "event_time_ms", "payload", "crc", "source")
+    rows = [{name: row[name] for name in kept} for row in directory.rows("accepted")]
+    change(rows)
+    with directory.observed_writer(ACCEPTED_ROWS) as writer:
+        for row in rows:
+            writer.write({"sink": ACCEPTED_ROWS, **row})
+    epilogue = orjson.loads(directory.epilogue_path.read_bytes())
+    epilogue["boundary"][ACCEPTED_ROWS] = len(rows)
+    directory.write_json(directory.epilogue_path, epilogue)
+    return judge(run, write=False)
+
+
+def test_a_table_that_holds_what_is_due_passes(run: Path) -> None:
+    results = with_table(run)
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert results.outputs[ACCEPTED_ROWS].observed == results.outputs["accepted"].observed > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "sort"),
+    [
+        (lambda rows: rows.pop(3), "missing"),
+        (lambda rows: rows.append(rows[3]), "duplicated"),
+        (lambda rows: rows.append({**rows[3], "id": "nobody's"}), "phantom"),
+        (lambda rows: rows[3].update(payload="other"), "corrupted"),
+        (lambda rows: rows[3].update(source=rows[4]["source"]), "corrupted"),
+    ],
+    ids=["missing", "duplicated", "phantom", "altered", "of another copy"],
+)
+def test_a_table_that_holds_something_else_fails(run: Path, change: Callable[[list[Row]], object], sort: str) -> None:
+    results = with_table(run, change)
+    assert results.oracle("multiset").verdict is Verdict.FAIL
+    assert getattr(results.outputs[ACCEPTED_ROWS], sort) == 1
+    assert results.outputs["accepted"].exact
+
+
+def test_a_table_that_was_not_read_is_unknown(run: Path) -> None:
+    with_table(run)
+    RunDirectory(run).observed_path(ACCEPTED_ROWS).unlink()
+    assert judge(run, write=False).oracle("multiset").verdict is Verdict.UNKNOWN

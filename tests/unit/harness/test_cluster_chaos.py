@@ -1,0 +1,191 @@
+"""The campaign on a cluster: which sorts it has, what is refused before anything is touched, and what it plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import cluster_chaos
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.server_pods import ServerPods
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.chaos import described
+from tests.harness.cluster_chaos import main, programme_of, strikes_of
+from tests.harness.cluster_sorts import (
+    CLUSTER,
+    NODES_NEEDED,
+    PIPELINE,
+    ROLE_NEEDED,
+    USUAL_NODES,
+    USUAL_ROLES,
+    lacking,
+    sorts_on,
+)
+from tests.harness.controls.names import EVERY
+from tests.harness.deployed import NotDeployedError
+from tests.harness.faults.campaign import SAID
+from tests.harness.faults.cluster_arsenal import ClusterArsenal
+from tests.harness.faults.cluster_platform import Platform
+from tests.harness.history import History
+from tests.harness.mixture import EMBEDDED, SORTS, NoFaultError, plan
+from tests.harness.platform_sorts import API_SERVER, DNS, RESULT_STORE
+from tests.harness.schedule import DECLARED, EARLY_STEPS
+from tests.harness.stage import SHARDS, Stage
+
+SEEDS = st.integers(0, 2**40)
+NONE = cast("Any", None)
+EVERY_ROLE = (*USUAL_ROLES, RESULT_STORE)
+
+
+def platform(nodes: object | None) -> Platform:
+    """A platform of every server there is."""
+    servers = {role: ServerPods.of(cast("Cluster", NONE), role) for role in (*EVERY_ROLE, API_SERVER, DNS)}
+    return Platform(servers, cast("Nodes", nodes))
+
+
+def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
+    watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
+    drivers = cast("SupervisedPods", type("D", (), {"cluster": None}))
+    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", print)
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_the_cluster_has_every_sort_of_its_table(tmp_path: Path, name: str) -> None:
+    place, strike = arsenal(tmp_path, object()), CLUSTER[name]
+    assert place.fault(strike) is not place.fault(strike), "every try has a fault of its own"
+    assert strike.kind in SAID
+    assert SORTS[name] == strike
+
+
+def test_a_name_is_one_sort_on_every_stack_and_a_sort_has_one_name() -> None:
+    assert {name: EMBEDDED[name] for name in EMBEDDED if name in CLUSTER} == {
+        name: CLUSTER[name] for name in CLUSTER if name in EMBEDDED
+    }
+    assert len(set(SORTS.values())) == len(SORTS)
+
+
+@pytest.mark.parametrize("name", NODES_NEEDED)
+def test_without_nodes_as_machines_there_is_none_that_needs_them(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=CLUSTER[name].target):
+        arsenal(tmp_path, None).fault(CLUSTER[name])
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 2])
+def test_all_is_what_nodes_and_servers_allow(nodes: int) -> None:
+    strikes = set(strikes_of("all", 7, nodes, ()))
+    assert strikes >= set(PIPELINE.values())
+    assert {name for name in NODES_NEEDED if CLUSTER[name] in strikes} == {
+        name for name, needed in NODES_NEEDED.items() if needed <= nodes
+    }
+    assert not strikes & {CLUSTER[name] for name in ROLE_NEEDED}
+    assert set(strikes_of("all", 7, 2, EVERY_ROLE)) == set(CLUSTER.values())
+
+
+@pytest.mark.parametrize("name", NODES_NEEDED)
+@pytest.mark.parametrize(("nodes", "there"), [(1, "there is 1"), (0, "there is none")])
+def test_a_sort_that_needs_more_nodes_is_refused_with_the_way_out(name: str, nodes: int, there: str) -> None:
+    if NODES_NEEDED[name] <= nodes:
+        assert strikes_of(name, 7, nodes, ()) == (CLUSTER[name],)
+        return
+    with pytest.raises(NoFaultError, match=rf"{name} needs \d nodes? .*{there}: .*PROFILE=chaos"):
+        strikes_of(f"driver-kill, {name}*2", 7, nodes, ())
+    assert strikes_of(f"driver-kill, {name}*2", 7, 2, ()) == (CLUSTER["driver-kill"], CLUSTER[name], CLUSTER[name])
+
+
+@pytest.mark.parametrize("name", ROLE_NEEDED)
+def test_a_sort_whose_server_is_none_of_ours_is_refused_by_that_name(name: str) -> None:
+    role = ROLE_NEEDED[name]
+    assert lacking(name, 2, EVERY_ROLE) is None
+    with pytest.raises(NoFaultError, match=rf"{name}: .*{role}"):
+        strikes_of(name, 7, 2, [one for one in EVERY_ROLE if one != role])
+
+
+@given(seed=SEEDS, count=st.integers(1, 30))
+def test_a_number_draws_from_what_the_cluster_has(seed: int, count: int) -> None:
+    assert set(strikes_of(str(count), seed, 1, USUAL_ROLES)) <= set(sorts_on(1, USUAL_ROLES).values())
+    assert len(strikes_of(str(count), seed, 1, USUAL_ROLES)) == count
+
+
+@pytest.mark.parametrize("words", [["--faults", "worker-hang"], ["--faults", "nothing"], ["--records", "5"]])
+def test_what_there_is_not_is_refused_in_one_line_before_anything_is_looked_for(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", lambda _: pytest.fail("looked for a cluster"))
+    assert main(["--seed", "3", *words]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    if words[0] == "--faults":
+        assert all(name in told for name in sorts_on(USUAL_NODES, USUAL_ROLES))
+
+
+def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deployed:
+        deployed = type("D", (), {"kubeconfig": None, "context": None, "platform": None})
+
+        def target(self) -> Any:
+            return type("T", (), {"namespace": "pipelines"})
+
+    cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}]})()
+    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", lambda _: Deployed())
+    monkeypatch.setattr(cluster_chaos, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr(cluster_chaos, "machines", lambda *_: object())
+    monkeypatch.setattr("tests.harness.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
+    monkeypatch.setattr(cluster_chaos, "heal_nodes", lambda *_: pytest.fail("touched a node"))
+    monkeypatch.setattr(cluster_chaos, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))
+    assert main(["--seed", "3", "--faults", "zombie"]) == 1
+    assert "PROFILE=chaos" in capsys.readouterr().err
+
+
+def test_nothing_deployed_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(_: Any) -> Any:
+        raise NotDeployedError("nothing is deployed: run `make up`")
+
+    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", here)
+    assert main(["--seed", "3"]) == 1
+    assert capsys.readouterr().err == "✗ nothing is deployed: run `make up`\n"
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(143)])
+def test_an_interrupted_run_says_that_faults_are_undone(
+    end: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise end
+
+    monkeypatch.setattr(cluster_chaos, "_run", interrupted)
+    if isinstance(end, SystemExit):
+        with pytest.raises(SystemExit):
+            main(["--seed", "3"])
+    else:
+        assert main(["--seed", "3"]) == 130
+    assert "every fault is undone" in capsys.readouterr().err
+
+
+def test_the_plan_can_be_asked_for_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan", "--seed", "3"]) == 0
+    planned = plan(3, strikes_of("all", 3, USUAL_NODES, USUAL_ROLES), SHARDS, steps=EARLY_STEPS)
+    assert capsys.readouterr().out.rstrip("\n") == described(planned)
+    assert {(one.step, one.sink) for one in planned} <= {*EARLY_STEPS, (DECLARED, None)}
+
+
+@pytest.mark.parametrize("controls", [True, False])
+def test_a_programme_says_what_it_was_made_from_and_makes_the_clusters_faults(controls: bool) -> None:
+    strikes = strikes_of("driver-kill,zombie*2", 3, 2, ())
+    made = programme_of(3, 20_000, strikes, platform(None), zombie_s=7.0, controls=controls)
+    assert made.named == {"campaign": "cluster", "records": "20000", "faults": "driver-kill,zombie,zombie"}
+    assert sorted(map(repr, strikes)) == sorted(repr(one.strike) for one in made.planned)
+    assert made.subject.portion * len(strikes) < made.subject.numbers.sent == 20_000
+    assert made.controls == (EVERY if controls else ())
+    assert made.arsenal is not None
+    stage = type("S", (), {"cluster": None, "run": "r-3", "console": type("C", (), {"say": print})})
+    place = made.arsenal(cast("Stage", stage), cast("SupervisedPods", NONE), cast("Watch", NONE))
+    assert isinstance(place, ClusterArsenal)
+    assert (place.run, place.zombie_s) == ("r-3", 7.0)

@@ -1,0 +1,137 @@
+"""A run on a cluster: what its programme says is done in order, and tidied up whichever way it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self, cast
+
+import pytest
+
+from infra.console import Console
+from infra.embedded.stack import Endpoints
+from tests.harness import cluster_run
+from tests.harness.acceptance import programme_of
+from tests.harness.cluster_run import ClusterRun, Programme
+from tests.harness.controls.names import EVERY, QUICK
+from tests.harness.deployed import Target
+from tests.harness.evidence import Manifest
+from tests.harness.run_directory import RunDirectory
+from tests.harness.schedule import plan_of
+from tests.harness.stage import SHARDS, BrokerTools
+from tests.harness.suites import SUITES, suite_named
+
+NAME = "20261122-050000-7"
+
+
+class FakeStage:
+    """Remembers what was played; fails at the part of its name."""
+
+    done: list[Any] = []  # noqa: RUF012 - emptied by the fixture
+    fails_at = ""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.run, self.cluster, self.console = "r-7", "the cluster", None
+
+    def _do(self, part: str) -> None:
+        self.done.append(part)
+        if part == self.fails_at:
+            raise RuntimeError(part)
+
+    def baseline(self, subject: Any, manifest: Any) -> None:
+        assert manifest["faults_planned"] == 0
+        self._do("baseline")
+
+    def main(self, subject: Any, planned: Any, arsenal: Any) -> None:
+        self.done.append(arsenal("drivers", "watch") if arsenal else None)
+        self._do("main")
+
+    def controls(self, controls: Any) -> None:
+        assert controls
+        self._do("controls")
+
+    def tidy(self) -> None:
+        self._do("tidy")
+
+
+class FakeTenancy:
+    """Room for a run."""
+
+    def __init__(self, *_: Any) -> None:
+        FakeStage.done.append("room")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        FakeStage.done.append("given back")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
+    monkeypatch.setattr(FakeStage, "done", [])
+    monkeypatch.setattr(FakeStage, "fails_at", "")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
+    for name, fake in (("Stage", FakeStage), ("Tenancy", FakeTenancy), ("Cluster", lambda *_: "the cluster")):
+        monkeypatch.setattr(cluster_run, name, fake)
+
+    class Deployed:
+        kubeconfig, context = tmp_path, None
+
+        def endpoints(self) -> Endpoints:
+            return Endpoints("k:1", "http://m:1", "a", "b", "bucket")
+
+    return ClusterRun(
+        tmp_path, cast("Any", Deployed()), Target("pipelines", {}), programme_of(suite_named("smoke"), 7), 7,
+        Console(), BrokerTools(tmp_path, tmp_path), tmp_path,
+    )  # fmt: skip
+
+
+def play(run: ClusterRun) -> list[Any]:
+    run._play(RunDirectory(run.checkout / NAME))
+    return FakeStage.done
+
+
+def changed(run: ClusterRun, **fields: Any) -> ClusterRun:
+    run.programme = Programme(**{**vars(run.programme), **fields})
+    return run
+
+
+def test_a_suite_strikes_executors_then_plays_the_controls(run: ClusterRun) -> None:
+    assert play(run) == ["room", None, "main", "controls", "tidy", "given back"]
+
+
+def test_a_baseline_comes_first_and_controls_can_be_left_out(run: ClusterRun) -> None:
+    changed(run, baseline=run.programme.subject, controls=())
+    assert play(run) == ["room", "baseline", None, "main", "tidy", "given back"]
+
+
+def test_a_programmes_arsenal_is_made_for_the_stages_pipeline(run: ClusterRun) -> None:
+    changed(run, arsenal=lambda stage, drivers, watch: (stage.run, drivers, watch), controls=())
+    assert play(run)[1] == ("r-7", "drivers", "watch")
+
+
+@pytest.mark.parametrize("part", ["main", "controls"])
+def test_a_run_that_fails_is_tidied_up_and_gives_its_room_back(
+    run: ClusterRun, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeStage, "fails_at", part)
+    with pytest.raises(RuntimeError, match=part):
+        play(run)
+    assert FakeStage.done[-2:] == ["tidy", "given back"]
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_the_manifest_of_a_suite_counts_its_strikes_and_names_its_controls(run: ClusterRun, name: str) -> None:
+    suite = suite_named(name)
+    run.programme = programme_of(suite, 7)
+    told = Manifest.model_validate(run._manifest(NAME))
+    assert told.faults_planned == sum(one.count for one in told.faults or ()) == len(suite.drawn(7))
+    assert [one.name for one in told.controls if one.must == "pass"] == (["baseline"] if suite.baseline else [])
+    due = [(one.name, one.shows) for one in (EVERY if suite.every_control else QUICK)]
+    assert [(one.name, one.shows) for one in told.controls if one.must == "fail"] == due
+    assert list(run.programme.planned) == plan_of(7, suite.drawn(7), SHARDS)
+
+
+def test_without_controls_the_manifest_plans_none(run: ClusterRun) -> None:
+    assert Manifest.model_validate(changed(run, controls=())._manifest(NAME)).controls == ()

@@ -1,0 +1,259 @@
+"""Faults about an open transaction: who opened it is held until they have struck, and let go whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from infra.embedded.process import identity
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.faults import transaction
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileOpen
+from tests.harness.history import History
+from tests.harness.schedule import PlannedFault
+from tests.unit.harness.sleepers import SLEEP, Server, sleeper, soon, state_of
+
+PLANNED = PlannedFault(1, "transaction_open", "accepted", 1)
+# Comes by the point with every epoch and shard that its arguments name, as a pipeline's task does.
+PASSES = """
+import sys
+from effectively_once import points
+for word in sys.argv[1:]:
+    epoch, shard = map(int, word.split("."))
+    points.reach("transaction_open", epoch=epoch, shard=shard, sink="accepted")
+    print("passed", word, flush=True)
+"""
+ROOT = Path(__file__).parents[3]
+
+
+class Blow(Fault):
+    """Notes whether anybody was held when it struck."""
+
+    def __init__(self, hold: Hold) -> None:
+        self.hold = hold
+        self.held_then: dict[str, Any] | None = None
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self.held_then = self.hold.held(0.0)
+        return [("a@1", 1)]
+
+    def after(self) -> list[str]:
+        return ["b@1"]
+
+    def landed(self) -> bool:
+        return self.held_then is not None
+
+    def evidence(self) -> dict[str, Any]:
+        return {"stopped_s": 2.0}
+
+
+class World:
+    """A folder of holds, announcements and debts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hold = Hold(folder / "points")
+        self.history = History(folder / "history.jsonl")
+        self.watch = Watch(folder / "events.jsonl", self.history)
+        self.healing, self.ended = Healing(lambda _: None), threading.Event()
+        self.tasks: list[subprocess.Popen[str]] = []
+
+    def task(self, *words: str) -> subprocess.Popen[str]:
+        env = {**os.environ, **self.hold.env, "PYTHONPATH": str(ROOT / "pipelines" / "src")}
+        self.tasks.append(
+            subprocess.Popen([sys.executable, "-c", PASSES, *words], env=env, stdout=subprocess.PIPE, text=True)
+        )
+        return self.tasks[-1]
+
+    def announce(self, pid: int, *, t: int, epoch: int = 3, shard: int = 1, attempt: int = 0) -> dict[str, Any]:
+        told = {
+            "t": t, "event": "step", "step": "transaction_open", "epoch": epoch, "shard": shard, "sink": "accepted",
+            "pid": pid, "attempt": attempt,
+        }  # fmt: skip
+        with self.watch.changed:
+            self.watch.seen.append(told)
+        return told
+
+    def server(self) -> Server:
+        server = Server(self.folder)
+        server.restart()
+        return server
+
+    def close(self) -> None:
+        self.healing.close(torn_down=True)
+        for one in self.tasks:
+            one.kill()
+            one.communicate()
+        self.history.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def output(task: subprocess.Popen[str]) -> list[str]:
+    return task.communicate(timeout=20)[0].splitlines()
+
+
+def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(world: World) -> None:
+    inner = Blow(world.hold)
+    fault = WhileOpen(inner, world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    assert world.healing.owed == ["let go who is held at an open transaction"]
+    task = world.task("0.1", "3.0", "3.1", "4.1")
+    told = world.hold.held(20.0)
+    assert told is not None
+    assert (told["epoch"], told["shard"], told["pid"]) == (3, 1, task.pid), "not before the first epoch, nor elsewhere"
+    assert fault.strike(world.announce(task.pid, t=1)) == [("a@1", 1)]
+    assert inner.held_then == told
+    assert output(task) == ["passed 0.1", "passed 3.0", "passed 3.1", "passed 4.1"]
+    assert world.hold.held(0.0) is None
+    assert world.healing.owed == []
+    assert (fault.after(), fault.landed(), fault.evidence()) == (["b@1"], True, {"stopped_s": 2.0})
+
+
+def test_a_rearmed_fault_holds_in_any_shard(world: World) -> None:
+    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault.aim(PLANNED, exactly=False)
+    task = world.task("3.0")
+    told = world.hold.held(20.0)
+    assert told is not None
+    assert told["shard"] == 0
+    fault.strike(world.announce(task.pid, t=1, shard=0))
+    assert output(task) == ["passed 3.0"]
+
+
+def test_another_one_held_than_who_announced_is_a_miss_and_goes_on(world: World) -> None:
+    inner = Blow(world.hold)
+    fault = WhileOpen(inner, world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    task = world.task("4.1")
+    assert world.hold.held(20.0)
+    with pytest.raises(NoProcessError):
+        fault.strike(world.announce(task.pid, t=1, epoch=3))
+    assert inner.held_then is None
+    assert output(task) == ["passed 4.1"]
+
+
+def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "HELD_S", 0.05)
+    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    with pytest.raises(NoProcessError):
+        fault.strike(world.announce(1, t=1))
+    assert output(world.task("3.1")) == ["passed 3.1"]
+    assert world.hold.held(0.0) is None
+
+
+def test_who_is_held_goes_on_when_the_run_ends(world: World) -> None:
+    WhileOpen(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
+    task = world.task("3.1")
+    assert world.hold.held(20.0)
+    world.healing.close(torn_down=True)
+    assert output(task) == ["passed 3.1"]
+
+
+@pytest.mark.parametrize(("beyond_s", "landed"), [(0.1, True), (60.0, False)])
+def test_a_long_stop_has_landed_when_it_was_longer_than_the_time_out(
+    world: World, beyond_s: float, landed: bool
+) -> None:
+    server = world.server()
+    fault = LongStoppedServer(server, 0.2, beyond_s, world.healing, world.ended)
+    fault.strike({})
+    assert not fault.landed()
+    assert state_of(server.pid) == psutil.STATUS_STOPPED
+    fault.endure()
+    fault.heal()
+    assert fault.landed() is landed
+    assert server.child is not None
+    server.child.kill()
+
+
+ORDERLY = (
+    "import signal, sys; from pathlib import Path; "
+    "signal.signal(signal.SIGTERM, lambda *_: (Path('orderly').touch(), sys.exit(0))); " + SLEEP
+)
+
+
+def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: World) -> None:
+    server = world.server()
+    assert server.child is not None
+    server.child.kill()
+    server.child = sleeper(world.folder, ORDERLY)
+    before = identity(server.pid)
+    fault = RestartedServer(server, 0.0, world.healing, world.ended)
+    ((who, _),) = fault.strike({})
+    assert who == before
+    fault.endure()
+    assert not server.running()
+    assert (world.folder / "orderly").exists(), "it was told, not killed"
+    fault.heal()
+    assert fault.after() == [identity(server.pid)] != [before]
+    server.child.kill()
+
+
+class Producers:
+    """Stands in for the client: notes the ids that were taken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: KafkaError | None = None) -> None:
+        self.taken: list[str] = []
+        self.error = error
+        monkeypatch.setattr(transaction, "Producer", self._made)
+
+    def _made(self, settings: dict[str, Any]) -> Producers:
+        self.id = settings["transactional.id"]
+        return self
+
+    def init_transactions(self, _: float) -> None:
+        if self.error is not None:
+            raise KafkaException(self.error)
+        self.taken.append(self.id)
+
+
+def test_a_taken_id_has_landed_when_the_shard_opened_its_transaction_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producers = Producers(monkeypatch)
+    worker, other = sleeper(world.folder, name="worker"), sleeper(world.folder, name="other")
+    try:
+        fault = TakenId("127.0.0.1:1", "counts", world.watch)
+        ((who, at),) = fault.strike(world.announce(worker.pid, t=1))
+        assert who == identity(worker.pid)
+        assert producers.taken == ["counts.accepted.1"]
+        world.announce(other.pid, t=at, shard=0, attempt=1)
+        assert (fault.after(), fault.landed(), fault.evidence()) == ([], False, {})
+        world.announce(other.pid, t=at, epoch=4)
+        assert fault.after() == [identity(other.pid)], "a later epoch came through without: nobody is waited for"
+        assert not fault.landed()
+        world.announce(worker.pid, t=at, attempt=1)
+        assert fault.after() == [who]
+        assert (fault.landed(), fault.evidence()) == (True, {"reopened": [1]})
+    finally:
+        worker.kill()
+        other.kill()
+
+
+def test_an_id_that_cannot_be_taken_is_a_miss(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    Producers(monkeypatch, KafkaError(KafkaError._TIMED_OUT))
+    worker = world.server()
+    with pytest.raises(NoProcessError, match=r"counts\.accepted\.1"):
+        TakenId("127.0.0.1:1", "counts", world.watch).strike(world.announce(worker.pid, t=1))
+    soon("nothing to be done to it", worker.running)
+    assert worker.child is not None
+    worker.child.kill()

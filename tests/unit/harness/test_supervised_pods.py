@@ -1,0 +1,211 @@
+"""Drivers that the operator follows up: the newest counts; only one that ends unasked again and again is the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.harness.adapters.armed import STOP_ALL
+from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
+from tests.harness.adapters.pod_log import DRIVER, PodLog
+from tests.harness.adapters.rendering import Chart
+from tests.harness.adapters.supervised_pods import GIVE_UP, NEXT_S, SupervisedPods
+from tests.harness.history import History, read_history
+from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, ended, pod
+from tests.unit.harness.test_armed import FakeSession
+from tests.unit.harness.test_pods import FakeChart, FakeLog
+
+NAME = "uc-1-driver"
+
+
+class Supervised:
+    """Supervised drivers on a fake cluster, of which the first one runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster, self.log, self.said = FakeCluster(), FakeLog(), list[str]()
+        self.settings = folder / "settings.json"
+        self.settings.write_text('{"pipeline": "uc_1"}')
+        self.history = History(folder / "history.jsonl")
+        self.drivers = SupervisedPods(
+            cast("Cluster", self.cluster), cast("Chart", FakeChart()), {"name": "uc-1", "executors": {"count": 2}},
+            "r-1", cast("PodLog", self.log), self.said.append, history=self.history,
+        )  # fmt: skip
+        self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "kill 12")
+        self.start()
+
+    def start(self) -> None:
+        self.drivers.start("driver", self.settings)
+        self.cluster.there["uc-1"] = {"status": {"applicationState": {"state": "RUNNING"}}}
+
+    def driver(self, uid: str, state: Object | None = RUNS) -> None:
+        self.log.set(pod(NAME, UIDS[uid], DRIVER, state=state))
+
+    def told(self) -> list[dict[str, Any]]:
+        if not self.history.path.stat().st_size:
+            return []
+        return [{name: one[name] for name in ("state", "pid")} for one in read_history(self.history.path)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(tmp_path)
+    made.driver("a")
+    yield made
+    made.history.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("tests.harness.adapters.supervised_pods.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_newest_driver_is_the_driver(world: Supervised) -> None:
+    world.driver("a", ended(137))
+    world.driver("b", {"waiting": {"reason": "ContainerCreating"}})
+    assert world.drivers.driver == f"{NAME}@00000001"
+    assert world.drivers.alive() is None
+
+
+def test_a_killed_driver_is_no_news_and_the_run_goes_on(world: Supervised) -> None:
+    world.drivers.arm_driver(SIGKILL)
+    who, at = world.drivers.kill_driver(SIGKILL)
+    world.driver("a", ended(137))
+    assert (who, at > 0) == (f"{NAME}@{UIDS['a']}", True)
+    assert world.drivers.alive() is None
+    assert world.told() == [{"state": "killed", "pid": f"{NAME}@00000000"}]
+    assert world.said == []
+
+
+def test_a_driver_is_killed_by_the_session_that_was_opened_for_it(world: Supervised) -> None:
+    world.drivers.arm_driver(SIGKILL)
+    world.drivers.kill_driver(SIGKILL)
+    assert [one for one in world.cluster.done if one[0] == "enter"] == [("enter", NAME, "spark-kubernetes-driver")]
+
+
+def test_a_drivers_pod_is_deleted_by_its_uid_and_nobody_enters_it(world: Supervised) -> None:
+    world.drivers.arm_driver(DELETE_NOW)
+    assert world.drivers.kill_driver(DELETE_NOW)[0] == f"{NAME}@{UIDS['a']}"
+    assert world.cluster.done[-1] == ("delete pod", NAME, UIDS["a"], 0)
+    assert not [one for one in world.cluster.done if one[0] == "enter"]
+
+
+@pytest.mark.parametrize(("state", "struck"), [(ended(137), True), (ended(137, "OOMKilled"), False), (RUNS, False)])
+def test_a_kill_whose_answer_is_lost_counts_when_the_container_fell(
+    world: Supervised, state: Object, struck: bool
+) -> None:
+    class Unanswered(FakeSession):
+        def write_stdin(self, data: str) -> None:
+            world.driver("a", state)
+
+    world.cluster.sessions[NAME] = lambda _: Unanswered("armed 12")
+    world.drivers.arm_driver(SIGKILL)
+    if struck:
+        assert world.drivers.kill_driver(SIGKILL)[0] == f"{NAME}@{UIDS['a']}"
+        return
+    with pytest.raises(NoProcessError, match="did not fall"):
+        world.drivers.kill_driver(SIGKILL)
+    assert world.told() == []
+
+
+def test_where_no_driver_runs_none_is_struck(world: Supervised) -> None:
+    world.driver("a", ended(137))
+    with pytest.raises(NoProcessError, match="no driver of uc-1 runs"):
+        world.drivers.kill_driver(SIGKILL)
+
+
+def test_a_stop_that_nobody_confirms_is_none(world: Supervised) -> None:
+    world.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "")
+    world.drivers.arm_driver(SIGKILL, STOP_ALL)
+    with pytest.raises(NoProcessError, match="stands still"):
+        world.drivers.stop_driver(world.drivers.running(), STOP_ALL)
+
+
+def test_arming_waits_for_a_driver_that_runs(world: Supervised) -> None:
+    world.driver("a", ended(137))
+    with pytest.raises(ClusterTimeoutError, match="a driver of uc-1"):
+        world.drivers.arm_driver(SIGKILL)
+
+
+def test_a_driver_without_a_jvm_yet_is_tried_again(world: Supervised) -> None:
+    sessions = [FakeSession("no JVM"), FakeSession("armed 12", "kill 12")]
+    world.cluster.sessions[NAME] = lambda _: sessions.pop(0)
+    world.drivers.arm_driver(SIGKILL)
+    assert sessions == []
+
+
+def test_a_driver_that_ends_by_itself_is_told_of_once_and_followed(world: Supervised) -> None:
+    world.driver("a", ended(70))
+    assert world.drivers.alive() is None
+    assert world.drivers.alive() is None
+    assert world.told() == [{"state": "ended", "pid": f"{NAME}@00000000"}]
+    assert world.said == [f"… driver {NAME}@00000000 ended that was not struck (exit code 70): it fell"]
+
+
+def test_drivers_that_do_not_stay_are_the_end_with_the_last_words(world: Supervised, clock: list[float]) -> None:
+    for number, uid in enumerate("abcde", 1):
+        assert world.drivers.alive() is None, f"{number - 1} of {GIVE_UP}"
+        world.driver(uid, ended(70))
+        clock[0] += 20.0
+    words = world.drivers.alive()
+    assert words is not None
+    assert words.startswith(f"{GIVE_UP} drivers ended")
+    assert "exit code 70" in words
+
+
+def test_ends_that_are_far_apart_are_not_counted_together(world: Supervised, clock: list[float]) -> None:
+    for uid in "abcdefgh":
+        world.driver(uid, ended(70))
+        assert world.drivers.alive() is None
+        clock[0] += 100.0
+
+
+def test_a_driver_that_nobody_follows_is_the_end(world: Supervised, clock: list[float]) -> None:
+    world.drivers.kill_driver(DELETE_NOW)
+    world.driver("a", ended(137))
+    assert world.drivers.alive() is None
+    clock[0] += NEXT_S + 1.0
+    world.cluster.there["uc-1"] = {"status": {"applicationState": {"state": "PENDING_RERUN", "errorMessage": "stuck"}}}
+    words = world.drivers.alive()
+    assert words is not None
+    assert "is PENDING_RERUN: stuck" in words
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_a_driver_that_is_to_end_is_not_waited_for(world: Supervised, way: str) -> None:
+    if way == "stop":
+        world.cluster.on_patch = lambda *_: world.driver("a", ended(0))
+    else:
+        world.cluster.sessions[NAME] = lambda _: world.driver("a", ended(137)) or FakeSession()  # type: ignore[func-returns-value]
+    getattr(world.drivers, way)()
+    assert world.drivers.alive() == "no driver was started, or it was stopped"
+    assert world.said == []
+
+
+def test_the_end_of_a_driver_that_is_to_end_is_no_news(world: Supervised) -> None:
+    """The run asks all the time, also while it waits for that end."""
+    asked: list[str | None] = []
+
+    def ends(*_: object) -> None:
+        world.driver("a", ended(0))
+        asked.append(world.drivers.alive())
+
+    world.cluster.on_patch = ends
+    world.drivers.stop()
+    assert asked[0] is not None
+    assert "exit code 0" in asked[0]
+    assert world.said == []
+
+
+def test_after_such_an_end_a_driver_can_be_started_again(world: Supervised) -> None:
+    world.cluster.on_patch = lambda *_: world.driver("a", ended(0))
+    world.drivers.stop()
+    world.start()
+    assert (world.drivers.alive(), world.drivers.driver) == (None, None)
+    world.driver("b")
+    assert world.drivers.driver == f"{NAME}@00000001"
