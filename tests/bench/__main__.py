@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from infra.embedded.guard import guarded
-from tests.bench import catalog, checkpoint, dedup, flat, page, quick, restart, semantics, streams
+from tests.bench import catalog, checkpoint, dedup, flat, page, quick, restart, semantics, state, streams
 
 CASES = {
     "quick": (quick, "all but the largest, smaller: a quarter of an hour"),
@@ -16,6 +16,7 @@ CASES = {
     "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),
     "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),
     "restart": (restart, "driver killed to next published epoch, with many live ids"),
+    "state": (state, "windows in the ledger's state or in Spark's, by number of keys"),
     "flat": (flat, "the catalog's cost as live ids grow"),
     "catalog": (catalog, "speed and size of the dedup catalog in one process"),
 }

@@ -24,6 +24,7 @@ TITLES = {
     "streams": "S1 beside plain Spark and Kafka Streams",
     "dedup": "Deduplication alone, beside Spark's",
     "flat": "The dedup catalog as live ids grow",
+    "state": "State of windows: in the ledger, or in Spark",
     "checkpoint": "A trivial batch with our checkpoint manager",
     "restart": "From a killed driver to the next epoch",
 }

@@ -19,6 +19,7 @@ from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.faults.store_answers import StoreAnswers
@@ -117,7 +118,7 @@ HEARTBEATS = {
 
 
 @dataclass
-class EmbeddedArsenal:
+class EmbeddedArsenal(HealingArsenal):
     """Every fault of the stack as processes of this machine.
 
     Attributes:
@@ -134,6 +135,8 @@ class EmbeddedArsenal:
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
     """
+
+    torn_down = True
 
     drivers: SupervisedDrivers
     watch: Watch
@@ -155,19 +158,7 @@ class EmbeddedArsenal:
         """Begin with nothing to heal."""
         self.healing = Healing(self.say)
 
-    def fault(self, strike: Strike) -> Fault:
-        """One of the sort that a strike names."""
-        make = self._makers().get((strike.kind, strike.target))
-        if make is None:
-            raise ValueError(f"there is no fault {strike.kind} of {strike.target} here")
-        return make()
-
-    def close(self) -> None:
-        """Give up what lasts and undo it; the stack is about to end, so its servers stay down."""
-        self.ended.set()
-        self.healing.close(torn_down=True)
-
-    def _makers(self) -> dict[tuple[str, str], Callable[[], Fault]]:
+    def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
         broker, store = self.broker, self.object_store
         long_stop_s = lengths.broker_long_stop_s
@@ -193,7 +184,7 @@ class EmbeddedArsenal:
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
-    def _of_result_store(self) -> dict[tuple[str, str], Callable[[], Fault]]:
+    def _of_result_store(self) -> Makers:
         server, lengths, healing, ended = self.result_store, self.lengths, self.healing, self.ended
         if server is None:
             return {}

@@ -14,18 +14,18 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
 from tests.harness.faults.cluster_driver import EndedDriver
-from tests.harness.faults.cluster_platform import Makers, Platform
+from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
-from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
 
 ZOMBIE_S = 180.0
 
 
 @dataclass
-class ClusterArsenal:
+class ClusterArsenal(HealingArsenal):
     """Faults of a pipeline in pods, and of what it stands on.
 
     Attributes:
@@ -37,6 +37,8 @@ class ClusterArsenal:
         say: told what was healed at the end.
         zombie_s: how long the driver beside a zombie may take to publish.
     """
+
+    torn_down = False
 
     drivers: SupervisedPods
     watch: Watch
@@ -51,18 +53,6 @@ class ClusterArsenal:
     def __post_init__(self) -> None:
         """Begin with nothing to heal."""
         self.healing = Healing(self.say)
-
-    def fault(self, strike: Strike) -> Fault:
-        """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""
-        make = self._makers().get((strike.kind, strike.target))
-        if make is None:
-            raise ValueError(f"there is no fault {strike.kind} of {strike.target} here")
-        return make()
-
-    def close(self) -> None:
-        """Give up what lasts and undo it: the cluster stays. Safe to repeat."""
-        self.ended.set()
-        self.healing.close(torn_down=False)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from tests.harness.faults.cluster_node import DOWN_S, RestartedNode
 from tests.harness.faults.cluster_operator import OperatorAtSubmission, OperatorWithDriver
 from tests.harness.faults.cluster_server import LEAST_GRACE_S, NO_GRACE_S, EndedServerPod
 from tests.harness.faults.cluster_stop import StoppedServerPod
-from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.platform_sorts import (
     API_SERVER,
     AT_SUBMISSION,
@@ -44,7 +44,6 @@ from tests.harness.schedule import EXECUTOR
 SYSTEM = "kube-system"
 DNS_PODS = 2
 """As kubeadm deploys it."""
-Makers = dict[tuple[str, str], Callable[[], Fault]]
 
 
 @dataclass(frozen=True)

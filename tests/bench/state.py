@@ -1,0 +1,101 @@
+"""Where the state of windows lives: in the chain's deltas, or in Spark's state store, at several numbers of keys.
+
+`python -m tests.bench state --keys 1000 100000 1000000`: S1 twice, exactly once both times and with one catalog; what
+differs is who counts. A sample is rows per second after a warm-up, as in the case `streams`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import NewTopic
+
+from tests.bench import rates, table
+from tests.bench.facts import Kept, load, spread
+from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, opened
+from tests.bench.s1_arms import ARMS, LATENESS_MS, SHARDS, TOPIC, Run
+from tests.bench.s1_arms import OURS as LIBRARY
+from tests.bench.s1_events import PARTITIONS, Events, fill
+
+LEDGER, SPARK = "ledger state", "Spark state"
+JOBS = {LEDGER: "tests.bench.s1_job", SPARK: "tests.bench.s1_state_job"}
+DOES = {
+    LEDGER: "counts are deltas of the chain on the object store; totals of windows too",
+    SPARK: "counts are in RocksDB with changelog, checkpointed to the object store through our file manager",
+}
+WARM_UP = 0.25
+
+
+def arguments(given: argparse.ArgumentParser) -> None:
+    """Add the options of this case."""
+    given.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="users")
+    given.add_argument("--records", type=int, default=2_000_000)
+    given.add_argument("--rounds", type=int, default=5)
+    given.add_argument("--batch-rows", type=int, default=250_000, help="rows of an epoch")
+    given.add_argument("--master", choices=sorted(MASTERS), default="local")
+    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+
+
+def measure(asked: argparse.Namespace) -> str:
+    """Run it and return the table."""
+    kept = Kept.begun(
+        "state", asked.resume, keys=asked.keys, records=asked.records, rounds=asked.rounds, warm_up=WARM_UP,
+        batch_rows=asked.batch_rows, shards=SHARDS, lateness_ms=LATENESS_MS, jvm=LASTING_JVM, heap_mib=HEAP_MIB,
+        master=MASTERS[asked.master], jobs=[*JOBS.values()],
+    )  # fmt: skip
+    found: dict[str, list[float]] = {_named(arm, keys): [] for keys in asked.keys for arm in JOBS}
+    with opened() as place:
+        for keys in asked.keys:
+            _at(kept, place, keys, asked, found)
+    return kept.finished(_table(found, asked), "S1 by where its state is", "rows/s", found)
+
+
+def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: dict[str, list[float]]) -> None:
+    """All rounds at one number of keys."""
+    events = Events(asked.records, keys)
+    taken = [kept.done(keys=keys, arm=arm, round=number) for arm in JOBS for number in range(asked.rounds)]
+    if None in taken:
+        place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+        with place.console.step(f"{events.records:,} events of {keys:,} users into a topic"):
+            fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
+    for number in range(asked.rounds):
+        # Each arm is the first one of a round as often as the other.
+        for arm in [*JOBS][:: -1 if number % 2 else 1]:
+            sample = kept.done(keys=keys, arm=arm, round=number)
+            if sample is None:
+                load_before = load()
+                name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
+                run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
+                sample = _once(run, number == 0)
+                kept.sample(keys=keys, arm=arm, round=number, load_before=load_before, **sample)
+            found[_named(arm, keys)].append(sample["rows_per_s"])
+            place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
+    if None in taken:
+        place.deleted([TOPIC])
+
+
+def _once(run: Run, compare: bool) -> dict[str, Any]:
+    seen, windows = ARMS[LIBRARY](run, compare)
+    total = run.events.records
+    rate = rates.rate(seen, int(total * WARM_UP), total)
+    return {
+        "rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1), "windows_compared": windows,
+        "seen": [[round(one.t_ms), one.rows] for one in seen],
+    }  # fmt: skip
+
+
+def _named(arm: str, keys: int) -> str:
+    return f"{arm}, {keys:,} keys"
+
+
+def _table(found: dict[str, list[float]], asked: argparse.Namespace) -> str:
+    rows = [[f"{keys:,}", *(spread(found[_named(arm, keys)]) for arm in JOBS)] for keys in asked.keys]
+    lines = [
+        f"{asked.records:,} events, epochs of {asked.batch_rows:,}, {asked.rounds} rounds; both exactly once to Kafka",
+        "", table.table(["keys", *(f"{arm}: rows/s, median (from, to)" for arm in JOBS)], rows), "",
+        *(f"{arm}: {DOES[arm]}" for arm in JOBS), "",
+        *(table.ratio(found, _named(LEDGER, keys), _named(SPARK, keys)) for keys in asked.keys),
+    ]  # fmt: skip
+    return "\n".join(lines)

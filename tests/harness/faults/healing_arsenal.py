@@ -1,0 +1,45 @@
+"""What arsenals whose faults have to be undone have in common."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.schedule import Strike
+
+Makers = dict[tuple[str, str], Callable[[], Fault]]
+"""What makes a fault, by kind and target of its strike."""
+
+
+class HealingArsenal(ABC):
+    """Makes faults by kind and target, and undoes at the end what is left of them.
+
+    Attributes:
+        torn_down: whether the whole stack ends with the run, so that its servers can stay down.
+        ended: set when the run ends: what lasts gives up.
+        healing: what is to be undone.
+    """
+
+    torn_down: ClassVar[bool]
+    ended: threading.Event
+    healing: Healing
+
+    def fault(self, strike: Strike) -> Fault:
+        """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""
+        make = self._makers().get((strike.kind, strike.target))
+        if make is None:
+            raise ValueError(f"there is no fault {strike.kind} of {strike.target} here")
+        return make()
+
+    def close(self) -> None:
+        """Give up what lasts and undo it. Safe to repeat."""
+        self.ended.set()
+        self.healing.close(torn_down=self.torn_down)
+
+    @abstractmethod
+    def _makers(self) -> Makers:
+        """Every sort there is here."""
