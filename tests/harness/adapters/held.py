@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from tests.harness.adapters.armed import ARMED_S, FIRED_S, Session
+from tests.harness.adapters.armed import ARMED_S, FIRED_S, STILL_S, Session
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.server_pods import FIND, ServerPod, ServerPods
 
@@ -18,10 +18,11 @@ kill -STOP "$victim"
 (sleep {longest}; kill -CONT "$victim") </dev/null >/dev/null 2>&1 &
 sleeper=$!
 tries=0 state=
-while [ "$state" != T ] && [ "$tries" -lt 5000 ]; do
+while [ "$state" != T ] && [ "$tries" -lt 500 ]; do
   {{ read -r line < "/proc/$victim/stat"; }} 2>/dev/null || exit 1
   line=${{line##*) }}
   state=${{line%% *}} tries=$((tries + 1))
+  [ "$state" = T ] || sleep 0.01
 done
 if [ "$state" = T ]; then echo "stop $victim"; fi
 read -r go
@@ -63,7 +64,7 @@ class HeldStop:
         told = ""
         with suppress(Exception):
             self._session.write_stdin("go\n")
-            told = self._session.readline_stdout(timeout=FIRED_S).strip()
+            told = self._session.readline_stdout(timeout=STILL_S).strip()
         at = time.time_ns() // 1_000_000
         if told != f"stop {self._pid}":
             self.close()

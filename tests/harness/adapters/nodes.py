@@ -25,10 +25,11 @@ done
 kill -STOP {pids}
 for pid in {pids}; do
   tries=0 state=
-  while [ "$state" != T ] && [ "$tries" -lt 5000 ]; do
+  while [ "$state" != T ] && [ "$tries" -lt 500 ]; do
     {{ read -r line < "/proc/$pid/stat"; }} 2>/dev/null || break
     line=${{line##*) }}
     state=${{line%% *}} tries=$((tries + 1))
+    [ "$state" = T ] || sleep 0.01
   done
   if [ "$state" != T ]; then kill -CONT {pids}; echo "moves $pid"; exit 0; fi
 done
