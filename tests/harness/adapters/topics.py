@@ -98,7 +98,21 @@ class Topics:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
-        consumer = self.consumer("read_committed", eof=True)
+        for (partition, offset), value in self._records(topic, ends, "read_committed", stop):
+            yield {**value, "partition": partition, "offset": offset}
+
+    def read_uncommitted(self, topic: str, stop: threading.Event) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+        """Every record of a topic up to its end now, committed or not: its partition and offset, and its JSON.
+
+        Raises:
+            ReadStalledError: the end was not reached in time: what was read is not all there is.
+        """
+        return self._records(topic, self.ends(topic), "read_uncommitted", stop)
+
+    def _records(
+        self, topic: str, ends: Mapping[int, int], isolation: str, stop: threading.Event
+    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+        consumer = self.consumer(isolation, eof=True)
         open_ones = {number for number, end in ends.items() if end > 0}
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])
@@ -110,11 +124,7 @@ class Topics:
                     )
                 error = message.error()
                 if error is None:
-                    yield {
-                        **orjson.loads(message.value()),
-                        "partition": message.partition(),
-                        "offset": message.offset(),
-                    }
+                    yield (message.partition(), message.offset()), orjson.loads(message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_ones.discard(message.partition())
                 else:

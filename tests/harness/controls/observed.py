@@ -9,10 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
-
-from tests.harness.adapters.topics import TIMEOUT_S, ReadStalledError, Topics
 from tests.harness.evidence import crc_of_row
 from tests.harness.run_directory import RunDirectory
 
@@ -88,31 +84,6 @@ def uncommitted(
         writer.write({"t": now_ms(), "reader": "stopped"})
         _whole(stop)
     return Found(retracted=retracted)
-
-
-def every_message(topics: Topics, topic: str, stop: threading.Event) -> Iterator[Message]:
-    """Every record of a topic up to its end now, committed or not.
-
-    Raises:
-        ReadStalledError: the end was not reached in time: what was read is not all there is.
-    """
-    open_ones = {number for number, end in topics.ends(topic).items() if end > 0}
-    consumer = topics.consumer("read_uncommitted", eof=True)
-    try:
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])
-        while open_ones and not stop.is_set():
-            message = consumer.poll(TIMEOUT_S)
-            if message is None:
-                raise ReadStalledError(f"topic {topic}: the ends of partitions {sorted(open_ones)} were not reached")
-            error = message.error()
-            if error is None:
-                yield (message.partition(), message.offset()), orjson.loads(message.value())
-            elif error.code() == KafkaError._PARTITION_EOF:
-                open_ones.discard(message.partition())
-            else:
-                raise ReadStalledError(f"topic {topic}: {error.str()}")
-    finally:
-        consumer.close()
 
 
 def _whole(stop: threading.Event) -> None:

@@ -16,7 +16,7 @@ from tests.harness.adapters.drivers import SIGKILL, Drivers, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.controls.names import QUICK, NegativeControl, Shows
-from tests.harness.controls.observed import SINK, Found, committed, every_message, uncommitted
+from tests.harness.controls.observed import SINK, Found, committed, uncommitted
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -152,7 +152,7 @@ class _Player:
         found, places = committed(own, self.topics.read(out, self.stop), self._ids, self.stop)
         if self.control.shows != "retracted":
             return found
-        return uncommitted(own, every_message(self.topics, out, self.stop), places, self.stop)
+        return uncommitted(own, self.topics.read_uncommitted(out, self.stop), places, self.stop)
 
     def _faults(self, history: History, victims: list[Struck], before: set[str], batches: int) -> bool:
         """Write down what each kill came to; whether one hit."""
