@@ -13,6 +13,7 @@ OURS = "app.kubernetes.io/part-of=effectively-once"
 SUSPENDED_BY = "effectively-once/suspended-by"
 SUSPENDED_S, GONE_S = 90.0, 120.0
 RESTING = ("SUSPENDED", "FAILED", "COMPLETED")
+ENDED = ("Succeeded", "Failed")
 
 
 class Tenancy:
@@ -68,7 +69,9 @@ class Tenancy:
 
     def _rests(self, name: str) -> bool:
         pods = self._cluster.pods(f"sparkoperator.k8s.io/app-name={name}")
-        return state_of(self._cluster.application(name)) in (*RESTING, "gone") and not pods
+        # An executor whose driver was deleted before they met ends by itself, and its pod stays until the pipeline's end.
+        room = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED]
+        return state_of(self._cluster.application(name)) in (*RESTING, "gone") and not room
 
     def _leave(self) -> None:
         """Resume every pipeline, also when resuming one of them fails; the first failure is raised at the end."""

@@ -62,6 +62,13 @@ def test_one_that_does_not_rest_is_resumed_and_said(cluster: FakeCluster) -> Non
     assert patches(cluster)[-1] == ("user-counts", False)
 
 
+def test_pods_that_came_to_their_end_take_no_room(cluster: FakeCluster) -> None:
+    left = pod("user-counts-exec-1", UIDS["a"], "executor", state=RUNS)
+    cluster.pods_there = [{**left, "status": {**left["status"], "phase": "Failed"}}]
+    with tenancy(cluster):
+        assert patches(cluster) == [("user-counts", True)]
+
+
 def test_one_that_was_suspended_on_purpose_stays_so(cluster: FakeCluster) -> None:
     cluster.there = {"user-counts": deployed("user-counts", "SUSPENDED", suspend=True)}
     with tenancy(cluster):
