@@ -69,7 +69,7 @@ class Tenancy:
 
     def _rests(self, name: str) -> bool:
         pods = self._cluster.pods(f"sparkoperator.k8s.io/app-name={name}")
-        # An executor whose driver was deleted before they met ends by itself, and its pod stays until the pipeline's end.
+        # An executor whose driver was deleted before they met ends by itself; its pod stays until the pipeline ends.
         room = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED]
         return state_of(self._cluster.application(name)) in (*RESTING, "gone") and not room
 
