@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
@@ -27,6 +28,8 @@ DOES = {
 }
 TOPIC, SHARDS, OUTPUTS = "bench", 2, 2
 LATENESS_MS = 120_000
+WARM_UP = 0.25
+"""Of the rows: they come before a measurement."""
 SLOWEST_PER_S, LEAST_S = 4_000, 180.0
 
 
@@ -100,6 +103,17 @@ def _streams(run: Run, compare: bool) -> tuple[list[Seen], int]:
 
 
 ARMS: dict[str, Callable[[Run, bool], tuple[list[Seen], int]]] = {OURS: _ours, SPARK: _spark, STREAMS: _streams}
+
+
+def sampled(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
+    """Run one arm; rows per second after the warm-up, and what they were counted from."""
+    seen, windows = ARMS[arm](run, compare)
+    total = run.events.records
+    rate = rates.rate(seen, int(total * WARM_UP), total)
+    return {
+        "rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1), "windows_compared": windows,
+        "seen": [[round(one.t_ms), one.rows] for one in seen],
+    }  # fmt: skip
 
 
 def _compared(run: Run, arm: str, output: str, compare: bool) -> int:

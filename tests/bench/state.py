@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
-from tests.bench import rates, table
+from tests.bench import table
 from tests.bench.facts import Kept, load, spread
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, Place, opened
-from tests.bench.s1_arms import ARMS, LATENESS_MS, SHARDS, TOPIC, Run
+from tests.bench.s1_arms import LATENESS_MS, SHARDS, TOPIC, WARM_UP, Run, sampled
 from tests.bench.s1_arms import OURS as LIBRARY
 from tests.bench.s1_events import PARTITIONS, Events, fill
 
@@ -25,7 +24,6 @@ DOES = {
     LEDGER: "counts are deltas of the chain on the object store; totals of windows too",
     SPARK: "counts are in RocksDB with changelog, checkpointed to the object store through our file manager",
 }
-WARM_UP = 0.25
 
 
 def arguments(given: argparse.ArgumentParser) -> None:
@@ -68,22 +66,12 @@ def _at(kept: Kept, place: Place, keys: int, asked: argparse.Namespace, found: d
                 load_before = load()
                 name = f"k{keys}_{number}_{[*JOBS].index(arm)}"
                 run = Run(place, events, name, asked.batch_rows, MASTERS[asked.master], JOBS[arm], {})
-                sample = _once(run, number == 0)
+                sample = sampled(run, LIBRARY, compare=number == 0)
                 kept.sample(keys=keys, arm=arm, round=number, load_before=load_before, **sample)
             found[_named(arm, keys)].append(sample["rows_per_s"])
             place.console.say(f"  {keys:,} keys, round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     if None in taken:
         place.deleted([TOPIC])
-
-
-def _once(run: Run, compare: bool) -> dict[str, Any]:
-    seen, windows = ARMS[LIBRARY](run, compare)
-    total = run.events.records
-    rate = rates.rate(seen, int(total * WARM_UP), total)
-    return {
-        "rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1), "windows_compared": windows,
-        "seen": [[round(one.t_ms), one.rows] for one in seen],
-    }  # fmt: skip
 
 
 def _named(arm: str, keys: int) -> str:

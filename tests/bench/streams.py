@@ -14,15 +14,14 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from tests.bench import rates, s1_streams, table
+from tests.bench import s1_streams, table
 from tests.bench.facts import Kept, load, spread
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, opened
-from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, Run
+from tests.bench.s1_arms import ARMS, DOES, LATENESS_MS, OURS, SHARDS, SPARK, STREAMS, TOPIC, WARM_UP, Run, sampled
 from tests.bench.s1_events import PARTITIONS, Events, fill
 from tests.bench.spark_arm import ROCKSDB
 
 TARGETS = {SPARK: table.Target(at_least=2.0), STREAMS: table.Target(at_least=1.5)}
-WARM_UP = 0.25
 ENOUGH_S = 3.0
 """Rows are counted when a batch or a transaction ends, about every second: less than this measures mostly that."""
 OWN_JOB, PACKAGED_JOB = "tests.bench.s1_job", "effectively_once_jobs.user_counts"
@@ -80,14 +79,8 @@ def measure(asked: argparse.Namespace) -> str:
 def _sample(kept: Kept, run: Run, arm: str, number: int) -> dict[str, float]:
     load_before = load()
     # Counts are compared once: reading them back takes as long as a run.
-    seen, windows = ARMS[arm](run, number == 0)
-    total = run.events.records
-    rate = rates.rate(seen, int(total * WARM_UP), total)
-    sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
-    kept.sample(
-        arm=arm, round=number, **sample, load_before=load_before, windows_compared=windows,
-        seen=[[round(one.t_ms), one.rows] for one in seen],
-    )  # fmt: skip
+    sample = sampled(run, arm, compare=number == 0)
+    kept.sample(arm=arm, round=number, load_before=load_before, **sample)
     return sample
 
 
