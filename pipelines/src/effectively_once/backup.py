@@ -24,6 +24,7 @@ from effectively_once.ledger.objects import Found, Get, ObjectStore, body_of, cr
 from effectively_once.ledger.records import Head
 from effectively_once.place import Place
 from effectively_once.reader import kept
+from effectively_once.sinks.manifest_span import allowed, bounds_of
 
 TRIES = 10
 """Heads in a row that may be overtaken by the floor. What was copied once is not copied again, so that two are rare."""
@@ -147,10 +148,14 @@ class Backup:
         for sink in self._sinks:
             # The declared epoch is published again, from its pinned ranges, by whoever starts the restored chain.
             recorded = head.model_copy(update={"declared": None})
-            manifests = kept(self._source, self._layout, sink, recorded, 0 if all_output else head.floor)
-            if head.floor <= head.last_recorded and head.floor not in manifests:
+            found = kept(self._source, self._layout, sink, recorded, 0 if all_output else head.floor)
+            if head.floor <= head.last_recorded and head.floor not in found.manifests:
                 raise _MissingError(self._layout.manifest(sink, head.floor))
-            yield from contents.outputs(self._layout, sink, manifests)
+            for epoch, key in found.keys.items():
+                # A span that came since has epochs which this head does not record: restored, they come otherwise.
+                if key != self._layout.manifest(sink, epoch) and not allowed(head, bounds_of(epoch)):
+                    raise _MissingError(key)
+            yield from contents.outputs(found)
 
     def _copy_all(self, named: list[NamedObject]) -> set[str]:
         names: set[str] = set()

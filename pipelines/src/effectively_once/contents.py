@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from effectively_once import catalog, merge, state
 from effectively_once.deltas import Canonical, Named, ShardDeltas
+from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
 from effectively_once.ledger.records import EpochRecord, Head
-from effectively_once.reader import Manifest, files_of, of_file
+from effectively_once.reader import Kept, files_of, of_file
+from effectively_once.sinks.manifest_span import Manifest, manifest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +85,35 @@ def segments(layout: Layout, head: Head) -> Iterator[NamedObject]:
         yield NamedObject(layout.segment(*span), check)
 
 
-def outputs(layout: Layout, sink: str, manifests: Mapping[int, Manifest]) -> Iterator[NamedObject]:
-    """Yield manifests of a sink, given by epoch, and the files that they name."""
-    for epoch, manifest in manifests.items():
-        key = layout.manifest(sink, epoch)
-        yield NamedObject(key)
-        for name, number in files_of(manifest, key).items():
+def outputs(kept: Kept) -> Iterator[NamedObject]:
+    """Yield manifests of a sink, or the spans that hold them, and the files that they name."""
+    held: dict[str, dict[int, Manifest]] = {}
+    for epoch, manifest in kept.manifests.items():
+        held.setdefault(kept.keys[epoch], {})[epoch] = manifest
+    for key, manifests in held.items():
+        yield NamedObject(key, _holding(key, manifests))
+    for epoch, manifest in kept.manifests.items():
+        for name, number in files_of(manifest, kept.keys[epoch]).items():
 
             def check(body: bytes, name: str = name, number: int = number) -> object:
                 return of_file(body, name, number)
 
             yield NamedObject(name, check)
+
+
+def _holding(key: str, manifests: Mapping[int, Manifest]) -> Callable[[bytes], object]:
+    """A check that an object still holds these manifests: one beside a span may be another driver's (R9)."""
+
+    def check(body: bytes) -> None:
+        lines = (manifest_of(line, key) for line in body.split(b"\n"))
+        found = {line.get("epoch"): line for line in lines}
+        if any(found.get(epoch) != manifest for epoch, manifest in manifests.items()):
+            raise SinkError(
+                "a manifest is not the one that was read before", key,
+                "Manifests were compacted meanwhile, or it is damaged: run this again.",
+            )  # fmt: skip
+
+    return check
 
 
 def _canonical(kind: str) -> Canonical:

@@ -132,6 +132,10 @@ class View:
 
     def before(self, later: View) -> bool:
         """Whether `later` is the same chain, or what became of it."""
-        now, then = later.head, self.head
-        same = not then.tail or then.last_recorded < now.last_recorded - len(now.tail) + 1 or then.tail[-1] in now.tail
-        return same and now.sequence >= then.sequence and now.floor >= then.floor
+        return follows(self.head, later.head)
+
+
+def follows(then: Head, now: Head) -> bool:
+    """Whether a head is of the same chain as an earlier one, and not an older one of it."""
+    same = not then.tail or then.last_recorded < now.last_recorded - len(now.tail) + 1 or then.tail[-1] in now.tail
+    return same and now.sequence >= then.sequence and now.floor >= then.floor

@@ -9,6 +9,7 @@ from typing import Any
 
 from effectively_once import control_commands, replay
 from effectively_once.abandon import abandon
+from effectively_once.compaction import compact
 from effectively_once.dead_letter_topic import DeadLetterTopic
 from effectively_once.dead_letters import Selection, counted, epochs, shown
 from effectively_once.job import Job
@@ -42,6 +43,10 @@ def add_to(commands: Any) -> None:
     tidy.add_argument(
         "--keep", action="append", default=[], type=Sort, choices=list(Sort), help="a sort that stays; may be repeated"
     )
+    spans = commands.add_parser(
+        "compact", help="put the manifests of object-store sinks, of epochs below the floor, into few objects"
+    )
+    spans.add_argument("--yes", action="store_true", help="do it; without it only what there is to do is told")
     letters = commands.add_parser("dead-letters", help="count, show and replay refused records")
     actions = letters.add_subparsers(required=True, metavar="ACTION")
     count = actions.add_parser("count", help="how many of which reason")
@@ -60,8 +65,8 @@ def add_to(commands: Any) -> None:
         parser.add_argument("--id", action="append", default=[], dest="ids", help="only these; may be repeated")
         parser.add_argument("--epochs", default="0-", metavar="A-B", help="only of these; A- and -B are open")
     for parser, function in (
-        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (tidy, _retention), (count, _count),
-        (show, _show), (again, _replay),
+        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (tidy, _retention), (spans, _compact),
+        (count, _count), (show, _show), (again, _replay),
     ):  # fmt: skip
         parser.add_argument("settings", type=Path, help="settings file of the pipeline")
         parser.set_defaults(command=function)
@@ -89,6 +94,11 @@ def _abandon(job: Job, given: argparse.Namespace) -> int:
 
 def _retention(job: Job, given: argparse.Namespace) -> int:
     retention(job.settings, _say, delete=given.delete, age_s=given.older_than_s, keep=given.keep)
+    return 0
+
+
+def _compact(job: Job, given: argparse.Namespace) -> int:
+    compact(job, _say, yes=given.yes)
     return 0
 
 

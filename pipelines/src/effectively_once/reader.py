@@ -12,9 +12,10 @@ not seen. Credentials come from the environment.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,13 +28,13 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, run
 from effectively_once.ledger.records import Head
 from effectively_once.object_store import BucketAddress, shared
-from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.manifest import ManifestSink, Shown
+from effectively_once.sinks.manifest_span import Manifest
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-Manifest = Mapping[str, Any]
 RESTORE = "Restore it from the bucket's versions or a backup."
 
 
@@ -71,7 +72,8 @@ class PublishedRows:
     ) -> None:  # fmt: skip
         self._opened, self._layout, self._name, self._verify = opened, layout, sink, verify
         self._store = opened()
-        self.manifests = kept(self._store, layout, sink, head, since or 0)
+        self._kept = kept(self._store, layout, sink, head, since or 0)
+        self.manifests = self._kept.manifests
         # Who asks for what follows an epoch has read it, though it may be declared still: it is not to be read again.
         self.last = max(self.manifests, default=max(head.last_recorded, (since or 0) - 1))
         self.first = min(self.manifests, default=self.last + 1)
@@ -90,7 +92,7 @@ class PublishedRows:
         """
         for epoch, manifest in self.manifests.items():
             if manifest["rows"]:
-                yield epoch, _table(self._store, manifest, self._layout.manifest(self._name, epoch), self._verify)
+                yield epoch, _table(self._store, manifest, self._kept.keys[epoch], self._verify)
 
     def arrow(self) -> pa.Table:
         """Return all rows as one table; a column that came later is null before. Without rows it has no columns.
@@ -122,7 +124,7 @@ class PublishedRows:
         from pyspark.sql.types import StructType  # noqa: PLC0415
 
         named = [
-            (self._layout.manifest(self._name, epoch), json.dumps(manifest))
+            (self._kept.keys[epoch], json.dumps(manifest))
             for epoch, manifest in self.manifests.items()
             if manifest["rows"]
         ]
@@ -136,36 +138,41 @@ class PublishedRows:
         return frame.mapInArrow(task, from_arrow_schema(schema))
 
 
-def kept(store: ObjectStore, layout: Layout, sink: str, head: Head, since: int) -> dict[int, Manifest]:
-    """Return the manifests of a sink by epoch, ascending: those from `since` on that are kept.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Manifests of a sink by epoch, ascending, and the object that each is read from: its own, or a span."""
+
+    manifests: dict[int, Manifest]
+    keys: dict[int, str]
+
+
+def kept(store: ObjectStore, layout: Layout, sink: str, head: Head, since: int) -> Kept:
+    """Return the manifests of a sink from `since` on that are kept.
 
     Raises:
         SinkError: one is damaged, or is missing and not below the floor.
 
     """
-    return dict(sorted(_newest_first(store, layout, sink, head, since)))
+    found = sorted(_newest_first(store, layout, sink, head, since), key=lambda shown: shown.epoch)
+    manifests = {shown.epoch: shown.manifest for shown in found if shown.manifest is not None}
+    return Kept(manifests, {shown.epoch: shown.key for shown in found})
 
 
-def _newest_first(
-    store: ObjectStore, layout: Layout, sink: str, head: Head, since: int
-) -> Iterator[tuple[int, Manifest]]:
+def _newest_first(store: ObjectStore, layout: Layout, sink: str, head: Head, since: int) -> Iterator[Shown]:
     manifests = ManifestSink(store, layout, sink)
     declared = head.declared
     if declared is not None and declared.epoch >= since:
-        manifest = manifests.manifest(declared.epoch)
-        if manifest is not None:
-            yield declared.epoch, manifest
-    for epoch in range(head.last_recorded, since - 1, -1):
-        manifest = manifests.manifest(epoch)
-        if manifest is None:
+        yield from (shown for shown in manifests.newest_first(declared.epoch, declared.epoch) if shown.manifest)
+    for shown in manifests.newest_first(head.last_recorded, since):
+        if shown.manifest is None:
             # The floor may have risen since head was read, and what is below it may have gone.
-            if epoch >= max(head.floor, run(chain.read(layout), store).floor):
+            if shown.epoch >= max(head.floor, run(chain.read(layout), store).floor):
                 raise SinkError(
-                    "a manifest is missing", layout.manifest(sink, epoch),
+                    "a manifest is missing", shown.key,
                     f"{RESTORE} A sink that is no object-store sink has none: read its topic or table.",
                 )  # fmt: skip
             return
-        yield epoch, manifest
+        yield shown
 
 
 def files_of(manifest: Manifest, key: str) -> dict[str, int]:

@@ -75,6 +75,7 @@ class Retention:
     ) -> None:  # fmt: skip
         self._store, self._layout, self._keep, self._say = store, layout, keep, say
         self._youngest_ms = now_ms() - round(age_s * 1000)
+        self._manifests: dict[str, ManifestSink] = {}
 
     def find(self) -> Leftovers:
         """Find what may be deleted.
@@ -137,10 +138,14 @@ class Retention:
     def _named(self, staged: Staged) -> frozenset[str] | None:
         key = self._layout.manifest(staged.sink, staged.epoch)
         try:
-            manifest = ManifestSink(self._store, self._layout, staged.sink).manifest(staged.epoch)
+            manifest = self._sink(staged.sink).manifest(staged.epoch)
             return None if manifest is None else frozenset(files_of(manifest, key))
         except SinkError:
             return None
+
+    def _sink(self, name: str) -> ManifestSink:
+        """One for all epochs: it keeps the span that it read last."""
+        return self._manifests.setdefault(name, ManifestSink(self._store, self._layout, name))
 
     def _take(self, listed: list[Listed], sort: Sort, found: Leftovers) -> None:
         if sort in self._keep:

@@ -41,6 +41,10 @@ class Layout:
         """Name what an epoch published to an object-store sink."""
         return f"{self.pipeline}/{sink}/manifests/{epoch:09d}.json"
 
+    def manifests(self, sink: str, first: int, last: int) -> str:
+        """Name what epochs `first` to `last` published to an object-store sink, in one object (R9)."""
+        return f"{self.pipeline}/{sink}/manifests/{first:09d}-{last:09d}.json"
+
     def staged(self, sink: str, epoch: int, unique: str) -> str:
         """Name a file of a sink; nobody reads it before a manifest names it."""
         return f"{self.pipeline}/{sink}/data/{epoch:09d}-{unique}.parquet"

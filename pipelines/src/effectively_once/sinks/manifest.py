@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from effectively_once.errors import SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Rows
+from effectively_once.sinks import manifest_span
+from effectively_once.sinks.manifest_span import Bounds, Manifest, bounds_of, manifest_of
 from effectively_once.sinks.publish import Published
 
 
@@ -28,6 +31,15 @@ class StagedFile(Rows):
     name: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an epoch shows: its manifest, None where there is none, and the object that holds it."""
+
+    epoch: int
+    key: str
+    manifest: Manifest | None
+
+
 class ManifestSink:
     """Publishes tables of one sink, a table an epoch. An epoch without rows has a manifest that names no file.
 
@@ -36,6 +48,8 @@ class ManifestSink:
 
     def __init__(self, store: ObjectStore, layout: Layout, sink: str, unique: Callable[[], str] = _random) -> None:
         self._store, self._layout, self._sink, self._unique = store, layout, sink, unique
+        # The span that was read last: who asks for one epoch of it asks for the next one.
+        self._span: tuple[Bounds, dict[int, Manifest]] | None = None
 
     def publish(self, epoch: int, generation: int, table: pa.Table) -> tuple[Rows, Published]:
         """Stage the table's file, then create the manifest; when there is one, compare instead (a repeat is a no-op).
@@ -73,9 +87,11 @@ class ManifestSink:
         key = self._layout.manifest(self._sink, epoch)
         body = json.dumps(manifest).encode()
         held = run(create_once(key, body), self._store)
-        if held == body:
+        # Of an epoch long recorded the manifest may be gone, into a span: then nothing was in the way of ours (R9).
+        span = self._span_of(epoch)
+        if span is None and held == body:
             return content, Published.NOW
-        theirs = _parsed(held, key)
+        theirs = manifest_of(held, key) if span is None else span[epoch]
         if (theirs["rows"], theirs["digest"]) != (content.rows, content.digest):
             raise SinkError(
                 f"epoch {epoch} is published with digest {theirs['digest']}, its repeat has {content.digest}",
@@ -88,11 +104,55 @@ class ManifestSink:
         """Whether the epoch's manifest is there: this sink's progress mark (R10)."""
         return self.manifest(epoch) is not None
 
-    def manifest(self, epoch: int) -> dict[str, Any] | None:
-        """Return the manifest of an epoch, or None."""
-        key = self._layout.manifest(self._sink, epoch)
-        found = run(body_of(key), self._store)
-        return None if found is None else _parsed(found, key)
+    def manifest(self, epoch: int) -> Manifest | None:
+        """Return the manifest of an epoch, or None; that of its span where there is one."""
+        return self._shown([epoch])[0].manifest
+
+    def newest_first(self, last: int, first: int) -> Iterator[Shown]:
+        """Yield what epochs `last` down to `first` show, and stop after one without a manifest.
+
+        Raises:
+            SinkError: a manifest is damaged.
+
+        """
+        while last >= first:
+            below = max(first, bounds_of(last)[0])
+            for shown in self._shown(range(last, below - 1, -1)):
+                yield shown
+                if shown.manifest is None:
+                    return
+            last = below - 1
+
+    def _shown(self, epochs: Sequence[int]) -> list[Shown]:
+        """What epochs of one span show, up to the first that shows nothing; why in this order: `manifest_span`."""
+        # Of several epochs the span is asked for before as well: it may spare a thousand requests.
+        span = self._known(epochs[0]) if len(epochs) == 1 else self._span_of(epochs[0])
+        bodies: list[tuple[int, str, bytes | None]] = []
+        if span is None:
+            for epoch in epochs:
+                key = self._layout.manifest(self._sink, epoch)
+                bodies.append((epoch, key, run(body_of(key), self._store)))
+                if bodies[-1][2] is None:
+                    break
+            span = self._span_of(epochs[0])
+        if span is None:
+            return [Shown(epoch, key, None if it is None else manifest_of(it, key)) for epoch, key, it in bodies]
+        key = self._layout.manifests(self._sink, *bounds_of(epochs[0]))
+        return [Shown(epoch, key, span[epoch]) for epoch in epochs]
+
+    def _known(self, epoch: int) -> dict[int, Manifest] | None:
+        kept = self._span
+        return kept[1] if kept is not None and kept[0] == bounds_of(epoch) else None
+
+    def _span_of(self, epoch: int) -> dict[int, Manifest] | None:
+        """The span of an epoch, if it is there; it stays as it is, so it is read once."""
+        span = self._known(epoch)
+        if span is None:
+            bounds = bounds_of(epoch)
+            span = run(manifest_span.read(self._layout, self._sink, bounds), self._store)
+            if span is not None:
+                self._span = bounds, span
+        return span
 
     def rows(self, last_epoch: int, first_epoch: int = 0) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """(epoch, object, row) of everything published up to an epoch: manifests only, never a listing.
@@ -115,13 +175,3 @@ class ManifestSink:
                     )
                 for row in pq.read_table(pa.BufferReader(body)).to_pylist():
                     yield epoch, file["name"], row
-
-
-def _parsed(body: bytes, key: str) -> dict[str, Any]:
-    try:
-        manifest = json.loads(body)
-        if {"files", "rows", "digest"} <= manifest.keys():
-            return dict(manifest)
-    except (ValueError, AttributeError):
-        pass
-    raise SinkError("a manifest is damaged", key, "Restore it from the bucket's versions or a backup.")
