@@ -101,7 +101,7 @@ def written(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Step[bool]
         if body is None:
             # Another one may have made the span meanwhile, and deleted this.
             return (yield from manifest_span.read(layout, sink, bounds)) is not None
-        manifests[epoch] = manifest_of(body, key)
+        manifests[epoch] = manifest_of(body, key, epoch)
     for record in (yield from _records(layout, head, bounds)):
         _refuse_another(record, layout, sink, manifests[record.epoch])
     key = layout.manifests(sink, *bounds)

@@ -50,23 +50,21 @@ def encoded(manifests: Mapping[int, Manifest]) -> bytes:
 
 def decoded(body: bytes, bounds: Bounds, key: str) -> dict[int, Manifest]:
     """Return the manifests of a span by epoch. Raises SinkError when it is damaged."""
-    lines = enumerate(body.split(b"\n"), start=bounds[0])
-    manifests: dict[int, Manifest] = {epoch: manifest_of(line, key) for epoch, line in lines}
-    wrong = [epoch for epoch, manifest in manifests.items() if manifest.get("epoch") != epoch]
-    if wrong or len(manifests) != bounds[1] - bounds[0] + 1:
+    lines = body.split(b"\n")
+    if len(lines) != bounds[1] - bounds[0] + 1:
         raise _damaged(f"a span of manifests does not hold epochs {bounds[0]} to {bounds[1]}", key)
-    return manifests
+    return {epoch: manifest_of(line, key, epoch) for epoch, line in enumerate(lines, start=bounds[0])}
 
 
-def manifest_of(body: bytes, key: str) -> dict[str, Any]:
-    """Parse a manifest. Raises SinkError when it is damaged."""
+def manifest_of(body: bytes, key: str, epoch: int | None = None) -> dict[str, Any]:
+    """Parse a manifest. Raises SinkError when it is damaged, or not that of the epoch."""
     try:
         manifest = json.loads(body)
-        if {"files", "rows", "digest"} <= manifest.keys():
+        if {"files", "rows", "digest"} <= manifest.keys() and epoch in (None, manifest.get("epoch")):
             return dict(manifest)
     except (ValueError, AttributeError):
         pass
-    raise _damaged("a manifest is damaged", key)
+    raise _damaged("a manifest is damaged" + ("" if epoch is None else f", that of epoch {epoch}"), key)
 
 
 def read(layout: Layout, sink: str, bounds: Bounds) -> Step[dict[int, Manifest] | None]:
