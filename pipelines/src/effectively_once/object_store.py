@@ -102,6 +102,7 @@ class S3ObjectStore:
             case Get(key):
                 return self._get(key)
             case Delete(key):
+                points.reach("delete", key=key)
                 self._asked("DELETE", key)
                 return Gone()
             case Put(key, body, etag):

@@ -23,6 +23,7 @@ POINTS = {
     "batch_planned": "Spark has written offsets/n",
     "put": "an object is about to be put; `key`",
     "put_done": "it is there, or refused, and nobody has acted on it; `key`",
+    "delete": "an object is about to be deleted; `key`",
     "declared": "head declares the epoch, and records the one before",
     "dedup_begun": "first step of a shard; `epoch`, `shard`, as for all that follow",
     "ids_decided": "its decision is durable where it is an object of its own",

@@ -176,6 +176,18 @@ def test_epochs_that_are_not_all_there_stay_as_they_are(store: AgedStore) -> Non
     assert rows_of(store).first == 3
 
 
+def test_a_manifest_that_is_lost_before_its_span_is_made_takes_no_others_with_it(store: AgedStore) -> None:
+    work = compaction(store)
+    there = work.find()
+    del store.objects[LAYOUT.manifest(GLOBAL_COUNTS, 5)]
+    work.carry_out(there)
+    left = manifests(store)
+    assert [name for name in left if name < "000000008" or "-" not in name][:4] == [
+        "000000000-000000003", "000000004", "000000006", "000000007"
+    ]  # fmt: skip
+    assert left[4] == "000000008-000000011"
+
+
 @pytest.mark.parametrize(
     ("epoch", "change"),
     [(9, {"digest": "0" * 32}), (9, {"rows": 99}), (EPOCHS - 12, {"rows": 99}), (9, {"epoch": 8})],
@@ -357,3 +369,21 @@ def test_a_backup_that_is_taken_meanwhile_has_no_span_that_its_head_does_not_all
         if "-" in name:
             assert int(name.rpartition("-")[2]) < min(head.floor, head.last_recorded)
     goes_on(again, 12)
+
+
+def test_a_backup_does_not_copy_what_a_replaced_driver_created_in_the_place_of_a_manifest(store: AgedStore) -> None:
+    """The manifest was read, compacted and created again before it is copied."""
+    key, asked = LAYOUT.manifest(GLOBAL_COUNTS, 5), count(1)
+    other = pa.table({"window_start_ms": [1], "count": [99]}, GLOBAL_SCHEMA)
+
+    def meanwhile(request: Request) -> None:
+        if request.key == key and next(asked) == 2:
+            for group in compaction(store).find().groups:
+                compact_group(store, LAYOUT, head_of(store), group)
+            with pytest.raises(SinkError, match="is published with digest"):
+                ManifestSink(store, LAYOUT, GLOBAL_COUNTS).publish(5, 1, other)
+
+    store.before = meanwhile
+    with pytest.raises(SinkError, match=f"a manifest is not the one that was read before .{key}.*run this again"):
+        taken(store)
+    assert found(rows_of(taken(store))) == global_counts(EPOCHS)
