@@ -31,6 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in ("pause", "drain", "resume"):
         monkeypatch.setattr(control_commands, name, noted(name))
     monkeypatch.setattr(life_cycle, "retention", noted("retention"))
+    monkeypatch.setattr(life_cycle, "compact", lambda job, say, **how: noted("compact")(job.settings, say, **how))
     monkeypatch.setattr(replay, "replay", noted("replay"))
     monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER])
 
@@ -51,6 +52,11 @@ def test_pause_drain_and_resume(run: Run) -> None:
     assert run("resume", "s.json") == ("resume", "clicks", {})
     assert run("drain", "s.json") == ("drain", "clicks", 0.0, {})
     assert run("drain", "s.json", "--wait-s", "1.5") == ("drain", "clicks", 1.5, {})
+
+
+def test_compact_changes_nothing_unless_it_is_told_to(run: Run) -> None:
+    assert run("compact", "s.json") == ("compact", "clicks", {"yes": False})
+    assert run("compact", "s.json", "--yes") == ("compact", "clicks", {"yes": True})
 
 
 def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:

@@ -12,7 +12,7 @@ from effectively_once import reader
 from effectively_once.compaction import emptied, written
 from effectively_once.errors import SinkError
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import ObjectStore, Step, body_of, run
+from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_once, run
 from effectively_once.ledger.records import Head, Rows
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink, Shown, StagedFile
@@ -236,6 +236,16 @@ def test_a_damaged_span_is_named_and_nothing_is_deleted(objects: dict[str, bytes
         with pytest.raises(SinkError, match=f"{said}.*{key}"):
             run(step, store)
     assert store.objects == before
+
+
+def test_a_span_of_somebody_else_is_read_before_anything_is_deleted(objects: dict[str, bytes]) -> None:
+    key, ends = LAYOUT.manifests(SINK, *SPANNED), set()
+    for after, (end, held) in every_order(objects, [compaction, lambda: create_once(key, b"not a span")]):
+        ends.add(type(end))
+        if held == b"not a span":
+            assert isinstance(end, SinkError)
+            assert {LAYOUT.manifest(SINK, epoch) for epoch in SPANNED} <= after.keys()
+    assert ends == {bool, SinkError}
 
 
 def test_bounds_are_arithmetic_and_those_of_the_product_stay_what_they_are() -> None:
