@@ -69,7 +69,7 @@ def _as_read(world: World) -> World:
     return replace(world, objects=tuple(sorted(objects.items())))
 
 
-def _explored(group: Group, losses: int = 0) -> Explored:
+def _explored(group: Group) -> Explored:
     a, b, finisher = (Places(Driver(name, 1, PIPELINE, Rules()).phase, At()) for name in "ABF")
     expected = tuple({identity for identity, _ in PIPELINE.input})
 
@@ -80,7 +80,7 @@ def _explored(group: Group, losses: int = 0) -> Explored:
         return checks.incomplete(_as_read(world), expected) if how == "done" else f"recovery ended as {how}"
 
     game = Game(
-        world=World(shards=(None,), losses=losses),
+        world=World(shards=(None,)),
         claims=Claims(checks.owner, lambda world: checks.visible(_as_read(world)), wrong, checks.changed),
         drivers=(a, b), finisher=finisher, ended=ended,
         beside=Places(lambda at: _compact(group, at), At(phase="start")),

@@ -135,13 +135,14 @@ def backwards() -> Step[bool]:
 class SpanFirst(ManifestSink):
     """Asks for the span once, before the manifests."""
 
+    _asked: Any = ()
+
     def _shown(self, epochs: Sequence[int]) -> list[Shown]:
-        asked = self._span_of(epochs[0])
-        self._span_of = lambda _: asked  # type: ignore[method-assign]
-        try:
-            return super()._shown(epochs)
-        finally:
-            del self._span_of
+        self._asked = super()._span_of(epochs[0])
+        return super()._shown(epochs)
+
+    def _span_of(self, epoch: int) -> Any:
+        return self._asked
 
 
 class ManifestFirst(ManifestSink):
