@@ -52,8 +52,8 @@ CASES = [
     Case("short-kafka", SHORT_KAFKA, 0, 1, 268_000, FENCED, ANEW),
     Case("table-shard", TABLE_SHARD, 1, 0, 105_000, (*REFUSED, *UNKNOWN), ANEW),
     Case("table-shard", TABLE_SHARD, 0, 1, 185_000, REFUSED, ANEW),
-    Case("short-file", SHORT_FILE, 1, 0, 85_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW),
-    Case("files", FILES, 0, 1, 145_000, MANIFEST_ONCE, ANEW),
+    Case("short-file", SHORT_FILE, 1, 0, 102_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW),
+    Case("files", FILES, 0, 1, 180_000, MANIFEST_ONCE, ANEW),
     Case("state", STATE, 0, 0, 14_000, MERGED, MISSING),
     Case("state", STATE, 0, 1, 540_000, MERGED, MISSING, slow=True),
     Case("state", STATE, 1, 0, 440_000, (*MERGED, f"Put {SPAN} -> Lost"), MISSING, slow=True),
@@ -61,12 +61,12 @@ CASES = [
     Case("kafka", KAFKA, 0, 1, 1_800_000, FENCED, ANEW, slow=True),
     Case("table", TABLE, 1, 0, 175_000, (*REFUSED, *UNKNOWN), ANEW, slow=True),
     Case("table", TABLE, 0, 1, 380_000, REFUSED, ANEW, slow=True),
-    Case("files", FILES, 1, 0, 135_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW, slow=True),
-    Case("files-and-kafka", FILES_AND_KAFKA, 1, 0, 280_000, MANIFEST_ONCE, ANEW, slow=True),
-    Case("files-and-kafka", FILES_AND_KAFKA, 0, 1, 510_000, MANIFEST_ONCE, ANEW, slow=True),
+    Case("files", FILES, 1, 0, 160_000, (*MANIFEST_ONCE, *MANIFEST_LOST), ANEW, slow=True),
+    Case("files-and-kafka", FILES_AND_KAFKA, 1, 0, 340_000, MANIFEST_ONCE, ANEW, slow=True),
+    Case("files-and-kafka", FILES_AND_KAFKA, 0, 1, 630_000, MANIFEST_ONCE, ANEW, slow=True),
     Case("short-kafka", SHORT_KAFKA, 2, 0, 1_400_000, (*FENCED, *UNKNOWN), slow=True),
     Case("short-table", SHORT_TABLE, 2, 0, 980_000, (*REFUSED, *UNKNOWN), slow=True),
-    Case("short-file", SHORT_FILE, 2, 0, 1_200_000, MANIFEST_LOST, slow=True),
+    Case("short-file", SHORT_FILE, 2, 0, 1_500_000, MANIFEST_LOST, slow=True),
 ]
 
 

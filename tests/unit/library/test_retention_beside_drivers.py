@@ -83,7 +83,7 @@ def _explored(pipeline: Pipeline, judge: Judge = View.judged) -> Explored:
     [
         (STATE, 550_000, "model/deltas/ids/N/N-N.arrow"),
         (RECORDED, 108_000, "model/recorded/draw/N/N.arrow"),
-        (FILES, 175_000, "model/files/data/N-N-A.parquet"),
+        (FILES, 190_000, "model/files/data/N-N-A.parquet"),
     ],
 )
 def test_drivers_publish_every_record_once_whatever_retention_deletes(
