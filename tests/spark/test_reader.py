@@ -9,12 +9,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from effectively_once.compaction import Compaction
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
+from effectively_once.listing import S3ListingStore
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.reader import PublishedRows, published
+from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.worker_errors import named_error
 from infra.embedded.stack import EmbeddedStack
@@ -69,6 +72,21 @@ def test_a_data_frame_has_the_rows_that_are_published(
     assert frame.count() == len(expected)
     newer = rows_of(bucket, layout, since=9).spark(session)
     assert sorted(tuple(row) for row in newer.collect()) == [(at, n) for epoch, at, n in global_counts(12) if epoch > 8]
+
+
+def test_manifests_that_are_compacted_show_the_same_rows(
+    session: SparkSession, bucket: BucketAddress, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_span, "EPOCHS", 4)
+    LedgerDriver.started(S3ObjectStore(bucket), layout).run(12)
+    before = rows_of(bucket, layout).spark(session)
+    work = Compaction(S3ListingStore(bucket), layout, [GLOBAL_COUNTS])
+    there = work.find()
+    assert len(there.groups) == 2
+    work.carry_out(there)
+    expected = [(at, n) for _, at, n in global_counts(12)]
+    for frame in (before, rows_of(bucket, layout).spark(session)):
+        assert sorted(tuple(row) for row in frame.collect()) == expected
 
 
 def test_a_column_that_came_later_is_null_before(session: SparkSession, bucket: BucketAddress, layout: Layout) -> None:
