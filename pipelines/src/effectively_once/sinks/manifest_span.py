@@ -22,7 +22,7 @@ from effectively_once.ledger.objects import Step, body_of
 from effectively_once.ledger.records import Head
 
 EPOCHS = 1000
-"""Epochs of a span: some 300 KB, 17 a day at an epoch every 5 s. Never to change: objects are named by it."""
+"""Epochs of a span: some 260 KB, 17 a day at an epoch every 5 s. Never to change: objects are named by it."""
 
 Manifest = Mapping[str, Any]
 Bounds = tuple[int, int]
