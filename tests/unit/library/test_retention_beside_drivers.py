@@ -12,6 +12,7 @@ from effectively_once.ledger.objects import Delete, ObjectStore
 from effectively_once.leftovers import Sort, Staged, View
 from effectively_once.reader import files_of
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.manifest_span import Manifest
 from tests.model import checks
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At
@@ -53,7 +54,7 @@ def _tidy(judge: Judge, at: At) -> Generator[Step, Any, At]:
     return At(phase="done")
 
 
-def _manifest(staged: Staged, store: ObjectStore) -> dict[str, Any] | None:
+def _manifest(staged: Staged, store: ObjectStore) -> Manifest | None:
     return ManifestSink(store, LAYOUT, staged.sink).manifest(staged.epoch)
 
 
