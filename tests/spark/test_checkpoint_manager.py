@@ -25,6 +25,7 @@ EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 MISSING = "java.io.FileNotFoundException"
 FAILED = "java.io.IOException"
 BATCHES_S = 30.0
+PATIENCE_MS = 2_000
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +72,16 @@ def manager(spark: SparkSession, store: ObjectStore, request: pytest.FixtureRequ
 
 
 def made(
-    spark: SparkSession, store: ObjectStore, folder: str, endpoint: str | None = None, secret: str | None = None
-) -> Manager:
+    spark: SparkSession, store: ObjectStore, folder: str, endpoint: str | None = None, secret: str | None = None,
+    *, patience_ms: int = PATIENCE_MS,
+) -> Manager:  # fmt: skip
+    """Make a manager, which gives up sooner than a pipeline's: what is stopped in most tests does not come back."""
     jvm: Any = spark._jvm
     conf = jvm.org.apache.hadoop.conf.Configuration(False)
     conf.set("effectivelyonce.s3.endpoint", endpoint or store.endpoint)
     conf.set("effectivelyonce.s3.access.key", store.access_key)
     conf.set("effectivelyonce.s3.secret.key", secret or store.secret_key)
+    conf.setLong("effectivelyonce.s3.patience.ms", patience_ms)
     root = f"s3://{store.bucket}/manager/{folder}"
     java = jvm.org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager(
         jvm.org.apache.hadoop.fs.Path(root), conf
@@ -225,9 +229,11 @@ def queries(spark: SparkSession, store: ObjectStore, request: pytest.FixtureRequ
     spark.conf.set("effectivelyonce.s3.endpoint", store.endpoint)
     spark.conf.set("effectivelyonce.s3.access.key", store.access_key)
     spark.conf.set("effectivelyonce.s3.secret.key", store.secret_key)
+    spark.conf.set("effectivelyonce.s3.patience.ms", str(PATIENCE_MS))
     yield Query(spark, f"s3://{store.bucket}/queries/{request.node.name}", [])
     for query in spark.streams.active:
         query.stop()
+    spark.conf.unset("effectivelyonce.s3.patience.ms")
 
 
 def test_a_query_continues_where_its_checkpoint_ends(

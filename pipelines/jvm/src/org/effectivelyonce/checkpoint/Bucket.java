@@ -2,8 +2,10 @@ package org.effectivelyonce.checkpoint;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InterruptedIOException;
 import java.net.URI;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -17,8 +19,11 @@ import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
 import software.amazon.awssdk.core.ResponseInputStream;
 import software.amazon.awssdk.core.exception.AbortedException;
+import software.amazon.awssdk.core.exception.RetryableException;
 import software.amazon.awssdk.core.exception.SdkException;
 import software.amazon.awssdk.core.sync.RequestBody;
+import software.amazon.awssdk.core.sync.ResponseTransformer;
+import software.amazon.awssdk.http.AbortableInputStream;
 import software.amazon.awssdk.http.apache.ApacheHttpClient;
 import software.amazon.awssdk.regions.Region;
 import software.amazon.awssdk.services.s3.S3Client;
@@ -30,10 +35,12 @@ import software.amazon.awssdk.services.s3.model.S3Exception;
 import software.amazon.awssdk.services.s3.model.S3Object;
 
 /**
- * The few requests a checkpoint needs, on one bucket. Every failure is thrown as an {@link IOException} that names request and object.
+ * The few requests a checkpoint needs, on one bucket. A short outage is waited for ({@link Patience}); every failure is
+ * thrown as an {@link IOException} that names request and object.
  *
  * <p>Settings: {@code effectivelyonce.s3.endpoint}, {@code effectivelyonce.s3.access.key},
- * {@code effectivelyonce.s3.secret.key}; the bucket is the authority of the checkpoint's path.
+ * {@code effectivelyonce.s3.secret.key}, and {@code effectivelyonce.s3.patience.ms} (30000); the bucket is the authority
+ * of the checkpoint's path.
  */
 final class Bucket {
   record Entry(String name, boolean folder, long bytes, long modifiedMs) {}
@@ -42,28 +49,42 @@ final class Bucket {
     T send();
   }
 
-  // One client per endpoint and bucket: Spark makes a manager for every metadata log, and a client costs half a second.
-  private static final Map<String, S3Client> CLIENTS = new ConcurrentHashMap<>();
+  private record Store(S3Client client, Patience patience) {}
+
+  private record Address(String endpoint, long patienceMs) {}
+
+  // One client per store: Spark makes a manager for every metadata log, and a client costs half a second.
+  private static final Map<Address, Store> STORES = new ConcurrentHashMap<>();
+  private static final long PATIENCE_MS = 30_000;
+  // As the pipeline's other client waits for one answer: of a store that is stopped, three in the time of its patience.
+  private static final Duration ANSWER = Duration.ofSeconds(10);
 
   private final S3Client client;
+  private final Patience patience;
   private final String name;
 
-  private Bucket(S3Client client, String name) {
-    this.client = client;
+  private Bucket(Store store, String name) {
+    this.client = store.client();
+    this.patience = store.patience();
     this.name = name;
   }
 
   static Bucket of(Path root, Configuration conf) {
-    String endpoint = required(conf, "effectivelyonce.s3.endpoint");
-    S3Client client = CLIENTS.computeIfAbsent(endpoint, made -> S3Client.builder()
-        .endpointOverride(URI.create(endpoint))
-        .region(Region.US_EAST_1)
-        .forcePathStyle(true)
-        .httpClientBuilder(ApacheHttpClient.builder())
-        .credentialsProvider(StaticCredentialsProvider.create(AwsBasicCredentials.create(
-            required(conf, "effectivelyonce.s3.access.key"), required(conf, "effectivelyonce.s3.secret.key"))))
-        .build());
-    return new Bucket(client, root.toUri().getAuthority());
+    Address address = new Address(
+        required(conf, "effectivelyonce.s3.endpoint"), conf.getLong("effectivelyonce.s3.patience.ms", PATIENCE_MS));
+    Store store = STORES.computeIfAbsent(address, made -> {
+      Patience patience = new Patience(Duration.ofMillis(address.patienceMs()));
+      return new Store(S3Client.builder()
+          .endpointOverride(URI.create(address.endpoint()))
+          .region(Region.US_EAST_1)
+          .forcePathStyle(true)
+          .httpClientBuilder(ApacheHttpClient.builder().socketTimeout(ANSWER))
+          .overrideConfiguration(calls -> calls.retryStrategy(patience))
+          .credentialsProvider(StaticCredentialsProvider.create(AwsBasicCredentials.create(
+              required(conf, "effectivelyonce.s3.access.key"), required(conf, "effectivelyonce.s3.secret.key"))))
+          .build(), patience);
+    });
+    return new Bucket(store, root.toUri().getAuthority());
   }
 
   private static String required(Configuration conf, String setting) {
@@ -74,11 +95,16 @@ final class Bucket {
     return value;
   }
 
-  /** The object from a position on; null when there is none. */
-  ResponseInputStream<GetObjectResponse> stream(String key, long from) {
+  Patience patience() {
+    return patience;
+  }
+
+  /** The same object from a position on; null when there is none. One that took its place is an error, not its rest. */
+  ResponseInputStream<GetObjectResponse> rest(String key, long from, String etag) {
     return asking("GET", key, () -> {
       try {
-        return client.getObject(r -> r.bucket(name).key(key).range(from > 0 ? "bytes=" + from + "-" : null));
+        return client.getObject(
+            r -> r.bucket(name).key(key).ifMatch(etag).range(from > 0 ? "bytes=" + from + "-" : null));
       } catch (NoSuchKeyException none) {
         return null;
       }
@@ -87,18 +113,32 @@ final class Bucket {
 
   /** An object for reading: a small one is taken into memory, a large one comes as it is read. */
   FSDataInputStream opened(Path path) {
-    ResponseInputStream<GetObjectResponse> stream = stream(key(path), 0);
-    if (stream == null) {
+    String key = key(path);
+    InputStream content = asking("GET", key, () -> {
+      try {
+        return client.getObject(r -> r.bucket(name).key(key), ResponseTransformer.unmanaged(
+            (GetObjectResponse response, AbortableInputStream bytes) -> content(key, response, bytes)));
+      } catch (NoSuchKeyException none) {
+        return null;
+      }
+    });
+    if (content == null) {
       throw Unchecked.<RuntimeException>thrown(new FileNotFoundException("checkpoint object " + path + " does not exist"));
     }
-    if (stream.response().contentLength() > Draft.IN_MEMORY_BYTES) {
-      return new FSDataInputStream(new SeekableObject(this, key(path), stream));
+    return new FSDataInputStream(content);
+  }
+
+  private InputStream content(String key, GetObjectResponse response, AbortableInputStream bytes) {
+    if (response.contentLength() > Draft.IN_MEMORY_BYTES) {
+      return new SeekableObject(this, key, new ResponseInputStream<>(response, bytes));
     }
-    try (stream) {
-      return new FSDataInputStream(new SeekableBytes(stream.readAllBytes()));
-    } catch (IOException failure) {
-      throw Unchecked.<RuntimeException>thrown(new IOException(
-          "object store: GET of " + name + "/" + key(path) + " failed: " + failure.getMessage(), failure));
+    try {
+      InputStream whole = new SeekableBytes(bytes.readAllBytes());
+      bytes.close();
+      return whole;
+    } catch (IOException broken) {
+      bytes.abort();
+      throw RetryableException.create("its bytes broke off: " + broken.getMessage(), broken);
     }
   }
 

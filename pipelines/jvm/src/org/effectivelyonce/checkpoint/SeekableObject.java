@@ -6,11 +6,12 @@ import org.apache.hadoop.fs.FSInputStream;
 import software.amazon.awssdk.core.ResponseInputStream;
 import software.amazon.awssdk.services.s3.model.GetObjectResponse;
 
-/** A large object, read as it arrives; another position is another request. */
+/** A large object, read as it arrives; another position is another request, and so is the rest after a broken connection. */
 final class SeekableObject extends FSInputStream {
   private final Bucket bucket;
   private final String key;
   private final long length;
+  private final String etag;
   private ResponseInputStream<GetObjectResponse> stream;
   private long position;
 
@@ -18,6 +19,7 @@ final class SeekableObject extends FSInputStream {
     this.bucket = bucket;
     this.key = key;
     this.length = stream.response().contentLength();
+    this.etag = stream.response().eTag();
     this.stream = stream;
   }
 
@@ -32,18 +34,26 @@ final class SeekableObject extends FSInputStream {
     if (position >= length) {
       return -1;
     }
-    if (stream == null) {
-      stream = bucket.stream(key, position);
+    long beganNs = System.nanoTime();
+    for (int attempt = 1; ; attempt++) {
       if (stream == null) {
-        throw new EOFException("checkpoint object " + key + " was deleted while it was read");
+        stream = bucket.rest(key, position, etag);
+        if (stream == null) {
+          throw new EOFException("checkpoint object " + key + " was deleted while it was read");
+        }
+      }
+      try {
+        int got = stream.read(into, offset, count);
+        if (got < 0) {
+          throw new EOFException("checkpoint object " + key + " ended at " + position + " of " + length + " bytes");
+        }
+        position += got;
+        return got;
+      } catch (IOException broken) {
+        close();
+        bucket.patience().pause(attempt, beganNs, broken);
       }
     }
-    int got = stream.read(into, offset, count);
-    if (got < 0) {
-      throw new EOFException("checkpoint object " + key + " ended at " + position + " of " + length + " bytes");
-    }
-    position += got;
-    return got;
   }
 
   @Override
