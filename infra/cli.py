@@ -236,6 +236,14 @@ def chaos(
     raise typer.Exit(campaign(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def soak(context: typer.Context) -> None:
+    """A campaign of hours in parts, resumable; exit 0 pass, 1 fail, 2 unknown or not all of it run."""
+    from tests.harness.soak import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
 @app.command(name="new-pipeline")
 def new_pipeline_command(
     name: Annotated[str, typer.Option(help="Of the pipeline, and of its Python package.")],
