@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from infra.cluster import engine as engines
+from infra.cluster.access import Access
 from infra.cluster.api import ClusterError
 from infra.cluster.engine import EngineError
 from infra.cluster.record import Record
@@ -23,6 +24,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.chaos import described, subject_of, told
 from tests.harness.cluster_run import ClusterRun, Found, Programme
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, lacking, sorts_on
@@ -31,7 +33,9 @@ from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
-from tests.harness.mixture import NoFaultError, asked_for, name_of, plan
+from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
+from tests.harness.platform_sorts import RESULT_STORE
+from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
@@ -63,8 +67,9 @@ def strikes_of(faults: str, seed: int, nodes: int, roles: Collection[str]) -> tu
 
 
 def programme_of(
-    seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool
-) -> Programme:
+    seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
+    table: ResultTable | None = None,
+) -> Programme:  # fmt: skip
     """What a campaign does.
 
     Args:
@@ -74,14 +79,16 @@ def programme_of(
         platform: what the pipeline stands on.
         zombie_s: how long the driver beside a zombie may take to publish.
         controls: whether the negative controls are played.
+        table: what the pipeline writes to beside its other sinks; None: there is no result store.
     """
     return Programme(
-        CLAIM, subject_of(seed, records, strikes), plan(seed, strikes, SHARDS, steps=EARLY_STEPS),
+        CLAIM, subject_of(seed, records, strikes), plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE),
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, stage.console.say, zombie_s
         ),
+        table=table,
     )  # fmt: skip
 
 
@@ -94,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES)
         subject_of(seed, given.records, strikes)
         if given.plan:
-            sys.stdout.write(described(plan(seed, strikes, SHARDS, steps=EARLY_STEPS)) + "\n")
+            sys.stdout.write(described(plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE)) + "\n")
             return 0
         return _run(seed, given)
     except (NoFaultError, InputError, NotDeployedError, ToolchainError, EngineError, ClusterError) as error:
@@ -120,7 +127,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     target, deployed = found.target(), found.deployed
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     nodes = machines(cluster, console)
-    platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes, result_store=False)
+    platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
     strikes = strikes_of(given.faults, seed, count, platform.servers)
@@ -128,8 +135,25 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
         heal_nodes(cluster, nodes, console.say)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(count, platform.servers)))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
-    programme = programme_of(seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls)
+    programme = programme_of(
+        seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
+        table=table_of(deployed, platform, console),
+    )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
+
+
+def table_of(deployed: Access, platform: Platform, console: Console) -> ResultTable | None:
+    """What the pipeline writes to the stack's PostgreSQL; None, which is said, where that is no pod of ours.
+
+    Raises:
+        AccessError: there is one, and its credentials are not to be had.
+    """
+    if (server := platform.servers.get(RESULT_STORE)) is None:
+        console.say(
+            "… left out: the table of the pipeline, and faults of the result store: this cluster has none of ours"
+        )
+        return None
+    return ResultTable(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context))
 
 
 def machines(cluster: Cluster, console: Console) -> Nodes | None:

@@ -6,9 +6,10 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.cluster.access import CHECKOUT, Access, load_access
 from infra.cluster.state import state_directory
@@ -30,9 +31,14 @@ from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
+from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
+
+if TYPE_CHECKING:
+    # It brings Spark, and most runs have none.
+    from tests.harness.result_table import ResultTable
 
 BASELINE_CLAIM = "Without a fault every output is exact."
 
@@ -49,6 +55,7 @@ class Programme:
         baseline: what a run without fault sends, which comes first; None: there is none.
         controls: the negative controls that are played after it.
         arsenal: makes the faults of a stage's pipeline; None where they are of executors alone.
+        table: what the pipeline writes to beside its other sinks; None: nothing.
     """
 
     claim: str
@@ -58,6 +65,7 @@ class Programme:
     baseline: Subject | None = None
     controls: Sequence[NegativeControl] = QUICK
     arsenal: Callable[[Stage, SupervisedPods, Watch], Arsenal] | None = None
+    table: ResultTable | None = None
 
 
 @dataclass(frozen=True)
@@ -144,10 +152,13 @@ class ClusterRun:
         cluster = Cluster(self.deployed.kubeconfig, self.deployed.context, self.target.namespace)
         stage = Stage(
             directory, endpoints, cluster, Chart(self.helm, self.checkout / "charts" / "streaming-pipeline"),
-            self.target, self.tools, self.seed, console=self.console, stop=self.stop,
+            self.target, self.tools, self.seed, console=self.console, stop=self.stop, table=programme.table,
         )  # fmt: skip
         arsenal = programme.arsenal
-        with Tenancy(cluster, stage.run, self.console.say):
+        lent: AbstractContextManager[None] = (
+            programme.table.lent(cluster, stage.run) if programme.table is not None else nullcontext()
+        )
+        with Tenancy(cluster, stage.run, self.console.say), lent:
             try:
                 if programme.baseline is not None:
                     stage.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
@@ -165,12 +176,15 @@ class ClusterRun:
         baseline = (PlannedControl(name=BASELINE, must="pass"),) if programme.baseline is not None else ()
         pipeline, topic = names(name, MAIN_PREFIX)
         strikes = counted([one.strike for one in programme.planned])
-        return manifest_of(
+        document = manifest_of(
             name, programme.claim, self.seed, programme.subject, checkout=self.checkout, pipeline=pipeline, topic=topic,
             shards=SHARDS, faults_planned=len(programme.planned),
             faults=[PlannedFaults.model_validate(one) for one in strikes],
             controls=(*baseline, *planned_controls(programme.controls)), named=programme.named,
         )  # fmt: skip
+        if programme.table is not None:
+            document["settings"]["sinks"].append(ACCEPTED_ROWS)
+        return document
 
     def _baseline(self, name: str, subject: Subject) -> dict[str, Any]:
         """The manifest of the baseline of a run of that name."""

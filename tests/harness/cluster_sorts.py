@@ -12,6 +12,7 @@ from tests.harness.platform_sorts import (
     OPERATOR,
     OPERATORS,
     PLATFORM,
+    RESULT_STORE,
     RESULT_STORES,
     SERVERS,
     WORKERS,
@@ -39,8 +40,8 @@ ROLE_NEEDED = {name: one.target for name, one in {**SERVERS, **RESULT_STORES}.it
     OPERATORS, OPERATOR
 )
 """The server that has to be there, as pods of ours."""
-USUAL_NODES, USUAL_ROLES = 2, (BROKER, OBJECT_STORE, OPERATOR)
-"""What `make up PROFILE=chaos` gives; the pipeline that is judged does not write to the result store."""
+USUAL_NODES, USUAL_ROLES = 2, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
+"""What `make up PROFILE=chaos` gives."""
 
 
 def lacking(name: str, nodes: int, roles: Collection[str]) -> str | None:

@@ -24,7 +24,7 @@ RESULT_STORES = {
     "database-kill": Strike(SIGKILL, RESULT_STORE),
     "database-delete": Strike(DELETE_NOW, RESULT_STORE),
 }
-"""Only where the pipeline that is judged writes to the result store: it would not notice otherwise."""
+"""Only where the result store is ours: the pipeline that is judged writes a table to it then."""
 OPERATORS = {
     "operator-kill": Strike(SIGKILL, OPERATOR),
     "operator-delete": Strike(DELETE_NOW, OPERATOR),

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from effectively_once.object_store import BucketAddress
 from effectively_once.settings import PipelineSettings
@@ -32,6 +32,10 @@ from tests.harness.place import Patience, Place
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
+
+if TYPE_CHECKING:
+    # It brings Spark, and most runs have none.
+    from tests.harness.result_table import ResultTable
 
 BASELINE, SHARDS = "baseline", 2
 MAIN_PREFIX, BASELINE_PREFIX, CONTROLS_PREFIX = "uc", "ub", "nc"
@@ -63,6 +67,7 @@ class Stage:
         seed: draws what the controls send.
         console: tells what is under way.
         stop: set from outside to end early.
+        table: what the main pipeline writes to beside its other sinks; None: nothing.
     """
 
     directory: RunDirectory
@@ -74,6 +79,7 @@ class Stage:
     seed: int
     console: Console
     stop: threading.Event
+    table: ResultTable | None = None
     _followers: list[PodLog] = field(default_factory=list, init=False)
     _pipelines: list[PipelineSettings] = field(default_factory=list, init=False)
 
@@ -93,7 +99,8 @@ class Stage:
             planned: the faults, in their order.
             arsenal: makes them. Left out they are executors' alone, and a driver that ends is the end of the run.
         """
-        self._act(self.directory, self._settings(MAIN_PREFIX, subject), subject, planned, arsenal)
+        settings = self._settings(MAIN_PREFIX, subject, self.table)
+        self._act(self.directory, settings, subject, planned, arsenal, table=self.table)
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
         """The same without a fault, in a run directory of its own below this one's."""
@@ -143,26 +150,31 @@ class Stage:
 
     def _act(
         self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, planned: Sequence[PlannedFault],
-        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None, *, table: ResultTable | None = None,
     ) -> None:  # fmt: skip
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
             values = values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
+            if table is not None:
+                values = table.values(values, self.run)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             log = self._followed(values, watch.path, directory.logs)
             pods = (self.cluster, self.chart, values, self.run, log, self.console.say)
             supervised = SupervisedPods(*pods, history=history) if arsenal else None
             drivers = supervised or PodDrivers(*pods)
             place = Place(self.endpoints, settings, drivers, watch, self._replication(), PATIENCE)
-            Act(
+            act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop, faults=planned,
                 arsenal=arsenal(supervised, watch) if arsenal and supervised else None,
                 # The broker is shared: other pipelines' transactions come and go.
                 open_transactions=lambda: [
                     one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
                 ],
-            ).go()  # fmt: skip
+            )  # fmt: skip
+            if table is not None:
+                act.collector = table.begin(directory, act.collector, settings.pipeline, settings.shards)
+            act.go()
             history.end()
 
     def _followed(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodLog:
@@ -172,12 +184,14 @@ class Stage:
         self._followers.append(log)
         return log
 
-    def _settings(self, prefix: str, subject: Subject | None) -> PipelineSettings:
+    def _settings(self, prefix: str, subject: Subject | None, table: ResultTable | None = None) -> PipelineSettings:
         """Settings of a pipeline of this run: the deployed one's addresses, names of its own."""
         pipeline, topic = names(self.directory.path.name, prefix)
         own: dict[str, Any] = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX}
         if subject is not None:
             own |= {"shards": SHARDS, "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms}
+        if table is not None:
+            own |= table.settings
         settings = PipelineSettings.model_validate({**self.target.values["settings"], **own})
         self._pipelines.append(settings)
         return settings

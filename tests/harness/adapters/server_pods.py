@@ -15,7 +15,7 @@ READY_S = 360.0
 """kubelet starts a container again at once, then after 10 s, 20 s, ... up to 300 s when it ends again and again."""
 
 # The server is the child of PID 1, tini, which is immune to signals from inside.
-FIND = """
+LOCATE = """
 victim=
 for folder in /proc/[0-9]*; do
   line=
@@ -24,9 +24,13 @@ for folder in /proc/[0-9]*; do
   if [ "${{2-}}" = "({program})" ] && [ "${{4-}}" = 1 ]; then victim=$1; fi
 done
 if [ -z "$victim" ]; then echo "no {program}"; exit 1; fi
+"""
+"""Script that finds a server in its container, or ends."""
+FIND = f"""{LOCATE}
 echo "armed $victim"
 read -r go || exit 1
 """
+"""The same, and waits for the word."""
 KILL = 'echo "kill $victim"\nkill -9 "$victim"\n'
 
 ROLES = {

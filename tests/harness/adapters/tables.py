@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
+import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
 from effectively_once.sinks import tables
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.tables import TableShape
-from infra.embedded.postgres import PostgresServer
 
 SOURCE = ("topic", "partition", "offset")
+
+
+class Database(Protocol):
+    """A server that runs."""
+
+    @property
+    def url(self) -> str:
+        """postgresql://host:port/database, without credentials."""
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection as its owner; every statement commits by itself."""
 
 
 class Tables:
     """The tables of one pipeline; credentials of the server are in the environment."""
 
-    def __init__(self, server: PostgresServer, pipeline: str) -> None:
+    def __init__(self, server: Database, pipeline: str) -> None:
         """`server` runs."""
         self._server, self._pipeline = server, pipeline
 
@@ -39,6 +50,14 @@ class Tables:
             for row in cursor.execute(sql.SQL("SELECT * FROM {}").format(self._name(sink))):
                 source = [row.pop(name) for name in SOURCE]
                 yield {**row, "source": source}
+
+    def drop(self) -> None:
+        """Delete them, with their marks: on a server that others use too, nothing of the pipeline is left."""
+        with self._server.connect() as connection:
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self._pipeline)))
+            connection.execute(
+                sql.SQL("DELETE FROM {} WHERE pipeline = %s").format(sql.Identifier(*tables.MARKS)), [self._pipeline]
+            )
 
     def _name(self, sink: str) -> sql.Identifier:
         return sql.Identifier(self._pipeline, sink)

@@ -72,9 +72,7 @@ class Platform:
     lengths: PlatformLengths = field(default_factory=PlatformLengths)
 
     @classmethod
-    def of(
-        cls, kubeconfig: Path, context: str | None, told: access.Platform, nodes: Nodes | None, *, result_store: bool
-    ) -> Platform:
+    def of(cls, kubeconfig: Path, context: str | None, told: access.Platform, nodes: Nodes | None) -> Platform:
         """What a stack's output tells of.
 
         Args:
@@ -82,12 +80,11 @@ class Platform:
             context: of the kubeconfig, None for its current one.
             told: the stack's output `platform`.
             nodes: as machines.
-            result_store: whether the pipeline that is judged writes to it.
         """
         namespaces = told.namespaces
         counts = {
             BROKER: len((told.kafka.external_bootstrap or told.kafka.bootstrap).split(",")), OBJECT_STORE: 1,
-            **({RESULT_STORE: 1} if result_store and told.result_store else {}),
+            **({RESULT_STORE: 1} if told.result_store else {}),
         }  # fmt: skip
         ours = Cluster(kubeconfig, context, namespaces.platform)
         # Who brings a broker or a store of their own has no such pod, and no fault of it.

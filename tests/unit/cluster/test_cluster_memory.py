@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.pods import PodDrivers
-from tests.harness.adapters.server_pods import FIND
 from tests.harness.faults import cluster_memory
-from tests.harness.faults.cluster_memory import STARVE, StarvedExecutor
+from tests.harness.faults.cluster_memory import StarvedExecutor
 from tests.unit.cluster.fake_platform import FakePlatform, Shell
-from tests.unit.harness.sleepers import sleeper, soon
+from tests.unit.harness.sleepers import SOON_S, sleeper, soon
 from tests.unit.harness.test_armed import FakeSession
 
 CALL = {"pod": "exec-1", "pod_uid": "u1"}
@@ -33,11 +34,12 @@ def executor(uid: str, code: int | None = None, reason: str = "") -> Pod:
 class FakeDrivers:
     """Two executors, of which one ends at the word, as `end` says."""
 
-    def __init__(self, end: Pod | None, values: dict[str, Any] = SIZES) -> None:
+    def __init__(self, end: Pod | None, values: dict[str, Any] = SIZES, *, silent: bool = False) -> None:
         self.values, self.cluster, self.log = values, FakePlatform(), self
         self.known = {"u1": executor("u1"), "u2": executor("u2")}
         self.scripts: list[str] = []
         self.armed_for: list[str] = []
+        self.opened: list[FakeSession] = []
         known = self.known
 
         class Session(FakeSession):
@@ -48,7 +50,8 @@ class FakeDrivers:
 
         def session(script: str) -> FakeSession:
             self.scripts.append(script)
-            return Session("armed 7", "starve 7")
+            self.opened.append(Session("armed 7", "starve 7", silent=silent))
+            return self.opened[-1]
 
         self.cluster.sessions = session
 
@@ -84,11 +87,22 @@ def test_an_executor_that_ends_for_want_of_memory_was_struck() -> None:
 
 @pytest.mark.parametrize("end", [executor("u1", 137, "Error"), executor("u1", 1), None])
 def test_another_end_and_none_are_misses(end: Pod | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_memory, "STARVED_S", 0.2)
+    monkeypatch.setattr(cluster_memory, "TOLD_S", 0.2)
     fault = starving(FakeDrivers(end))
     fault.arm()
     with pytest.raises(NoProcessError, match="memory"):
         fault.strike(CALL)
+
+
+def test_a_session_that_goes_on_has_starved_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the container, and not before."""
+    monkeypatch.setattr(cluster_memory, "STARVED_S", 0.2)
+    drivers = FakeDrivers(executor("u1", 137, "OOMKilled"), silent=True)
+    fault = starving(drivers)
+    fault.arm()
+    with pytest.raises(NoProcessError, match=r"did not run out of memory within 0 s"):
+        fault.strike(CALL)
+    assert all(one.closed for one in drivers.opened), "who waits for the word is not left behind"
 
 
 @pytest.mark.parametrize("call", [{"pod": "x", "pod_uid": "u9"}, {"pod": "driver"}])
@@ -101,32 +115,77 @@ def test_no_more_is_taken_than_the_container_may_have() -> None:
     """Without a limit on the container it would otherwise be the machine's memory."""
     drivers = FakeDrivers(None)
     starving(drivers).arm()
-    assert f"range({(640 + 512) // cluster_memory.CHUNK_MIB})" in drivers.scripts[0]
+    ((takers, share_mib),) = re.findall(r"range\((\d+) - 1\).*bytearray\((\d+) << 20\)", drivers.scripts[0], re.DOTALL)
+    assert 1000 < int(takers) * int(share_mib) <= 640 + 512
     with pytest.raises(NoProcessError, match="memory of exec-u1@u1 is not known"):
         starving(FakeDrivers(None, {})).strike(CALL)
 
 
-def test_the_jvm_is_the_one_to_be_killed_and_the_memory_is_really_taken(tmp_path: Path) -> None:
-    folder = tmp_path / "proc"
+def badness(resident: int, tables: int, adjustment: int, limit: int) -> int:
+    """What the kernel compares processes by (mm/oom_kill.c), in pages: the greatest is killed."""
+    return resident + tables + adjustment * limit // 1000
+
+
+@pytest.mark.parametrize(("takers", "jvm_killed"), [(1, False), (cluster_memory.TAKERS, True)])
+def test_of_all_processes_of_the_container_the_jvm_is_the_greatest(takers: int, jvm_killed: bool) -> None:
+    """Resident pages, page tables and adjustments as the kernel told them when it killed the one that took it all."""
+    limit = 1152 * 256
+    jvm = badness(109_959, 305, 1000, limit)
+    others = [badness(11_716, 36, 953, limit), badness(52_406, 221, 953, limit)]
+    taken, interpreter = 145_984, 1_248
+    assert jvm > max(others)
+    assert (jvm > badness(interpreter + taken // takers, 301, 953, limit)) is jvm_killed
+    # Whatever share each may have by then.
+    share = 1152 // takers * 256
+    assert (jvm > badness(interpreter + share, 301, 953, limit)) is jvm_killed
+
+
+def test_the_jvm_is_the_one_to_be_killed_and_equal_shares_are_really_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_memory, "STARVED_S", SOON_S)
+    folder, tools = tmp_path / "proc", tmp_path / "bin"
     folder.mkdir()
+    tools.mkdir()
+    (tools / "python3").symlink_to(sys.executable)
     victim = sleeper(tmp_path)
-    # In the place of the interpreter: one that notes what it was to run, and whether it runs.
+    shell = Shell(folder, f"PATH={tools}:$PATH\n{cluster_memory.starving(96, takers=4)}", "java", victim.pid)
+    first = psutil.Process(shell.process.pid)
+    try:
+        assert shell.readline_stdout(5) == f"armed {victim.pid}\n"
+        assert not first.children()
+        assert memory_of(first) < 24 << 20
+        shell.write_stdin("go\n")
+        assert shell.readline_stdout(5) == f"starve {victim.pid}\n"
+        soon("all shares to be taken", lambda: [memory_of(one) > 24 << 20 for one in takers_of(first)] == [True] * 4)
+        assert max(memory_of(one) for one in takers_of(first)) < 48 << 20, "an interpreter and a share"
+        assert Path(f"/proc/{victim.pid}/oom_score_adj").read_text() == "1000\n"
+        # They keep it, and the session lasts, as long as nobody kills them.
+        with pytest.raises(psutil.TimeoutExpired):
+            first.wait(0.5)
+    finally:
+        for one in takers_of(first):
+            one.kill()
+        shell.close()
+        victim.kill()
+
+
+def test_without_the_word_nothing_is_taken(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    taken = tmp_path / "taken"
-    (tools / "python3").write_text(
-        f'#!/bin/sh\nexec {sys.executable} -c "$2; import resource; '
-        f"open('{taken}', 'w').write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))\"\n"
-    )
-    (tools / "python3").chmod(0o755)
-    script = f"PATH={tools}:$PATH\n" + FIND.format(program="java") + STARVE.format(chunk=8, chunks=6)
-    shell = Shell(folder, script, "java", victim.pid)
+    (tools / "python3").symlink_to(sys.executable)
+    victim = sleeper(tmp_path)
+    shell = Shell(tmp_path, f"PATH={tools}:$PATH\n{cluster_memory.starving(96, takers=4)}", "java", victim.pid)
     assert shell.readline_stdout(5) == f"armed {victim.pid}\n"
-    assert not taken.exists()
-    shell.write_stdin("go\n")
-    assert shell.readline_stdout(5) == f"starve {victim.pid}\n"
-    soon("the memory to be taken", lambda: taken.exists() and taken.read_text())
-    assert int(taken.read_text()) > 48 * 1024
-    assert Path(f"/proc/{victim.pid}/oom_score_adj").read_text() == "1000\n"
     shell.close()
+    assert shell.process.returncode == 1
+    assert Path(f"/proc/{victim.pid}/oom_score_adj").read_text() != "1000\n"
     victim.kill()
+
+
+def takers_of(first: psutil.Process) -> list[psutil.Process]:
+    return [first, *first.children()]
+
+
+def memory_of(process: psutil.Process) -> int:
+    return int(process.memory_info().rss)

@@ -78,7 +78,7 @@ class World:
     """An operator whose container comes again when it was killed, and a driver."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cluster_operator, "SUBMITTED_S", 0.5)
+        monkeypatch.setattr(cluster_operator, "SUBMITTED_S", 10.0)
         self.order: list[str] = []
         self.platform = FakePlatform(OPERATOR)
         self.drivers, self.watch = FakeDrivers(self.platform, self.order), FakeWatch()
@@ -183,7 +183,8 @@ def test_a_submission_whose_status_was_written_is_missed(world: World, state: st
         fault.strike({})
 
 
-def test_where_no_driver_follows_the_operator_lives(world: World) -> None:
+def test_where_no_driver_follows_the_operator_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_operator, "SUBMITTED_S", 0.5)
     fault = world.at_submission()
     fault.arm()
     with pytest.raises(NoProcessError, match="no driver followed uc-driver@d1"):

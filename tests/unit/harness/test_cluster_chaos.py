@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cluster.access import Access
+from infra.console import Console
 from tests.harness import cluster_chaos
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
@@ -16,7 +18,7 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.chaos import described
-from tests.harness.cluster_chaos import main, programme_of, strikes_of
+from tests.harness.cluster_chaos import main, programme_of, strikes_of, table_of
 from tests.harness.cluster_sorts import (
     CLUSTER,
     NODES_NEEDED,
@@ -33,14 +35,15 @@ from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
-from tests.harness.mixture import EMBEDDED, SORTS, NoFaultError, plan
+from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, DNS, RESULT_STORE
 from tests.harness.schedule import DECLARED, EARLY_STEPS
+from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stage import SHARDS, Stage
 
 SEEDS = st.integers(0, 2**40)
 NONE = cast("Any", None)
-EVERY_ROLE = (*USUAL_ROLES, RESULT_STORE)
+EVERY_ROLE = USUAL_ROLES
 
 
 def platform(nodes: object | None) -> Platform:
@@ -171,9 +174,31 @@ def test_an_interrupted_run_says_that_faults_are_undone(
 
 def test_the_plan_can_be_asked_for_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plan", "--seed", "3"]) == 0
-    planned = plan(3, strikes_of("all", 3, USUAL_NODES, USUAL_ROLES), SHARDS, steps=EARLY_STEPS)
+    planned = plan(3, strikes_of("all", 3, USUAL_NODES, USUAL_ROLES), SHARDS, steps=EARLY_STEPS, table=TABLE)
     assert capsys.readouterr().out.rstrip("\n") == described(planned)
-    assert {(one.step, one.sink) for one in planned} <= {*EARLY_STEPS, (DECLARED, None)}
+    others = {(one.step, one.sink) for one in planned if one.strike.target != RESULT_STORE}
+    assert others <= {*EARLY_STEPS, (DECLARED, None)}
+
+
+@given(seed=SEEDS)
+def test_the_result_store_is_struck_when_its_table_is_written(seed: int) -> None:
+    strikes = strikes_of("database-kill,database-delete", seed, 1, USUAL_ROLES)
+    made = programme_of(seed, 20_000, strikes, platform(None), zombie_s=7.0, controls=False)
+    assert {(one.step, one.sink) for one in made.planned} <= set(TABLE)
+    assert all(sink == ACCEPTED_ROWS for _, sink in TABLE)
+
+
+def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    console = cast("Console", type("C", (), {"say": lambda _, text: said.append(text)})())
+    deployed = cast("Access", type("D", (), {"platform": "told", "kubeconfig": "k", "context": None}))
+    monkeypatch.setattr("tests.harness.cluster_chaos.PodDatabase.of", lambda *found: found)
+    assert table_of(deployed, Platform({}, None), console) is None
+    assert "faults of the result store" in said.pop()
+    table = table_of(deployed, platform(None), console)
+    assert table is not None
+    assert cast("Any", table.database)[1:] == ("told", "k", None)
+    assert not said
 
 
 @pytest.mark.parametrize("controls", [True, False])

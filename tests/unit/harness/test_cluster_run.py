@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -17,6 +19,7 @@ from tests.harness.deployed import Target
 from tests.harness.evidence import Manifest
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
+from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stage import SHARDS, BrokerTools
 from tests.harness.suites import SUITES, suite_named
 
@@ -29,7 +32,8 @@ class FakeStage:
     done: list[Any] = []  # noqa: RUF012 - emptied by the fixture
     fails_at = ""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: Any, table: Any = None, **__: Any) -> None:
+        self.table = table
         self.run, self.cluster, self.console = "r-7", "the cluster", None
 
     def _do(self, part: str) -> None:
@@ -43,6 +47,8 @@ class FakeStage:
 
     def main(self, subject: Any, planned: Any, arsenal: Any) -> None:
         self.done.append(arsenal("drivers", "watch") if arsenal else None)
+        if self.table is not None:
+            self.table.begun = True
         self._do("main")
 
     def controls(self, controls: Any) -> None:
@@ -119,6 +125,43 @@ def test_a_run_that_fails_is_tidied_up_and_gives_its_room_back(
     with pytest.raises(RuntimeError, match=part):
         play(run)
     assert FakeStage.done[-2:] == ["tidy", "given back"]
+
+
+class FakeTable:
+    """A table that is lent."""
+
+    begun = False
+
+    @contextmanager
+    def lent(self, cluster: Any, run: str) -> Iterator[None]:
+        assert (cluster, run) == ("the cluster", "r-7")
+        FakeStage.done.append("lent")
+        try:
+            yield
+        finally:
+            FakeStage.done.append("dropped")
+
+
+@pytest.mark.parametrize("part", ["main", ""])
+def test_a_table_is_there_for_the_run_alone_and_after_its_pipelines(
+    run: ClusterRun, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeStage, "fails_at", part)
+    table = FakeTable()
+    changed(run, table=table, controls=())
+    if part:
+        with pytest.raises(RuntimeError, match=part):
+            play(run)
+    else:
+        play(run)
+    assert table.begun
+    assert FakeStage.done == ["room", "lent", None, "main", "tidy", "dropped", "given back"]
+
+
+@pytest.mark.parametrize("table", [None, FakeTable()])
+def test_a_table_is_one_more_sink_to_judge(run: ClusterRun, table: FakeTable | None) -> None:
+    sinks = Manifest.model_validate(changed(run, table=table)._manifest(NAME)).settings.sinks
+    assert (ACCEPTED_ROWS in sinks, len(sinks)) == (table is not None, 4 + (table is not None))
 
 
 @pytest.mark.parametrize("name", SUITES)

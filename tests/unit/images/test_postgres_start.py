@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from images.catalogue import FOLDER
-from tests.unit.images.shell import Start, run
+from tests.unit.images.shell import Start, elsewhere, run
 from tests.unit.toolchain.fake_programs import program
 
 ENV = {"POSTGRES_USER": "eo", "POSTGRES_PASSWORD": "s3cret '$x'", "POSTGRES_DB": "results"}
@@ -26,9 +27,12 @@ def start(tmp_path: Path) -> Start:
     for name in ("pg_ctl", "createdb", "postgres"):
         program(tmp_path / "bin", name, f'{keep}; case "$0" in *"$FAIL") [ -z "$FAIL" ] || exit 1 ;; esac')
 
+    (tmp_path / "sockets").mkdir()
+    script = elsewhere(FOLDER / "postgres" / "start", tmp_path, {"sockets=/tmp": Path(f"sockets={tmp_path}/sockets")})
+
     def start(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         env = {"PGDATA": str(tmp_path / "pgdata"), "FAIL": "", **ENV, **env}
-        return run(FOLDER / "postgres" / "start", *words, env=env, path=tmp_path / "bin")
+        return run(script, *words, env=env, path=tmp_path / "bin")
 
     return start
 
@@ -73,3 +77,31 @@ def test_without_credentials_it_is_refused(start: Start, missing: str, tmp_path:
     assert ended.returncode != 0
     assert f"{missing}: is not set" in ended.stderr
     assert not (tmp_path / "calls").exists()
+
+
+def test_locks_of_a_server_that_was_killed_are_gone_before_the_next_one_starts(start: Start, tmp_path: Path) -> None:
+    start()
+    left = [tmp_path / "pgdata" / "postmaster.pid", tmp_path / "sockets" / ".s.PGSQL.5432.lock"]
+    for one in left:
+        one.write_text("6")
+    assert start().returncode == 0
+    assert not any(one.exists() for one in left)
+
+
+def test_while_another_server_has_the_volume_none_starts_and_its_locks_stay(start: Start, tmp_path: Path) -> None:
+    start()
+    before = (tmp_path / "calls").read_text()
+    its = tmp_path / "pgdata" / "postmaster.pid"
+    its.write_text("6")
+    with (tmp_path / "pgdata.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ended = start(LOCK_S="0")
+        assert (ended.returncode, ended.stderr) == (1, f"another PostgreSQL has {tmp_path / 'pgdata'}\n")
+        assert its.exists()
+        assert (tmp_path / "calls").read_text() == before
+    assert start(LOCK_S="0").returncode == 0
+
+
+def test_the_lock_is_the_servers_as_long_as_it_runs(start: Start, tmp_path: Path) -> None:
+    program(tmp_path / "bin", "postgres", 'flock --nonblock "$PGDATA.lock" true && echo free || echo taken')
+    assert start().stdout == "taken\n"
