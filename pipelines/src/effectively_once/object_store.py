@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
 import certifi
+import structlog
 import tenacity
 import urllib3
 from minio import Minio
@@ -44,6 +46,13 @@ ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 PATIENCE_S = 30.0
 """A store that restarts is back within some 10 s; three times that before the pipeline gives up."""
 LOST_WAIT_S = 0.2
+VALID = timedelta(minutes=10)
+"""From its date on a signature is good for so long. S3 also takes one whose date is up to 15 minutes ahead."""
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""Below this a refusal is not about the date."""
+ABOUT_DATE = (b"RequestTimeTooSkewed", b"Request has expired", b"Request is not valid yet")
+
+log = structlog.get_logger()
 
 
 class UnansweredError(Exception):
@@ -74,6 +83,8 @@ class S3ObjectStore:
     def __init__(self, address: BucketAddress, patience_s: float = PATIENCE_S) -> None:
         self.address = address
         self._patience_s = patience_s
+        # How far the store's clock is ahead of ours, as far as it matters for signatures.
+        self._ahead = timedelta()
         # When the present row of unanswered puts began, and when its last one was.
         self._lost_first = self._lost_last = -math.inf
         self._http = urllib3.PoolManager(
@@ -188,14 +199,24 @@ class S3ObjectStore:
             raise UnansweredError(str(error)) from error
 
     def _send(self, verb: str, key: str, body: bytes | None, headers: dict[str, str]) -> Any:
-        url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=timedelta(minutes=10))
-        try:
-            response = self._http.request(verb, url, body=body, headers=headers)
-        except urllib3.exceptions.HTTPError as error:
-            raise UnansweredError(str(error)) from error
+        ahead = self._ahead
+        response = self._signed(verb, key, body, headers, ahead)
+        if response.status == 403 and (now := _ahead_of_us(response)) is not None and abs(now - ahead) > CLOCKS_DIFFER:
+            # Refused for its date, before anything was done: signed again by the store's clock, also a put.
+            log.warning("clocks differ", store=self.address.endpoint, store_is_ahead_s=round(now.total_seconds()))
+            self._ahead = now
+            response = self._signed(verb, key, body, headers, now)
         if response.status >= 500:
             raise UnansweredError(f"HTTP {response.status}")
         return response
+
+    def _signed(self, verb: str, key: str, body: bytes | None, headers: dict[str, str], ahead: timedelta) -> Any:
+        date = datetime.now(UTC) + ahead
+        url = self._signer.get_presigned_url(verb, self.address.bucket, key, expires=VALID, request_date=date)
+        try:
+            return self._http.request(verb, url, body=body, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise UnansweredError(str(error)) from error
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         return UnreachableError(
@@ -212,7 +233,21 @@ class S3ObjectStore:
             return AccessError(
                 "the object store refuses the credentials", where, f"Correct {ACCESS_KEY} and {SECRET_KEY}."
             )
+        if any(words in data for words in ABOUT_DATE):
+            return AccessError(
+                "the clock here and that of the object store differ too much for a signature", where,
+                "Set the clock of this machine right; nothing was lost, start the pipeline again.",
+            )  # fmt: skip
         return AccessError(f"the object store answers HTTP {status}", where, "Check the permissions of the access key.")
+
+
+def _ahead_of_us(response: Any) -> timedelta | None:
+    """How far the clock of who answered is ahead of ours; None when the answer has no date."""
+    try:
+        date: datetime = parsedate_to_datetime(response.headers.get("Date", ""))
+    except ValueError:
+        return None
+    return date - datetime.now(UTC)
 
 
 @lru_cache(maxsize=4)
