@@ -24,10 +24,12 @@ from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
+from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
 from tests.harness import with_table
 from tests.harness.act import Act
+from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -42,7 +44,17 @@ from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
-from tests.harness.mixture import FLOWING, TABLE, NoFaultError, asked_for, name_of, plan, without_result_store
+from tests.harness.mixture import (
+    CLOCK,
+    FLOWING,
+    TABLE,
+    NoFaultError,
+    asked_for,
+    name_of,
+    plan,
+    without_clock,
+    without_result_store,
+)
 from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
@@ -71,6 +83,7 @@ LENGTHS = (
     ("database_down_s", "between a killed result store's end and its start"),
     ("database_stop_s", "a stopped result store's stop"),
     ("store_answers_s", "as long the answers of a store go wrong"),
+    ("clock_s", "as long the driver's clock is wrong"),
 )  # fmt: skip
 """What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
@@ -91,6 +104,7 @@ class Chaos:
         lengths: of faults that last.
         controls: whether the negative controls are played.
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
+        faketime: libfaketime; without it no clock can be stepped.
         stop: set from outside to end early.
     """
 
@@ -104,6 +118,7 @@ class Chaos:
     lengths: Lengths = field(default_factory=Lengths)
     controls: bool = True
     database: Path | None = None
+    faketime: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
@@ -130,7 +145,11 @@ class Chaos:
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
-            drivers = SupervisedDrivers(home, job, watch.path, checkout, history=history, say=self.console.say)
+            offset = directory.path.absolute() / "work" / "clock" / "offset"
+            clock = None if self.faketime is None else DriverClock(self.faketime, offset)
+            drivers = SupervisedDrivers(
+                clocked(home, clock), job, watch.path, checkout, history=history, say=self.console.say
+            )
             # The pipeline reaches its store by the link, the harness goes straight to it.
             own = {
                 "s3_endpoint": link.endpoint, "transaction_timeout_s": TRANSACTION_TIMEOUT_S, "job": job,
@@ -143,7 +162,7 @@ class Chaos:
                 faults=plan(self.seed, self.strikes, SHARDS, table=TABLE),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.console.say, self.lengths, database,
+                    self.console.say, self.lengths, database, clock,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),
@@ -208,6 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = asked_for(given.faults, seed)
         if database is None:
             strikes = without_result_store(strikes, given.faults)
+        faketime, no_clock = _faketime(strikes)
+        if no_clock is not None:
+            strikes = without_clock(strikes, given.faults, no_clock)
         subject_of(seed, given.records, strikes)
     except (NoFaultError, InputError, ToolchainError) as error:
         sys.stderr.write(f"✗ {error}\n")
@@ -216,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE)) + "\n")
         return 0
     try:
-        return _run(seed, strikes, database, given)
+        return _run(seed, strikes, database, faketime, given, left_out=no_clock)
     except (ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
@@ -227,7 +249,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(seed: int, strikes: Sequence[Strike], database: Path | None, given: argparse.Namespace) -> int:
+def _faketime(strikes: Sequence[Strike]) -> tuple[Path | None, str | None]:
+    """Libfaketime where a strike needs it, else why it cannot be had."""
+    if not any(one.kind == CLOCK for one in strikes):
+        return None, None
+    try:
+        return find_faketime(Cache(cache_root())), None
+    except ToolchainError as error:
+        return None, str(error)
+
+
+def _run(
+    seed: int, strikes: Sequence[Strike], database: Path | None, faketime: Path | None, given: argparse.Namespace, *,
+    left_out: str | None,
+) -> int:  # fmt: skip
     from rich.console import Console as Terminal  # noqa: PLC0415
 
     console = default_console()
@@ -237,9 +272,12 @@ def _run(seed: int, strikes: Sequence[Strike], database: Path | None, given: arg
     lengths = Lengths(**{name: getattr(given, name) for name, _ in LENGTHS})
     if database is None:
         console.say(f"… left out: the table of the pipeline, and faults of the result store. {HOW}")
+    if left_out is not None:
+        console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
-        CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database
-    )
+        CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
+        faketime,
+    )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
     return results.verdict.exit_code

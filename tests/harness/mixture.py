@@ -12,6 +12,7 @@ from tests.harness.sinks import ACCEPTED_ROWS
 SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
 SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
 ERRORS, LATE, LOST, NO_ROOM = "error_answers", "late_answers", "lost_answers", "no_room"
+CLOCK = "clock_step"
 DRIVER, PYTHON_WORKER, BROKER, OBJECT_STORE = "driver", "python worker", "broker", "object store"
 PRODUCER, RESULT_STORE = "producer", "result store"
 
@@ -22,6 +23,7 @@ EMBEDDED = {
     "driver-kill": Strike(SIGKILL, DRIVER),
     "zombie": Strike(ZOMBIE, DRIVER),
     "two-drivers": Strike(SECOND, DRIVER),
+    "clock-step": Strike(CLOCK, DRIVER),
     "worker-kill": Strike(SIGKILL, PYTHON_WORKER),
     "worker-hang": Strike(SIGSTOP, PYTHON_WORKER),
     "broker-kill": Strike(SIGKILL, BROKER),
@@ -49,7 +51,7 @@ IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
-FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM)
+FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 
@@ -94,6 +96,17 @@ def without_result_store(strikes: Sequence[Strike], text: str) -> tuple[Strike, 
     if "database-" in text:
         raise NoFaultError(f"FAULTS={text}: there is no result store here")
     return left
+
+
+def without_clock(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where no clock can be stepped, for a reason.
+
+    Raises:
+        NoFaultError: one was asked for by its name.
+    """
+    if "clock-step" in text:
+        raise NoFaultError(f"FAULTS={text}: {why}")
+    return tuple(one for one in strikes if one.kind != CLOCK)
 
 
 def plan(

@@ -14,6 +14,8 @@ from tests.harness.history import History
 
 POLL_S = 0.004
 """A step of an epoch takes some 10 ms; a kill that is gated on it has to come sooner."""
+AROUND_MS = 30_000
+"""An announcement is off by a step of the clock when it is off by that much and at most so much more or less."""
 
 
 class WaitTimedOutError(Exception):
@@ -30,6 +32,7 @@ class Watch:
         self.running: int | None = None
         self.last_published = -1
         self.torn: str | None = None
+        self._steps_ms: set[int] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
 
@@ -80,6 +83,15 @@ class Watch:
                 self.changed.wait(0.05)
         return None
 
+    def stepped(self, step_ms: int) -> None:
+        """Take note that the clock of who announces is being moved by `step_ms`.
+
+        From now on an announcement that is off by it gets the time at which it was read as `t`, for whoever reckons
+        with times here and in the history; `told_t` is then what it said itself.
+        """
+        with self.changed:
+            self._steps_ms.add(step_ms)
+
     def _follow(self) -> None:
         rest = b""
         with self.path.open("rb") as file:
@@ -99,6 +111,7 @@ class Watch:
                     time.sleep(POLL_S)
 
     def _take(self, events: list[dict[str, Any]]) -> None:
+        events = [self._by_our_clock(event) for event in events]
         for event in events:
             fields = {name: value for name, value in event.items() if name not in ("t", "event")}
             self._history.record(event["event"], t=event["t"], **fields)
@@ -111,3 +124,8 @@ class Watch:
                     self.running = None
                     self.last_published = max(self.last_published, event["epoch"])
             self.changed.notify_all()
+
+    def _by_our_clock(self, event: dict[str, Any]) -> dict[str, Any]:
+        now, told = time.time_ns() // 1_000_000, event["t"]
+        off = any(abs(told - now - step) <= AROUND_MS for step in self._steps_ms)
+        return {**event, "t": now, "told_t": told} if off else event

@@ -31,10 +31,14 @@ class SupervisedDrivers(ProcessDrivers):
     Attributes:
         history: told when one has ended.
         say: told when one has ended that nobody struck.
+        under: what is being done to every driver, while it is: one that ends then does not count as not coming up.
+        last_words: of drivers that ended by themselves, by pid.
     """
 
     history: History | None = None
     say: Callable[[str], None] = lambda _: None
+    under: str | None = None
+    last_words: dict[int, str] = field(default_factory=dict)
     _what: tuple[str, Path, tuple[str, ...]] | None = None
     _wanted: bool = False
     _given_up: str | None = None
@@ -129,16 +133,26 @@ class SupervisedDrivers(ProcessDrivers):
 
     def _next(self, ended: Child) -> None:
         if ended.pid not in self._struck:
-            self._told("ended", ended.pid, code=ended.status(), says=_last_line(ended))
-            self.say(f"… a driver ended that was not struck (exit code {ended.status()}): {_last_line(ended)}")
-            now = time.monotonic()
-            self._ends = [*(one for one in self._ends if now - one < WITHIN_S), now]
-            if len(self._ends) >= GIVE_UP:
-                self._given_up = f"{GIVE_UP} drivers ended within {WITHIN_S:.0f} s; {ended.post_mortem()}"
+            self._by_itself(ended)
+            if self._given_up is not None:
                 return
         assert self._what is not None
         name, settings, arguments = self._what
         super().start(name, settings, *arguments)
+
+    def _by_itself(self, ended: Child) -> None:
+        """Tell of a driver that ended though nobody struck it; give up when that happens too often."""
+        words, under = _last_line(ended), self.under
+        self.last_words[ended.pid] = words
+        self._told("ended", ended.pid, code=ended.status(), says=words)
+        how = f"under {under}" if under else "that was not struck"
+        self.say(f"… a driver ended {how} (exit code {ended.status()}): {words}")
+        if under is not None:
+            return
+        now = time.monotonic()
+        self._ends = [*(one for one in self._ends if now - one < WITHIN_S), now]
+        if len(self._ends) >= GIVE_UP:
+            self._given_up = f"{GIVE_UP} drivers ended within {WITHIN_S:.0f} s; {ended.post_mortem()}"
 
     def _told(self, state: str, pid: int, **fields: Any) -> None:
         if self.history is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.checkers.backlog import Backlog
+from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import announced_by, measured, names
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Fault
@@ -24,7 +25,9 @@ STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie")
 """Kinds of fault under which a process stands still."""
 ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
-OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", *ANSWERING)
+STEPPING = "clock_step"
+"""The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
+OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STEPPING, *ANSWERING)
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -94,11 +97,13 @@ def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "it was undone before it came"
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
-    return _unmet(fault) or _unfollowed(fault, events)
+    return _unmet(fault, events) or _unfollowed(fault, events)
 
 
-def _unmet(fault: Fault) -> str | None:
-    """Tell what shows that a fault which nobody ends of met nothing."""
+def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
+    """Tell what shows that a fault which nobody has to end of met nothing."""
+    if fault.kind == STEPPING and not shows_step(events, fault.injected_at, fault.healed_at):
+        return "nothing that a driver told is dated by the clock that was stepped, and none ended of it"
     if fault.kind in ANSWERING and not sum((fault.requests or {}).values()):
         return "no request is known that it hit"
     if fault.kind == "taken_id" and not fault.reopened:
@@ -110,7 +115,8 @@ def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
     """Tell what of a driver's end and of its successor is missing."""
     if fault.kind in REPLACING and REFUSAL not in (fault.refusal or ""):
         return "its refusal is not recorded"
-    if fault.target == "driver" and not _took_over(fault, events):
+    outlived = fault.kind in OUTLIVED and names(fault.process_before) & names(fault.process_after)
+    if fault.target == "driver" and not outlived and not _took_over(fault, events):
         return f"the history does not tell that {fault.process_after} took over after it"
     return None
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
@@ -27,6 +29,7 @@ from tests.harness.faults.transaction import LongStoppedServer, RestartedServer,
 from tests.harness.faults.worker import HungWorker, KilledWorker
 from tests.harness.mixture import (
     BROKER,
+    CLOCK,
     DRIVER,
     ERRORS,
     LATE,
@@ -90,6 +93,8 @@ class Lengths:
         store_answers_s: how long answers of the object store go wrong; an epoch and more.
         store_answers_longest_s: so long at most, where nothing was hit yet that the fault is about.
         zombie_s: how long the driver beside a zombie may take to publish, or a second driver to take over.
+        clock_s: how long the driver's clock is wrong; some epochs, beyond the time-out of heartbeats.
+        clock_longest_s: so long at most, where nothing shows yet that the driver saw it.
     """
 
     executor_stop_s: float = 25.0
@@ -104,6 +109,8 @@ class Lengths:
     store_answers_s: float = 8.0
     store_answers_longest_s: float = 40.0
     zombie_s: float = 120.0
+    clock_s: float = 20.0
+    clock_longest_s: float = 45.0
 
 
 TRANSACTION_TIMEOUT_S = 10
@@ -134,6 +141,7 @@ class EmbeddedArsenal(HealingArsenal):
         say: told what was healed at the end.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
+        clock: of the drivers; None where it cannot be stepped.
     """
 
     torn_down = True
@@ -150,13 +158,19 @@ class EmbeddedArsenal(HealingArsenal):
     say: Callable[[str], None]
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
+    clock: DriverClock | None = None
     ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
+    _steps_s: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing to heal."""
         self.healing = Healing(self.say)
+        # Each step comes once before one comes twice.
+        steps_s = list(STEPS_S)
+        random.Random(f"clocks of {self.seed}").shuffle(steps_s)
+        self._steps_s = itertools.cycle(steps_s)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
@@ -181,6 +195,7 @@ class EmbeddedArsenal(HealingArsenal):
             (SIGKILL, OBJECT_STORE): lambda: KilledServer(store, lengths.store_down_s, healing, ended),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
+            **self._of_clock(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -196,6 +211,17 @@ class EmbeddedArsenal(HealingArsenal):
                 StoppedServer(server, lengths.database_stop_s, healing, ended)
             ),
         }
+
+    def _of_clock(self) -> Makers:
+        clock, lengths = self.clock, self.lengths
+        if clock is None:
+            return {}
+        return {
+            (CLOCK, DRIVER): lambda: SteppedClock(
+                self.drivers, self.watch, clock, next(self._steps_s), seconds=lengths.clock_s,
+                longest_s=lengths.clock_longest_s, healing=self.healing, ended=self.ended,
+            )
+        }  # fmt: skip
 
     def _while_open(self, inner: Fault) -> WhileOpen:
         return WhileOpen(inner, self.hold, self.healing)

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from effectively_once import session
-from tests.harness.adapters.events import Watch
+from tests.harness.adapters.driver_clock import DriverClock
+from tests.harness.adapters.events import AROUND_MS, Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -26,13 +27,14 @@ from tests.harness.faults.arsenal import (
     Lengths,
 )
 from tests.harness.faults.campaign import SAID, SIGNALS
+from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.history import History
-from tests.harness.mixture import EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
+from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -52,6 +54,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         seed=1,
         say=said.append,
         result_store=server,
+        clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
     )
 
 
@@ -76,6 +79,27 @@ def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
                 place.fault(strike)
         else:
             place.fault(strike)
+
+
+def test_where_no_clock_can_be_stepped_there_is_no_fault_of_it(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), clock=None)
+    with pytest.raises(ValueError, match="clock_step of driver"):
+        place.fault(EMBEDDED["clock-step"])
+    place.fault(EMBEDDED["driver-kill"])
+
+
+def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> None:
+    """In an order that the seed draws."""
+    orders = []
+    for seed in (1, 1, 2, 3, 4):
+        place = replace(arsenal(tmp_path, [], Server(tmp_path)), seed=seed)
+        faults = [place.fault(EMBEDDED["clock-step"]) for _ in range(2 * len(STEPS_S))]
+        steps = [one.step_s for one in faults if isinstance(one, SteppedClock)]
+        assert sorted(steps[: len(STEPS_S)]) == sorted(STEPS_S)
+        assert steps[len(STEPS_S) :] == steps[: len(STEPS_S)]
+        orders.append(tuple(steps))
+    assert orders[0] == orders[1]
+    assert len(set(orders)) > 1
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:
@@ -108,6 +132,8 @@ def test_stops_are_longer_than_what_they_are_to_outlast() -> None:
     assert lengths.executor_stop_s > NETWORK_TIMEOUT_S + interval_s
     assert lengths.broker_stop_s < TRANSACTION_TIMEOUT_S < lengths.broker_long_stop_s
     assert lengths.worker_hang_s > int(session.REQUIRED["spark.sql.execution.pyspark.udf.idleTimeoutSeconds"])
+    assert lengths.clock_s > NETWORK_TIMEOUT_S + interval_s
+    assert min(abs(step_s) for step_s in STEPS_S) * 1000 > 2 * AROUND_MS, "two steps are taken for each other"
     assert not set(HEARTBEATS) & set(session.REQUIRED), "these settings are refused to a place"
 
 

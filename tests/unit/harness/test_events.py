@@ -156,3 +156,39 @@ def test_no_step_is_looked_for_once_the_run_stops(announced: Announced) -> None:
     stopper.start()
     assert announced.watch.next_step(lambda event: event["epoch"] > 99, 0, stop) is None
     stopper.join()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("step_ms", [120_000, -120_000, 3_600_000, -3_600_000])
+def test_what_is_dated_by_a_clock_that_was_stepped_gets_the_time_it_was_read_at(
+    announced: Announced, step_ms: int
+) -> None:
+    """Here and in the history, which keep what it said itself; whoever dates rightly meanwhile is left as he is."""
+    announced.watch.stepped(step_ms)
+    before = now_ms()
+    off = {"t": before + step_ms, "event": "epoch", "epoch": 0, "state": "declared"}
+    right = {"t": before - 2_000, "event": "step", "epoch": 0, "step": "committed"}
+    announced.append(orjson.dumps(off) + b"\n" + orjson.dumps(right) + b"\n")
+    announced.until_seen(2)
+    first, second = announced.watch.seen
+    assert before <= first["t"] <= now_ms()
+    assert first["told_t"] == off["t"]
+    assert second == right
+    announced.watch.stop()
+    assert read_history(announced.history_path) == [first, second]
+
+
+def test_what_is_late_but_not_off_by_a_step_that_was_made_keeps_its_time(announced: Announced) -> None:
+    """A process that stood still announces late; without a step nothing is dated anew, and with one only what fits."""
+    late = {"t": now_ms() - 120_000, "event": "step", "epoch": 0, "step": "committed"}
+    announced.append(orjson.dumps(late) + b"\n")
+    announced.until_seen(1)
+    announced.watch.stepped(120_000)
+    announced.watch.stepped(-3_600_000)
+    ahead = {**late, "t": now_ms() + 180_000}
+    announced.append(orjson.dumps(late) + b"\n" + orjson.dumps(ahead) + b"\n")
+    announced.until_seen(3)
+    assert announced.watch.seen == [late, late, ahead]

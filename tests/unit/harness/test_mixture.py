@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.toolchain.cache import Cache
+from infra.toolchain.command import ToolchainError
 from tests.harness import chaos
 from tests.harness.chaos import described, main, subject_of
 from tests.harness.demo import SHARDS
@@ -22,6 +24,7 @@ from tests.harness.mixture import (
     NoFaultError,
     asked_for,
     plan,
+    without_clock,
     without_result_store,
 )
 from tests.harness.schedule import DECLARED, STEPS
@@ -111,6 +114,14 @@ def test_without_a_result_store_its_faults_are_left_out_and_refused_by_name() ->
         without_result_store(asked_for("zombie,database-kill", 1), "zombie,database-kill")
 
 
+def test_where_no_clock_can_be_stepped_that_is_left_out_and_refused_by_name() -> None:
+    left = without_clock(asked_for("all", 1), "all", "no compiler")
+    assert set(EMBEDDED.values()) - set(left) == {EMBEDDED["clock-step"]}
+    assert without_clock(asked_for("zombie", 1), "zombie", "no compiler") == (EMBEDDED["zombie"],)
+    with pytest.raises(NoFaultError, match="FAULTS=zombie,clock-step: no compiler"):
+        without_clock(asked_for("zombie,clock-step", 1), "zombie,clock-step", "no compiler")
+
+
 @given(seed=SEEDS)
 def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int) -> None:
     planned = [one for one in plan(seed, asked_for("all", seed), 2, table=TABLE) if one.strike.target == RESULT_STORE]
@@ -119,6 +130,7 @@ def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int
 
 def test_the_plan_can_be_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
+    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
     assert main(["--plan", "--seed", "3", "--faults", "12"]) == 0
     assert capsys.readouterr().out.rstrip("\n") == described(plan(3, asked_for("12", 3), SHARDS, table=TABLE))
 
@@ -127,12 +139,35 @@ def test_a_machine_without_postgresql_plans_no_fault_of_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chaos, "find_postgres", lambda: None)
+    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
     assert main(["--plan", "--seed", "3"]) == 0
     planned = capsys.readouterr().out
     assert planned.count("\n") == len(EMBEDDED) - 2
     assert "database" not in planned
     assert main(["--plan", "--seed", "3", "--faults", "database-stop"]) == 1
     assert "no result store" in capsys.readouterr().err
+
+
+def test_a_machine_without_libfaketime_plans_no_step_of_a_clock_and_asks_for_it_only_where_one_is_drawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Cache] = []
+
+    def refused(cache: Cache) -> Path:
+        asked.append(cache)
+        raise ToolchainError("libfaketime: no compiler")
+
+    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
+    monkeypatch.setattr(chaos, "find_faketime", refused)
+    assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
+    assert not asked
+    capsys.readouterr()
+    assert main(["--plan", "--seed", "3"]) == 0
+    planned = capsys.readouterr().out
+    assert planned.count("\n") == len(EMBEDDED) - 1
+    assert "clock" not in planned
+    assert main(["--plan", "--seed", "3", "--faults", "clock-step*2"]) == 1
+    assert "no compiler" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--faults", "nothing"], ["--records", "5"]])

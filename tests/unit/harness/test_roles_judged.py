@@ -47,6 +47,39 @@ GOOD = [
     fault("lost_answers", "object store", after="1@0.50", requests={"PUT If-Match: reset once carried out": 1}),
     fault("no_room", "object store", after="1@0.50", requests={"PUT: 507": 9}),
 ]
+STEPPED = {"t": 3_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1, "told_t": 123_000}
+OF_ITS_CLOCK = {"t": 3_000, "event": "driver", "state": "ended", "pid": 1, "says": "AccessError: this clock is ahead"}
+
+
+@pytest.mark.parametrize("shown", [STEPPED, {**STEPPED, "told_t": -3_597_000}, OF_ITS_CLOCK])
+def test_a_step_of_a_clock_hit_when_the_driver_showed_it_and_goes_on_or_is_followed(shown: Row) -> None:
+    history = [HISTORY[0], shown, *HISTORY[1:]]
+    for after in ("1@0.50", "9@5.50"):
+        assert checked(fault("clock_step", "driver", after=after, healed_at=4_000), history).fault.hit
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {**STEPPED, "told_t": 3_500},
+        {name: value for name, value in STEPPED.items() if name != "told_t"},
+        {**STEPPED, "t": 1_999},
+        {**STEPPED, "t": 4_001},
+        {**STEPPED, "event": "step"},
+        {**OF_ITS_CLOCK, "says": "AccessError: the object store answers HTTP 403"},
+        {**OF_ITS_CLOCK, "state": "killed"},
+    ],
+)
+def test_a_step_of_a_clock_that_no_driver_showed_did_not_hit(shown: Row) -> None:
+    history = [HISTORY[0], shown, *HISTORY[1:]]
+    one = checked(fault("clock_step", "driver", after="1@0.50", healed_at=4_000), history)
+    assert not one.fault.hit
+    assert "dated by the clock that was stepped" in (one.refuted or "")
+
+
+def test_who_follows_a_driver_whose_clock_was_stepped_has_to_have_taken_over() -> None:
+    history = [HISTORY[0], STEPPED, *HISTORY[1:]]
+    assert "took over" in (checked(fault("clock_step", "driver", after="8@5.50"), history).refuted or "")
 
 
 @pytest.mark.parametrize("event", GOOD, ids=lambda event: f"{event['kind']} {event['target']}")

@@ -105,6 +105,25 @@ def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(tmp_path
         world.history.close()
 
 
+def test_a_driver_that_ends_under_what_is_done_to_all_of_them_is_told_of_and_does_not_count(tmp_path: Path) -> None:
+    """As one that does not come up; when it is over, those that end count again."""
+    world = Supervised(tmp_path, "print('AccessError: its clock'); raise SystemExit(77)")
+    world.drivers.under = "a clock off by +3600 s"
+    try:
+        world.drivers.start("driver", tmp_path / "settings.json")
+        soon("more ends than it gives up after", lambda: len(world.drivers.last_words) > GIVE_UP)
+        assert world.drivers.alive() is None
+        assert set(world.drivers.last_words.values()) == {"AccessError: its clock"}
+        assert "ended under a clock off by +3600 s (exit code 77): AccessError: its clock" in world.said[0]
+        assert {state for state, _ in world.told()} == {"ended"}
+        world.drivers.under = None
+        soon("the end of trying", lambda: world.drivers.alive() is not None)
+        assert sum("was not struck" in line for line in world.said) == GIVE_UP
+    finally:
+        world.drivers.end()
+        world.history.close()
+
+
 @pytest.mark.parametrize("way", ["kill", "stop"])
 def test_a_driver_that_is_to_end_is_not_followed(world: Supervised, way: str) -> None:
     first = world.start()
