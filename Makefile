@@ -11,12 +11,12 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak check judge report new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo chaos soak check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
 	@$(CLI) doctor
-demo: ## broker, object store and Spark here, executors killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
+demo: ## broker, object store and Spark here, executors and more killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
 	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
 chaos: ## every role struck, drivers and servers too; a verdict [ON=embedded|cluster SEED= FAULTS= RECORDS= ARGS=]
 	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(ARGS)
@@ -29,6 +29,8 @@ judge:
 
 report: ## a run's page; without RUN the index of all [RUN= ARGS="campaign runs/a runs/b"]
 	@$(CLI) report $(if $(RUN),"$(RUN)",$(if $(ARGS),,index)) $(ARGS)
+evidence: ## what the repository keeps of runs, or of a soak's sum [RUN="runs/a runs/b" AT=docs/evidence/NAME ARGS=]
+	@$(CLI) report evidence $(RUN) --to "$(AT)" $(ARGS)
 
 ##@ Your own pipeline
 new-pipeline: ## a folder with a pipeline of your own, and its tests [NAME= AT=folder]
@@ -39,7 +41,7 @@ run: ## it runs here: broker, object store and Spark, until Ctrl-C [AT=folder JO
 ##@ Prove it on Kubernetes
 up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos]
 	@$(CLI) up $(call option,profile,PROFILE)
-acceptance: ## kill executor pods, judge the outputs [SUITE=all|smoke SEED=]
+acceptance: ## kill executor pods and more, judge the outputs [SUITE=all|smoke SEED=]
 	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,seed,SEED)
 down: ## remove all of it [FORGET=1 gives up a state that cannot be read]
 	@$(CLI) down $(if $(FORGET),--forget)

@@ -192,12 +192,12 @@ def demo(
     ] = None,
     job: Annotated[str, typer.Option(help="Which job; there is one so far.")] = "user_counts",
     records: Annotated[int, typer.Option(min=1_000, help="Records of the seeded stream.")] = RECORDS,
-    kills: Annotated[int, typer.Option(min=1, help="Executors to SIGKILL.")] = KILLS,
+    kills: Annotated[int, typer.Option(min=1, help="How many; of several one is of another role.")] = KILLS,
     input: Annotated[Path | None, typer.Option(help="Your own events: .csv, .jsonl or .parquet.")] = None,  # noqa: A002
     key: Annotated[str | None, typer.Option(help="Column of INPUT to count by.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of INPUT that holds the event time.")] = None,
 ) -> None:
-    """Broker, object store and Spark here, executors killed, a verdict; exit code 0 pass, 1 fail, 2 unknown."""
+    """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
     from tests.harness.demo import Demo  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415

@@ -1,14 +1,19 @@
-"""The acceptance run: a pipeline in pods, its executors struck, the controls, and the verdict of the demo's judge."""
+"""The acceptance run: a pipeline in pods, its executors and what it stands on struck, and the verdict of the judge."""
 
 from __future__ import annotations
 
+from infra.cluster.record import Record
+from infra.cluster.state import state_directory
 from infra.console import Console
 from tests.harness.cluster_run import ClusterRun, Found, Programme
 from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.deployed import NotDeployedError
+from tests.harness.faults.cluster_arsenal import ClusterArsenal
+from tests.harness.faults.cluster_platform import Platform
 from tests.harness.results import Results
-from tests.harness.schedule import plan_of
+from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, plan_of
 from tests.harness.stage import SHARDS
+from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 
@@ -18,6 +23,7 @@ CLAIM = (
     "On Kubernetes every event in time is counted exactly once per user and minute, whichever executor pods are "
     "killed or deleted: no sink misses, doubles, invents or alters a record, and no reader sees one change."
 )
+CLAIM_BEYOND = CLAIM.replace("executor pods", "pods of the pipeline, of its broker and store and of the operator")
 BASELINE_MINUTES = 12
 
 
@@ -35,19 +41,35 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
         ToolchainError: Java or the broker's jars are not to be had.
         AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
     """
-    programme = programme_of(suite_named(suite), seed)
+    asked = suite_named(suite)
     found = Found.here(console)
-    return ClusterRun.of(found, found.target(), programme, seed, console).run()
+    target, deployed = found.target(), found.deployed
+    # On a cluster that `make up` did not make, servers and operator are others' too: only executors are struck there.
+    ours = Record.read(state_directory().record) is not None
+    platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None) if ours else None
+    programme = programme_of(asked, seed, platform)
+    return ClusterRun.of(found, target, programme, seed, console).run(told(one.strike for one in programme.planned))
 
 
-def programme_of(suite: Suite, seed: int) -> Programme:
-    """What a suite does with a seed."""
-    strikes = suite.drawn(seed)
+def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> Programme:
+    """What a suite does with a seed.
+
+    Args:
+        suite: which.
+        seed: draws what is sent and struck.
+        platform: what may be struck beside executors, and the driver with it; None: neither.
+    """
+    strikes = suite.drawn(seed, None if platform is None else platform.servers)
+    beyond = platform if any(one.target not in (EXECUTOR, EVERY_EXECUTOR) for one in strikes) else None
     return Programme(
-        CLAIM, subject_of(seed, suite.minutes(len(strikes)), portioned=True), plan_of(seed, strikes, SHARDS),
+        CLAIM if beyond is None else CLAIM_BEYOND,
+        subject_of(seed, suite.minutes(len(strikes)), portioned=True), plan_of(seed, strikes, SHARDS),
         {"suite": suite.name},
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,
+        arsenal=None if beyond is None else lambda stage, drivers, watch: ClusterArsenal(
+            drivers, watch, stage.cluster, beyond, stage.run, stage.console.say
+        ),
     )  # fmt: skip
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,22 @@ from infra.toolchain.prepare import Toolchain
 from tests.harness.act import Act
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
+from tests.harness.evidence import PlannedFaults
+from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
+from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
-from tests.harness.place import Place
+from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
-from tests.harness.schedule import plan
+from tests.harness.schedule import PlannedFault, plan
+from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.subject import Subject
+from tests.harness.suites import counted
 
 PIPELINE, TOPIC, SHARDS = "user_counts", "events", 2
 JOB = "effectively_once_jobs.user_counts"
@@ -33,11 +41,18 @@ CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors are killed: "
     "no sink misses, doubles, invents or alters a record."
 )
+CLAIM_BEYOND = CLAIM.replace("executors are", "of executors, driver, workers, broker and store are")
+PATIENCE = Patience(replaced_s=120.0)
+"""A driver and its executors take longer to replace than an executor."""
 
 
 @dataclass
 class Demo:
-    """One run from start to verdict; whichever way `run` ends, no process is left."""
+    """One run from start to verdict; whichever way `run` ends, no process is left.
+
+    Of several kills of a seeded stream one is of another role than an executor's, drawn from the seed. A user's file
+    may be too short for that: there executors are killed alone.
+    """
 
     checkout: Path
     toolchain: Toolchain
@@ -50,9 +65,24 @@ class Demo:
 
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
+        says = f"{self.subject.says}; {told(one.strike for one in self.planned)}"
         return run_recorded(
-            self.checkout, self.seed, self.subject.says, self.console, manifest=self._manifest, play=self._play
-        )
+            self.checkout, self.seed, says, self.console, manifest=self._manifest, play=self._play
+        )  # fmt: skip
+
+    @property
+    def beyond(self) -> bool:
+        """Whether one kill is of another role."""
+        return self.kills > 1 and self.subject.kind == "seeded"
+
+    @property
+    def planned(self) -> Sequence[PlannedFault]:
+        """The kills, in their order."""
+        kills = plan(self.seed, self.kills, SHARDS, **self.subject.fault_gates)
+        if self.beyond:
+            at = random.Random(f"which kill of {self.seed}").randrange(self.kills)
+            kills[at] = replace(kills[at], strike=one_of(KILLS_OF_THE_DEMO, self.seed))
+        return kills
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
@@ -64,22 +94,34 @@ class Demo:
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             settings = pipeline_settings(stack.endpoints, self.subject)
-            place = Place(stack.endpoints, settings, ProcessDrivers(home, JOB, watch.path), watch)
+            drivers, arsenal = self._drivers(home, watch, stack, history)
             Act(
-                directory, history, place, self.subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.kills, SHARDS, **self.subject.fault_gates),
+                directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
+                console=self.console, stop=self.stop, faults=self.planned, arsenal=arsenal,
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),
             ).go()  # fmt: skip
             history.end()
+
+    def _drivers(
+        self, home: SparkHome, watch: Watch, stack: EmbeddedStack, history: History
+    ) -> tuple[ProcessDrivers, Arsenal]:
+        """Who starts drivers, and what strikes. Where executors are struck alone, a driver that ends is the end."""
+        if not self.beyond:
+            alone = ProcessDrivers(home, JOB, watch.path)
+            return alone, ExecutorArsenal(alone)
+        drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
+        return drivers, Kills(drivers, watch, stack.kafka, stack.object_store, self.console.say)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)
 
     def _manifest(self, name: str) -> dict[str, Any]:
         return manifest_of(
-            name, CLAIM, self.seed, self.subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
-            faults_planned=self.kills, controls=NEGATIVE_CONTROLS, named=self.subject.named,
+            name, CLAIM_BEYOND if self.beyond else CLAIM, self.seed, self.subject, checkout=self.checkout,
+            pipeline=PIPELINE, topic=TOPIC, shards=SHARDS, faults_planned=self.kills,
+            faults=[PlannedFaults.model_validate(one) for one in counted([of.strike for of in self.planned])],
+            controls=NEGATIVE_CONTROLS, named=self.subject.named,
         )  # fmt: skip
 
 

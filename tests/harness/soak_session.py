@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from infra.console import Say
-from tests.harness.report import campaign
+from tests.harness.report import campaign, index
 from tests.harness.report.listing import Listed, listed
 from tests.harness.results import Verdict
 from tests.harness.run_directory import write_atomically
@@ -159,6 +159,7 @@ class Soak:
         try:
             if runs:
                 campaign.write(runs, self.at)
+                index.write(self.runs)
         except campaign.CampaignError as error:
             raise SoakError(f"{error}; put it back, or begin another soak (AT=another folder)") from error
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from tests.harness.cluster_sorts import CLUSTER, lacking
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
 
 SIGKILL, NOW, GRACEFULLY = Strike("sigkill"), Strike("pod_delete_now"), Strike("pod_delete_graceful")
@@ -15,6 +16,12 @@ ALL_SIGKILL, ALL_NOW = Strike("sigkill", EVERY_EXECUTOR), Strike("pod_delete_now
 # An epoch takes in 80 s of event time at most (the pacing). A portion holds a little more, so that a strike that waits
 # when it begins finds an epoch; the epoch that is struck is repeated, so
 # that one portion a strike is enough; a strike that misses takes another, of which there are two more.
+# Each is over within a minute.
+BEYOND_EXECUTORS = (
+    "driver-kill", "driver-delete", "broker-kill", "broker-delete", "broker-stop", "store-kill", "store-delete",
+    "store-stop", "operator-kill", "operator-delete", "operator-then-driver", "driver-then-operator",
+)  # fmt: skip
+
 PORTION_MINUTES, PORTIONS_PER_STRIKE, ROWS_PER_MINUTE = 2, 1, 4_500
 
 
@@ -31,7 +38,8 @@ class Suite:
         strikes: at the main run's executors; their order is drawn from the seed.
         baseline: whether a run without fault comes first.
         longest_s: what the suite may take on two cores.
-        seldom: of these one is added, drawn from the seed.
+        seldom: of these one is added, drawn from the seed; of executors, too.
+        beyond: names of sorts of other roles, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
     """
 
@@ -40,12 +48,19 @@ class Suite:
     baseline: bool
     longest_s: int
     seldom: tuple[Strike, ...] = ()
+    beyond: tuple[str, ...] = ()
     every_control: bool = False
 
-    def drawn(self, seed: int) -> tuple[Strike, ...]:
-        """The strikes for a seed."""
-        one = (random.Random(f"suite of {seed}").choice(self.seldom),) if self.seldom else ()
-        return (*self.strikes, *one)
+    def drawn(self, seed: int, roles: Collection[str] | None = None) -> tuple[Strike, ...]:
+        """The strikes for a seed.
+
+        Args:
+            seed: draws.
+            roles: servers that may be struck, beside the driver; None: nothing but executors may.
+        """
+        there = () if roles is None else [CLUSTER[name] for name in self.beyond if lacking(name, 0, roles) is None]
+        of = (*self.seldom, *there)
+        return (*self.strikes, *((random.Random(f"suite of {seed}").choice(of),) if of else ()))
 
     def minutes(self, strikes: int) -> int:
         """Event time of the main run."""
@@ -53,7 +68,10 @@ class Suite:
 
 
 SUITES = {
-    "smoke": Suite("smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL)),
+    "smoke": Suite(
+        "smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
+        beyond=BEYOND_EXECUTORS,
+    ),
     "all": Suite(
         "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900,
         every_control=True,

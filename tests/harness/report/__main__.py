@@ -3,19 +3,27 @@
     report RUN                          the page of a run directory
     report index [RUNS]                 index.html of runs/ or another directory
     report campaign DIR... [--to DIR]   one page and results.json that add up run directories
+    report evidence DIR... --to DIR     what the repository keeps of run directories, or of a sum of them
 
 Exit code: 0, or that of the campaign's verdict (1 fail, 2 unknown); 2 when what was named is not there.
 """
 
 import argparse
+import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.harness import report
-from tests.harness.report import campaign, index
+from tests.harness.report import campaign, index, packing
+from tests.harness.report.packing import Private
 
 RUNS, SUM = Path("runs"), Path("runs/campaign")
+CHECKOUT = Path(__file__).resolve().parents[3]
+INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "GOPROXY", "npm_config_registry")
+"""Settings that name registries of this machine."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _index(given[1:])
         if word == "campaign":
             return _campaign(given[1:])
+        if word == "evidence":
+            return _evidence(given[1:])
         return _run(given)
-    except (FileNotFoundError, campaign.CampaignError) as error:
+    except (FileNotFoundError, campaign.CampaignError, packing.PackingError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
 
@@ -59,6 +69,32 @@ def _campaign(given: Sequence[str]) -> int:
         f"{results.verdict}: {len(results.parts)} runs, {hits} faults hit, {results.violations} violations\n{page}\n"
     )
     return results.verdict.exit_code
+
+
+def _evidence(given: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.report evidence")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="run directory, or the sum of some")
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="where the evidence goes")
+    parser.add_argument("--any-verdict", action="store_true", help="also runs that did not pass")
+    options = parser.parse_args(given)
+    results, size = packing.pack(options.runs, options.to, list(private(os.environ)), any_verdict=options.any_verdict)
+    sys.stdout.write(
+        f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{options.to / 'report.html'}\n"
+    )
+    return 0
+
+
+def private(environment: Mapping[str, str]) -> Iterator[Private]:
+    """What of this machine no published file may hold: paths, its names, the registries that it is set to."""
+    for what, path in (("the checkout's path", CHECKOUT), ("the home directory", Path.home())):
+        if path != Path("/"):
+            yield Private(what, str(path))
+    for name in sorted({socket.gethostname(), socket.getfqdn()} - {"", "localhost"}):
+        yield Private("a name of this machine", name, word=True)
+    for setting in INDEXES:
+        for address in environment.get(setting, "").replace("|", ",").replace(" ", ",").split(","):
+            if host := urlsplit(address).hostname:
+                yield Private(f"a host of {setting}", host, word=True)
 
 
 if __name__ == "__main__":

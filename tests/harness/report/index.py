@@ -12,7 +12,7 @@ from tests.harness.report.page import TEMPLATES
 from tests.harness.report.recording import read_object
 from tests.harness.run_directory import write_atomically
 
-NAME = "index.html"
+NAME, SOAKS = "index.html", "soak"
 _RUN = re.compile(r"\d{8}-\d{6}-")
 """How a run directory's name begins: one without any readable file is listed too."""
 
@@ -55,15 +55,17 @@ def _is_run(path: Path) -> bool:
 
 
 def _campaigns(runs: Path) -> list[dict[str, Any]]:
-    """Sums of runs, which have parts and no manifest, by name."""
+    """Sums of runs, which have parts and no manifest, by name; those of soaks have a folder of their own."""
     found = []
-    for path in sorted(path for path in runs.iterdir() if (path / "report.html").is_file() and not _is_run(path)):
+    there = [path for path in (*runs.iterdir(), *(runs / SOAKS).glob("*")) if not _is_run(path)]
+    for path in sorted(path for path in there if (path / "report.html").is_file()):
         results = read_object(path / "results.json", "results.json", [])
         if parts := mappings(results.get("parts")):
             said = text(results.get("verdict"))
             found.append(
                 {
-                    "name": path.name, "link": f"{quote(path.name)}/report.html", "runs": typeset.count(len(parts)),
+                    "name": path.name, "link": f"{quote(str(path.relative_to(runs)))}/report.html",
+                    "runs": typeset.count(len(parts)),
                     "verdict": said if said in VERDICTS else "unknown",
                 }
             )  # fmt: skip

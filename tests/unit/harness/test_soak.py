@@ -18,6 +18,7 @@ from tests.harness.soak import main, run_part
 from tests.harness.soak_plan import Part
 from tests.harness.soak_state import State
 from tests.unit.harness.soak_runs import Runs
+from tests.unit.report.parsed_page import parse
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 PLAN = """
@@ -77,6 +78,14 @@ def test_all_parts_are_run_in_order_and_added_up(runs: Runs, capsys: pytest.Capt
     assert "part 2 of 3, two: cluster, seed 2, 1,000 records, operator-kill" in told.err + told.out
 
 
+def test_the_index_of_runs_leads_to_the_sum(runs: Runs) -> None:
+    assert main(["--plan", "plan.toml"], play=runs, runs=runs.path) == 0
+    links = [link.attributes["href"] for link in parse(Path("runs/index.html").read_text()).all("a")]
+    assert "soak/small/report.html" in links
+    assert len(links) == 4
+    assert all(Path("runs", link or "").is_file() for link in links)
+
+
 def test_a_failure_stops_it_and_is_not_run_away_from(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.ends = {"two": [FAIL]}
     assert soak(runs) == 1
@@ -122,7 +131,7 @@ def test_after_an_interrupt_it_goes_on_with_the_part_that_was_under_way(
             soak(runs)
     else:
         assert soak(runs) == 130
-    left = {path.name for path in Path("runs").iterdir() if not (path / "results.json").exists()}
+    left = {path.name for path in Path("runs").glob("2*") if not (path / "results.json").exists()}
     assert soak(runs) == 0
     assert [runs.played.count(one) for one in ("one", "two", "three")] == [
         1 + (name == one) for one in ("one", "two", "three")

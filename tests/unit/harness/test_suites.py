@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.acceptance import BASELINE_MINUTES, subject_of
+from infra.cluster.record import Record
+from infra.console import Console
+from tests.harness.acceptance import BASELINE_MINUTES, CLAIM, CLAIM_BEYOND, on_this_machine, programme_of, subject_of
+from tests.harness.adapters.server_pods import ServerPods
+from tests.harness.cluster_run import Programme
+from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.deployed import NotDeployedError, Target
-from tests.harness.schedule import EARLY_STEPS, Strike, plan_of
+from tests.harness.faults.cluster_platform import Platform
+from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR
+from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, Strike, plan_of
 from tests.harness.stage import identity
-from tests.harness.suites import SUITES, NoSuiteError, counted, suite_named
+from tests.harness.suites import BEYOND_EXECUTORS, SUITES, NoSuiteError, Suite, counted, suite_named
 
+ROLES = (BROKER, OBJECT_STORE, OPERATOR)
 SEEDS = st.integers(0, 2**31)
 
 
@@ -35,7 +46,65 @@ def test_smoke_is_five_strikes_of_three_kinds(seed: int) -> None:
 
 
 def test_the_last_strike_of_smoke_varies() -> None:
-    assert len({suite_named("smoke").drawn(seed)[-1] for seed in range(20)}) == 2
+    assert len({suite_named("smoke").drawn(seed)[-1] for seed in range(20)}) == 3
+
+
+def test_where_servers_may_be_struck_the_last_strike_is_of_any_role() -> None:
+    smoke = suite_named("smoke")
+    drawn = Counter(smoke.drawn(seed, ROLES)[-1] for seed in range(600))
+    assert set(drawn) == {*smoke.seldom, *(CLUSTER[name] for name in BEYOND_EXECUTORS)}
+    assert min(drawn.values()) > 10
+    assert {one.target for one in drawn} >= {"executor", "driver", "broker", "object store", "operator"}
+
+
+@given(seed=SEEDS, roles=st.sets(st.sampled_from(ROLES)))
+def test_no_server_is_struck_that_is_not_there(seed: int, roles: set[str]) -> None:
+    strikes = suite_named("smoke").drawn(seed, roles)
+    assert strikes == suite_named("smoke").drawn(seed, roles)
+    assert {one.target for one in strikes} & {*ROLES} <= roles
+    assert not any("operator" in one.target for one in strikes if "operator" not in roles)
+    assert all(one.target in (EXECUTOR, EVERY_EXECUTOR) for one in suite_named("smoke").drawn(seed))
+
+
+def test_all_stays_at_executors() -> None:
+    assert suite_named("all").drawn(7, ROLES) == suite_named("all").drawn(7)
+
+
+def test_a_programme_of_executors_alone_has_no_arsenal_of_its_own_and_another_has_the_clusters() -> None:
+    platform = Platform({role: cast("ServerPods", None) for role in ROLES}, None)
+    smoke, seen = suite_named("smoke"), set()
+    for seed in range(30):
+        made = programme_of(smoke, seed, platform)
+        beyond = any(one.strike.target not in (EXECUTOR, EVERY_EXECUTOR) for one in made.planned)
+        assert (made.arsenal is not None, made.claim) == (beyond, CLAIM_BEYOND if beyond else CLAIM)
+        seen.add(beyond)
+        assert programme_of(smoke, seed).arsenal is None
+    assert seen == {True, False}
+    assert "pods of the pipeline, of its broker" in CLAIM_BEYOND
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_servers_are_struck_only_on_a_cluster_that_was_made_here(ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere they are others' too."""
+    given: list[object] = []
+    platform = Platform({}, None)
+    record = Record("ready", "image", 1) if ours else None
+    found = type("F", (), {"target": lambda _: None, "deployed": type("D", (), {"__getattr__": lambda *_: None})()})()
+    where = "tests.harness.acceptance."
+
+    def told(suite: Suite, seed: int, of: Platform | None) -> Programme:
+        given.append(of)
+        return programme_of(suite, seed, of)
+
+    monkeypatch.setattr(f"{where}Found.here", lambda _: found)
+    monkeypatch.setattr(f"{where}Record.read", lambda _: record)
+    monkeypatch.setattr(f"{where}Platform.of", lambda *_: platform)
+    monkeypatch.setattr(f"{where}programme_of", told)
+    run = type("R", (), {"run": lambda _, says: given.append(says)})()
+    monkeypatch.setattr(f"{where}ClusterRun.of", lambda *_: run)
+    on_this_machine("smoke", 7, cast("Console", None))
+    assert given[0] is (platform if ours else None)
+    assert "3 executor-kill" in str(given[1])
 
 
 @pytest.mark.parametrize("name", ["jobs", "", "SMOKE"])

@@ -1,0 +1,58 @@
+"""SIGKILL of every role of the embedded stack: no fault of it lasts, but that a server is started again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.faults.driver import KilledDriver
+from tests.harness.faults.executor import EndedExecutors
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.server import KilledServer, Restartable
+from tests.harness.faults.worker import KilledWorker
+from tests.harness.mixture import BROKER, DRIVER, OBJECT_STORE, PYTHON_WORKER, SIGKILL
+from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
+
+DOWN_S = 1.0
+"""Between a killed server's end and its start."""
+
+
+@dataclass
+class Kills(HealingArsenal):
+    """What the demo strikes with; nothing of it has to stand between the pipeline and its servers.
+
+    Attributes:
+        drivers: and their executors and workers.
+        watch: what they announce.
+        broker: of the stack.
+        object_store: of the stack.
+        say: told what was healed at the end.
+    """
+
+    torn_down = True
+
+    drivers: SupervisedDrivers
+    watch: Watch
+    broker: Restartable
+    object_store: Restartable
+    say: Callable[[str], None]
+    ended: threading.Event = field(default_factory=threading.Event, init=False)
+    healing: Healing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal."""
+        self.healing = Healing(self.say)
+
+    def _makers(self) -> Makers:
+        return {
+            (SIGKILL, EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=False),
+            (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=True),
+            (SIGKILL, DRIVER): lambda: KilledDriver(self.drivers, self.watch),
+            (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(self.watch),
+            (SIGKILL, BROKER): lambda: KilledServer(self.broker, DOWN_S, self.healing, self.ended),
+            (SIGKILL, OBJECT_STORE): lambda: KilledServer(self.object_store, DOWN_S, self.healing, self.ended),
+        }

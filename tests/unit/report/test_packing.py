@@ -1,0 +1,193 @@
+"""Evidence that is kept: complete, small, the same bytes each time, and nothing of the machine in it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.harness.report import write as draw
+from tests.harness.report.__main__ import main, private
+from tests.harness.report.campaign import CampaignError
+from tests.harness.report.packing import PackingError, Private, pack
+from tests.unit.report.conftest import SMALL
+from tests.unit.report.parsed_page import parse
+
+NAMES = ("20261120-170300-7", "20261121-090000-8")
+TO = Path("docs/evidence/reference")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return two runs with their pages, below the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name in NAMES:
+        run = Path(shutil.copytree(SMALL, Path("runs") / name))
+        change(run, "manifest.json", run=name)
+        for control in (run / "controls").iterdir():
+            for file in ("manifest.json", "history.jsonl"):
+                if not (control / file).exists():
+                    shutil.copy(run / file, control / file)
+        (run / "logs").mkdir()
+        (run / "logs" / "driver.log").write_text("a line\n")
+        draw(run)
+    return [Path("runs") / name for name in NAMES]
+
+
+def change(run: Path, file: str, /, **changes: Any) -> None:
+    path = run / file
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+
+
+def test_of_each_run_its_documents_page_and_history_are_kept(runs: list[Path]) -> None:
+    results, size = pack(runs, TO, [])
+    found = contents(TO)
+    assert size == sum(map(len, found.values()))
+    assert results.verdict == "pass"
+    for run in runs:
+        for name in ("manifest.json", "results.json", "report.html"):
+            assert found[f"{run.name}/{name}"] == (run / name).read_bytes()
+        assert gzip.decompress(found[f"{run.name}/history.jsonl.gz"]) == (run / "history.jsonl").read_bytes()
+        controls = {
+            name for name in found if name.startswith(f"{run.name}/controls/") and name.endswith("results.json")
+        }
+        assert len(controls) == len(list((run / "controls").iterdir())) > 0
+
+
+def test_what_is_left_out_is_named_with_its_digest(runs: list[Path]) -> None:
+    pack(runs, TO, [])
+    run = runs[0]
+    note = orjson.loads((TO / run.name / "left-out.json").read_bytes())
+    left = {one["path"]: one for one in note["files"]}
+    there = {str(one.relative_to(run)) for one in run.rglob("*") if one.is_file()}
+    kept = {name.removesuffix(".gz") for name in contents(TO / run.name)}
+    assert set(left) == there - kept
+    content = (run / "logs" / "driver.log").read_bytes()
+    assert left["logs/driver.log"] == {
+        "path": "logs/driver.log", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(),
+    }  # fmt: skip
+    assert "observed/chain.json" in left
+
+
+def test_the_links_of_the_sum_lead_to_the_pages_beside_it(runs: list[Path]) -> None:
+    pack(runs, TO, [])
+    links = [link.attributes["href"] for link in parse((TO / "report.html").read_text()).all("a")]
+    assert links == [f"{name}/report.html" for name in NAMES]
+    assert all((TO / link).is_file() for link in links)
+    moved = TO.rename("elsewhere")
+    assert all((moved / link).is_file() for link in links)
+
+
+def test_the_same_runs_give_the_same_bytes(runs: list[Path]) -> None:
+    pack(runs, TO, [])
+    first = contents(TO)
+    shutil.rmtree(TO)
+    for run in runs:
+        (run / "history.jsonl").touch()
+    pack(runs, TO.resolve(), [])
+    assert contents(TO) == first
+    # The second in which it was compressed would stand there.
+    assert first[f"{NAMES[0]}/history.jsonl.gz"][4:8] == bytes(4)
+
+
+def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(runs: list[Path]) -> None:
+    assert main(["campaign", *map(str, runs), "--to", "runs/soak/reference"]) == 0
+    Path("runs/soak/reference/state.json").write_text('{"format": 1}')
+    assert main(["evidence", "runs/soak/reference", "--to", str(TO)]) == 0
+    assert {path.name for path in TO.iterdir()} == {*NAMES, "results.json", "report.html", "state.json"}
+
+
+@pytest.mark.parametrize("verdict", ["fail", "unknown"])
+def test_a_run_that_did_not_pass_is_packed_only_when_asked_for(runs: list[Path], verdict: str) -> None:
+    change(runs[1], "results.json", verdict=verdict, reasons=["because"])
+    with pytest.raises(PackingError, match=f"is {verdict}: --any-verdict"):
+        pack(runs, TO, [])
+    assert not TO.exists()
+    assert pack(runs, TO, [], any_verdict=True)[0].verdict == verdict
+
+
+@pytest.mark.parametrize("missing", ["report.html", "history.jsonl", "results.json", "manifest.json"])
+def test_a_run_that_lacks_a_file_is_refused(runs: list[Path], missing: str) -> None:
+    (runs[1] / missing).unlink()
+    with pytest.raises(PackingError, match=str(runs[1])):
+        pack(runs, TO, [])
+    assert not TO.exists()
+
+
+def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path]) -> None:
+    size = pack(runs, TO, [])[1]
+    shutil.rmtree(TO)
+    sums = 2_000  # the sum's own files push it beyond the limit, when the runs are within
+    for limit in (1_000, size - sums):
+        with pytest.raises(PackingError, match=f"bytes in all, and {limit:,} is the limit; the largest is "):
+            pack(runs, TO, [], limit=limit)
+        assert not TO.exists()
+    pack(runs, TO, [], limit=size)
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "results.json", "report.html", "history.jsonl"])
+@pytest.mark.parametrize(
+    "one", [Private("the home directory", "/home/somebody"), Private("a name", "box-7", word=True)]
+)
+def test_what_tells_of_the_machine_is_refused_and_shown(runs: list[Path], file: str, one: Private) -> None:
+    path = runs[1] / file
+    path.write_bytes(path.read_bytes().rstrip() + f'\n{{"t": 1, "event": "x at {one.value}"}}\n'.encode())
+    if file.endswith(".json"):
+        shutil.copy(runs[0] / file, path)
+        change(runs[1], file, **({"run": NAMES[1]} if file == "manifest.json" else {}), claim=f"x at {one.value}")
+    with pytest.raises(PackingError, match=rf"{file}.*, line \d+ holds {one.what}: .*x at {one.value}"):
+        pack(runs, TO, [one])
+    assert not TO.exists()
+
+
+def test_a_name_is_a_whole_word() -> None:
+    name = Private("a name", "vm", word=True)
+    assert name.found("jvm, vm-1, vms, evm") is None
+    assert name.found('"host": "vm"') is not None
+    assert name.found("vm.example.org") is not None
+
+
+def test_private_are_paths_names_and_registries() -> None:
+    found = {one.what: one.value for one in private({"GOPROXY": "https://go.corp.example/x|direct,off"})}
+    assert found["the home directory"] == str(Path.home())
+    assert Path(found["the checkout's path"], "Makefile").is_file()
+    assert found["a host of GOPROXY"] == "go.corp.example"
+    assert not [one for one in private({}) if one.what.startswith("a host")]
+
+
+def test_the_sum_is_looked_through_too(runs: list[Path]) -> None:
+    place = Path("box-7") / "evidence"
+    with pytest.raises(PackingError, match=r"results\.json, line"):
+        pack(runs, place, [Private("a name", "box-7", word=True)])
+    assert not place.exists()
+
+
+def test_a_folder_with_texts_is_filled_and_keeps_them(runs: list[Path]) -> None:
+    TO.mkdir(parents=True)
+    (TO / "README.md").write_text("what it shows\n")
+    with pytest.raises(PackingError, match="bytes in all"):
+        pack(runs, TO, [], limit=10)
+    pack(runs, TO, [])
+    assert (TO / "README.md").read_text() == "what it shows\n"
+    with pytest.raises(PackingError, match=f"holds {NAMES[0]}, {NAMES[1]}, report.html"):
+        pack(runs, TO, [])
+
+
+def test_a_run_named_twice_is_refused(runs: list[Path]) -> None:
+    with pytest.raises(CampaignError, match="name each run once"):
+        pack([runs[0], runs[0]], TO, [])
+
+
+def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    (runs[0] / "report.html").unlink()
+    assert main(["evidence", *map(str, runs), "--to", str(TO)]) == 2
+    assert capsys.readouterr().err == f"✗ {runs[0]} has no page: `make report RUN={runs[0]}` draws it\n"
