@@ -18,8 +18,8 @@ doctor: ## is this machine able to run it?
 	@$(CLI) doctor
 demo: ## broker, object store and Spark here, executors and more killed, a verdict [SEED= JOB= INPUT= KEY= TIME=]
 	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
-chaos: ## every role struck, drivers and servers too; a verdict [ON=embedded|cluster SEED= FAULTS= RECORDS= ARGS=]
-	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(ARGS)
+chaos: ## every role struck, drivers and servers too; a verdict [ON=embedded|cluster SEED= FAULTS= RECORDS= ARGS=; of yours: AT= JOB= INPUT= KEY= TIME=]
+	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(call option,at,AT) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
 soak: ## hours of it in parts; goes on after an interrupt [PLAN=file | HOURS=1 SEED=; ON= AT=folder ARGS=]
 	@$(CLI) soak $(call option,plan,PLAN) $(call option,hours,HOURS) $(call option,seed,SEED) $(call option,on,ON) $(call option,at,AT) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]

@@ -16,6 +16,7 @@ from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
 from infra.embedded.process import ServerError
 from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.chromium import ensure_chromium
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.jdk import find_jdk
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
@@ -227,7 +228,12 @@ def chaos(
     context: typer.Context, on: Annotated[str, typer.Option(help="embedded, or cluster: that of `up`.")] = "embedded"
 ) -> None:
     """Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown."""
-    if on == "embedded":
+    own = {"--at", "--job", "--input"} & {word.partition("=")[0] for word in context.args}
+    if own and on != "embedded":
+        raise RefusedError("a pipeline of yours is struck on the embedded stack: leave ON= out")
+    if own:
+        from tests.harness.own_pipeline import main as campaign  # noqa: PLC0415
+    elif on == "embedded":
         from tests.harness.chaos import main as campaign  # noqa: PLC0415
     elif on == "cluster":
         from tests.harness.cluster_chaos import main as campaign  # noqa: PLC0415
@@ -277,13 +283,13 @@ def run_command(
 @app.command()
 def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/latest")) -> None:
     """Judge a run again from its files; exit code 0 pass, 1 fail, 2 unknown."""
-    from tests.harness import judge, report  # noqa: PLC0415
+    from tests.harness import judge, own_judge, report  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
 
     if not run.is_dir():
         typer.echo(f"✗ there is no run directory {run}; `make demo` makes one", err=True)
         raise typer.Exit(2)
-    results = judge.judge(run)
+    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)
@@ -327,7 +333,14 @@ def test(
     """Everything that needs no cluster."""
     if at is not None:
         raise typer.Exit(_tests_of(at, context.args))
-    prepare()
+    console = default_console()
+    prepare(console)
+    if everything:
+        with console.step("Chromium for the tests of pages"):
+            try:
+                ensure_chromium(Cache(cache_root()))
+            except ToolchainError as error:
+                console.say(f"… left out: {error}")
     words = ["-m", "pytest", "--durations=30", *([] if everything else ["-m", "not slow"]), *context.args]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)

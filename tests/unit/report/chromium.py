@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -15,17 +14,18 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
-OVERRIDE = "CHROMIUM"
-"""Environment variable that names the program, where it is not on PATH."""
+from infra.toolchain.chromium import OVERRIDE, find_chromium
+
+__all__ = ["OVERRIDE", "Browser", "Tab", "browser", "program"]
+
 # The renderer of a cold start on a busy machine; a page then takes some 0.2 s.
 PATIENCE_S = 60.0
 LOADED = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"}
 
 
 def program() -> str | None:
-    """Return the Chromium of this machine, or None."""
-    return os.environ.get(OVERRIDE) or next((found for name in NAMES if (found := shutil.which(name))), None)
+    """Return the Chromium of this machine, or the one unpacked into the cache; None when there is none."""
+    return find_chromium()
 
 
 @dataclass

@@ -1,0 +1,258 @@
+"""The plain-Python reference of a declared pipeline: what its sinks must hold.
+
+It takes three things and believes nothing else: what the transform gave for each record (once, by itself, in no epoch),
+the declaration, and ranges and watermarks of the chain. Ids, lateness, windows and epochs are computed here, with no
+code of the pipeline or of the library. What a transform makes of a record is its author's word: a transform that is
+wrong in the same way every time is not found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import add
+from typing import Any, Literal, Self
+
+from tests.harness.evidence import EpochRecord
+
+Coordinate = tuple[str, int, int]
+COORDINATE = ("topic", "partition", "offset")
+LATE = "late"
+MERGES: Mapping[str, Callable[[int, int], int]] = {"sum": add, "min": min, "max": max}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A record as the transform gave it.
+
+    Attributes:
+        source: its coordinate.
+        reason: why it is refused; None where it is not.
+        row: its columns as JSON has them, `id` and `event_time_ms` among them where the pipeline has these.
+        value: the record's value as text, in base64 where it is none.
+    """
+
+    source: Coordinate
+    reason: str | None
+    row: Mapping[str, Any]
+    value: str
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Self:
+        """Read a line of `observed/given.jsonl`. Raises KeyError, TypeError, ValueError."""
+        topic, partition, offset = line["source"]
+        return cls((topic, partition, offset), line["reason"], line["row"], line["value"])
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """Aggregates by key and window: name of each value -> how partial results merge, and the column (None: count)."""
+
+    by: str
+    values: Mapping[str, tuple[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A sink that is judged.
+
+    Attributes:
+        name: of it.
+        kind: what it writes to; rows of a table do not tell their epoch.
+        of: `rows`, `dead_letter`, or the name of aggregates.
+        columns: that are compared.
+        totals: whether it holds the aggregates over all keys.
+    """
+
+    name: str
+    kind: Literal["kafka", "files", "table"]
+    of: str
+    columns: tuple[str, ...] = ()
+    totals: bool = False
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a pipeline declares, as far as its outputs depend on it; `left_out`: sink -> why it is not judged."""
+
+    pipeline: str
+    attached: bool
+    timed: bool
+    window_ms: int
+    lateness_ms: int
+    sinks: tuple[Sink, ...]
+    aggregates: Mapping[str, Aggregated] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Read `observed/declaration.json`. Raises KeyError, TypeError, ValueError."""
+        sinks = tuple(Sink(**{**one, "columns": tuple(one["columns"])}) for one in document["sinks"])
+        aggregates = {
+            name: Aggregated(one["by"], {value: (merge, column) for value, (merge, column) in one["values"].items()})
+            for name, one in document["aggregates"].items()
+        }
+        return cls(**{**document, "sinks": sinks, "aggregates": aggregates})
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Sinks that are topics."""
+        return tuple(sink.name for sink in self.sinks if sink.kind == "kafka")
+
+    @property
+    def manifests(self) -> tuple[str, ...]:
+        """The sink of files that a reader follows during the faults: of aggregates, which name no source."""
+        return tuple(sink.name for sink in self.sinks if sink.kind == "files" and sink.of != "rows")[:1]
+
+
+@dataclass
+class Numbers:
+    """What the reference finds in one epoch, under the names of the chain's counts."""
+
+    epoch: int
+    watermark_ms: int | None
+    in_: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    malformed: int = 0
+    max_event_time_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Due:
+    """A row that a sink must hold: its columns, and the epoch that publishes it."""
+
+    row: Mapping[str, Any]
+    epoch: int
+
+
+@dataclass
+class Replayed:
+    """What the outputs must be.
+
+    Attributes:
+        due: sink -> identity -> row. A row of the input is known by its coordinate, an aggregate by key and window.
+        numbers: of each epoch, in the chain's order.
+        unread: records that no epoch read, and `reread` those that several did.
+        open_windows: windows with accepted records that no epoch closed: what they will come to is not judged.
+    """
+
+    due: dict[str, dict[Any, Due]]
+    numbers: list[Numbers] = field(default_factory=list)
+    unread: list[Coordinate] = field(default_factory=list)
+    reread: list[Coordinate] = field(default_factory=list)
+    open_windows: int = 0
+
+
+def replay(declaration: Declaration, given: Sequence[Given], epochs: Iterable[EpochRecord]) -> Replayed:
+    """Replay the records in epoch order, within an epoch by coordinate: of two copies the first is accepted."""
+    return _Replay(declaration, given).run(epochs)
+
+
+class _Replay:
+    def __init__(self, declaration: Declaration, given: Sequence[Given]) -> None:
+        self._declared = declaration
+        self._by_place = {one.source: one for one in given}
+        self._found = Replayed({sink.name: {} for sink in declaration.sinks})
+        self._read: dict[Coordinate, int] = {}
+        self._ids: set[Any] = set()
+        self._windows: dict[str, dict[int, dict[str, dict[str, int]]]] = {name: {} for name in declaration.aggregates}
+        self._watermark: int | None = None
+
+    def run(self, epochs: Iterable[EpochRecord]) -> Replayed:
+        found = self._found
+        for record in epochs:
+            numbers = Numbers(record.epoch, self._watermark if self._declared.timed else None)
+            self._close(record)
+            for one in self._of(record):
+                self._take(one, record, numbers)
+            if numbers.max_event_time_ms is not None:
+                times = (self._watermark, numbers.max_event_time_ms)
+                self._watermark = max(time for time in times if time is not None)
+            found.numbers.append(numbers)
+        found.unread = [place for place in self._by_place if place not in self._read]
+        found.reread = [place for place, times in self._read.items() if times > 1]
+        found.open_windows = len({start for windows in self._windows.values() for start in windows})
+        return found
+
+    def _of(self, record: EpochRecord) -> Iterator[Given]:
+        for topic in sorted(record.ranges):
+            for partition, (start, end) in sorted(record.ranges[topic].items()):
+                for offset in range(start, end):
+                    # An offset without a record is a marker of a transaction, or what was never acknowledged.
+                    if (one := self._by_place.get((topic, partition, offset))) is not None:
+                        self._read[one.source] = self._read.get(one.source, 0) + 1
+                        yield one
+
+    def _take(self, one: Given, record: EpochRecord, numbers: Numbers) -> None:
+        numbers.in_ += 1
+        declared, row = self._declared, one.row
+        time: int | None = row.get("event_time_ms") if declared.timed else None
+        if one.reason is not None:
+            numbers.malformed += 1
+            self._refuse(one, one.reason, record)
+        elif time is not None and self._closed(time - time % declared.window_ms, record.watermark_ms):
+            numbers.late += 1
+            self._refuse(one, LATE, record)
+        elif declared.attached and row["id"] in self._ids:
+            numbers.duplicate += 1
+        else:
+            numbers.accepted += 1
+            self._ids.add(row["id"] if declared.attached else one.source)
+            if time is not None:
+                newest = numbers.max_event_time_ms
+                numbers.max_event_time_ms = time if newest is None else max(newest, time)
+            for sink in declared.sinks:
+                if sink.of == "rows":
+                    kept = {name: row[name] for name in sink.columns}
+                    self._found.due[sink.name][one.source] = Due(kept, record.epoch)
+            for name, each in declared.aggregates.items():
+                assert time is not None, "windows need times"
+                start = time - time % declared.window_ms
+                _add(self._windows[name].setdefault(start, {}).setdefault(row[each.by], {}), each, row)
+
+    def _refuse(self, one: Given, reason: str, record: EpochRecord) -> None:
+        for sink in self._declared.sinks:
+            if sink.of == "dead_letter":
+                row = {"reason": reason, "id": one.row.get("id"), "value": one.value}
+                self._found.due[sink.name][one.source] = Due(row, record.epoch)
+
+    def _closed(self, start: int, watermark_ms: int | None) -> bool:
+        end = start + self._declared.window_ms + self._declared.lateness_ms
+        return watermark_ms is not None and end <= watermark_ms
+
+    def _close(self, record: EpochRecord) -> None:
+        """Emit the windows that the epoch's watermark closes; what is emitted is final."""
+        for name, windows in self._windows.items():
+            each = self._declared.aggregates[name]
+            for start in sorted(start for start in windows if self._closed(start, record.watermark_ms)):
+                by_key = windows.pop(start)
+                total: dict[str, int] = {}
+                for values in by_key.values():
+                    _merge(total, each, values)
+                for sink in (one for one in self._declared.sinks if one.of == name):
+                    rows = {("", start): total} if sink.totals else {(key, start): v for key, v in by_key.items()}
+                    for (key, _), values in rows.items():
+                        whole = {each.by: key, "window_start_ms": start, **values}
+                        due = Due({column: whole[column] for column in sink.columns}, record.epoch)
+                        self._found.due[sink.name][key, start] = due
+
+
+def _add(values: dict[str, int], each: Aggregated, row: Mapping[str, Any]) -> None:
+    _merge(values, each, {name: 1 if column is None else row[column] for name, (_, column) in each.values.items()})
+
+
+def _merge(values: dict[str, int], each: Aggregated, more: Mapping[str, int]) -> None:
+    for name, (merge, _) in each.values.items():
+        values[name] = MERGES[merge](values[name], more[name]) if name in values else more[name]
+
+
+def identity(declaration: Declaration, sink: Sink, row: Mapping[str, Any]) -> Any:
+    """What an observed row is known by; None when it carries none."""
+    if sink.of in ("rows", "dead_letter"):
+        # Messages name their source; files and tables have it in columns.
+        source = row.get("source") if sink.kind == "kafka" else [row.get(name) for name in COORDINATE]
+        return tuple(source) if isinstance(source, list) and len(source) == 3 else None
+    key, start = "" if sink.totals else row.get(declaration.aggregates[sink.of].by), row.get("window_start_ms")
+    return (key, start) if isinstance(key, str) and type(start) is int else None

@@ -1,0 +1,121 @@
+"""The act of a run with a declared pipeline: its own processes, its own sinks, its own records and no others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from effectively_once.errors import SinkError
+from infra.embedded.job import RunError
+from infra.embedded.process import Child
+from infra.embedded.spark import SparkHome
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.act import PARTITIONS, Act, counted
+from tests.harness.adapters.concurrent_reader import ConcurrentReader
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.checkers.declared import Declaration
+from tests.harness.collector import KAFKA_SINKS, Collector
+from tests.harness.workload.sender import Sender
+
+PROGRAM = "effectively_once"
+COMMAND_S = 300.0
+REFUSALS = 2
+NO_FILES = "no_files"
+"""Stands for the sink of files that a concurrent reader follows, of a pipeline that has none."""
+
+
+@dataclass(frozen=True)
+class OwnHome(SparkHome):
+    """Starts what a settings file names, with the job's own wheel beside the library's.
+
+    Attributes:
+        environment: where its code is found (infra.embedded.job.Job.environment).
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, name: str, module: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Child:
+        """Start `effectively_once run SETTINGS`, and another module as it is."""
+        words = ["run", *arguments] if module == PROGRAM else arguments
+        return super().start(name, module, words, {**(env or {}), **self.environment})
+
+    def create(self, settings: Path) -> None:
+        """Make what is not there of topics and tables, as a deployment does. Raises RunError."""
+        words = ["create", str(settings), "--source-partitions", str(PARTITIONS)]
+        self._done(super().start("create", PROGRAM, words, self.environment))
+
+    def transform(self, job: str, source: Path, given: Path) -> None:
+        """Run the job's transform over the records of a file (tests.harness.own_given). Raises RunError."""
+        path = f"{self.environment['PYTHONPATH']}:{CHECKOUT}"
+        words = ["transform", job, str(source.absolute()), str(given.absolute())]
+        env = {**self.environment, "PYTHONPATH": path}
+        self._done(super().start("transform", "tests.harness.own_given", words, env))
+
+    def _done(self, child: Child) -> None:
+        try:
+            if not child.wait(COMMAND_S) or child.status():
+                raise RunError(child.post_mortem())
+        finally:
+            child.stop()
+
+
+@dataclass
+class OwnDrivers(SupervisedDrivers):
+    """Drivers, one after the other, until a sink has refused the rows of several: no next one would fare better."""
+
+    _refused: int = 0
+
+    def _told(self, state: str, pid: int, **fields: Any) -> None:
+        super()._told(state, pid, **fields)
+        if state == "ended" and str(fields.get("says")).startswith(SinkError.__name__) and pid not in self._struck:
+            self._refused += 1
+            if self._refused >= REFUSALS:
+                self._given_up = f"{REFUSALS} drivers ended as a sink refused their rows; {fields.get('says')}"
+
+
+class OwnAct(Act):
+    """The act with the sinks of a declaration; nothing is sent but the records of the file."""
+
+    def declare(
+        self, declaration: Declaration, kafka_sinks: Sequence[str], collector: Collector, make: Callable[[Path], None]
+    ) -> None:
+        """Say whose sinks these are, before `go`.
+
+        Args:
+            declaration: what is judged.
+            kafka_sinks: all topics of the pipeline.
+            collector: reads its sinks.
+            make: makes what a settings file needs beside topics.
+        """
+        self.collector, self._make = collector, make
+        others = [f"{self.pipeline}.{sink}" for sink in kafka_sinks if sink not in KAFKA_SINKS]
+        self._others = dict.fromkeys(others, self.shards)
+        topics = {sink: f"{self.pipeline}.{sink}" for sink in declaration.topics}
+        self.reader = ConcurrentReader(
+            self.directory, self.topics, self._chain(), topics, partitions=self.shards,
+            object_sink=(*declaration.manifests, NO_FILES)[0],
+        )  # fmt: skip
+
+    def go(self) -> None:
+        """See Act."""
+        if self._others:
+            self.topics.create(self._others, {f"{name}.progress": self.shards for name in self._others})
+        super().go()
+
+    def _main_act(self, sender: Sender) -> None:
+        self._make(self.settings_path)
+        super()._main_act(sender)
+
+    def _send(self, sender: Sender) -> None:
+        if not sender.send(counted(self._portions(), self.history)):
+            raise InterruptedError("stopped while sending")
+        self.history.record("sent", acknowledged=sender.acknowledged)
+        sender.wait_until_declared()
+
+
+def python_of(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Command and path of a Python that can import a job and this checkout."""
+    return [sys.executable, "-m", "tests.harness.own_given"], {"PYTHONPATH": f"{environment['PYTHONPATH']}:{CHECKOUT}"}

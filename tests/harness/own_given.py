@@ -1,0 +1,142 @@
+"""What a declared pipeline says, and what its transform makes of records: asked in a process of its own.
+
+    python -m tests.harness.own_given declaration JOB
+    python -m tests.harness.own_given transform JOB SOURCE GIVEN
+
+The first prints the declaration as JSON (tests.harness.checkers.declared.Declaration, and more). The second runs the
+transform over the records of SOURCE, once and in one session without executors, and writes what it gave to GIVEN. What
+a job imports stays in here.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from effectively_once import Pipeline, ToFiles, ToKafka
+from effectively_once.columns import COORDINATES, DEAD_LETTER
+from effectively_once.destinations import Destination
+from effectively_once.job import imported
+from tests.harness.run_directory import LinesWriter, read_lines
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NotJudgedError(Exception):
+    """A declaration of which nothing can be judged; the message says why."""
+
+
+def declared(pipeline: Pipeline) -> dict[str, Any]:
+    """The declaration as JSON: what the reference needs, settings that it gives, and names of all sinks.
+
+    Raises:
+        NotJudgedError: the state of its results is Spark's own.
+    """
+    if pipeline.stateful is not None:
+        raise NotJudgedError("its results come from Spark's own stateful operators, which no reference here recomputes")
+    recorded = set(pipeline.recorded.adds.names) if pipeline.recorded else set()
+    aggregates: dict[str, Any] = {}
+    sinks: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for each in pipeline.windows:
+        used = {each.by, *(value.column for value in each.values.values())}
+        if used & recorded:
+            left_out |= {to.name: "it aggregates what a recorded step adds" for to in (each.to, each.totals) if to}
+            continue
+        aggregates[each.name] = {
+            "by": each.by, "values": {name: (value.merge, value.column) for name, value in each.values.items()},
+        }  # fmt: skip
+        sinks += [_sink(pipeline, each.to, each.name, recorded)]
+        sinks += [_sink(pipeline, each.totals, each.name, recorded, totals=True)] if each.totals else []
+    for to in pipeline.rows:
+        if (why := _unjudged(to)) is not None:
+            left_out[to.name] = why
+        else:
+            sinks.append(_sink(pipeline, to, "rows", recorded))
+    columns = ("reason", "id", "value")
+    sinks.append({"name": DEAD_LETTER, "kind": "kafka", "of": DEAD_LETTER, "columns": columns, "totals": False})
+    return {
+        "declaration": {
+            "attached": pipeline.ids == "attached", "timed": pipeline.timed, "sinks": sinks, "aggregates": aggregates,
+            "left_out": left_out,
+        },
+        "defaults": pipeline.defaults,
+        "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
+        "kafka": pipeline.kafka_sinks, "files": pipeline.file_sinks, "tables": list(pipeline.tables),
+    }  # fmt: skip
+
+
+def _unjudged(to: Destination) -> str | None:
+    """Why a sink of rows cannot be compared; None where it can."""
+    if isinstance(to, ToKafka):
+        return "its messages are the content of a column, and no JSON with their source" if to.value else None
+    if not isinstance(to, ToFiles) and to.key:
+        return "its rows replace each other"
+    coordinates = set(COORDINATES.names)
+    return "its columns leave topic, partition and offset out" if to.columns and coordinates - {*to.columns} else None
+
+
+def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], totals: bool = False) -> dict[str, Any]:
+    kind = "kafka" if isinstance(to, ToKafka) else "files" if isinstance(to, ToFiles) else "table"
+    columns = pipeline.schema_of(to.name).names
+    apart = recorded | (set(COORDINATES.names) if of == "rows" else set())
+    return {
+        "name": to.name, "kind": kind, "of": of, "columns": [name for name in columns if name not in apart],
+        "totals": totals,
+    }  # fmt: skip
+
+
+def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What the transform makes of records, a line each, in no order."""
+    from effectively_once import rows, trial_session  # noqa: PLC0415 - the declaration needs no Spark
+
+    spark = trial_session()
+    sent = [
+        (_bytes(one["key"]), _bytes(one["value"]), one["topic"], one["partition"], one["offset"],
+         _EPOCH + timedelta(milliseconds=one["timestamp"]), 0)
+        for one in source
+    ]  # fmt: skip
+    judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
+    values = {(one["topic"], one["partition"], one["offset"]): _text(_bytes(one["value"]) or b"") for one in source}
+    for row in judged.to_pylist():
+        place = tuple(row.pop(name) for name in COORDINATES.names)
+        reason = row.pop("reason")
+        row.pop("value")
+        # As the sinks write it; a row is compared as JSON has it.
+        plain = orjson.loads(orjson.dumps(row, default=bytes.hex))
+        yield {"source": place, "reason": reason, "row": plain, "value": values[place]}
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says; errors are for the process that asked, on the last line of the error output."""
+    what, job, *paths = arguments
+    pipeline = imported(job)
+    if what == "declaration":
+        sys.stdout.write(orjson.dumps(declared(pipeline)).decode() + "\n")
+        return 0
+    source, told = map(Path, paths)
+    with LinesWriter(told) as lines:
+        for line in given(pipeline, list(read_lines(source))):
+            lines.write(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

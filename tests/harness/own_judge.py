@@ -1,0 +1,277 @@
+"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream.
+
+`python -m tests.harness.own_judge RUN` prints the verdict and exits with 0 pass, 1 fail, 2 unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from rich.console import Console
+
+from tests.harness.checkers import chain, faults, monotone, multiset, quiet, recovery, telling, vacuity
+from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text
+from tests.harness.checkers.declared import Declaration, Due, Given, Replayed, Sink, identity, replay
+from tests.harness.evidence import EvidenceError, RowCountError
+from tests.harness.judge import show, write_results
+from tests.harness.results import Epochs, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.run_directory import RunDirectory, read_lines
+
+_T = TypeVar("_T")
+GIVEN, DECLARATION = "given", "declaration.json"
+_COUNTS = ("in_", "accepted", "duplicate", "late", "malformed")
+
+
+class OwnCase(Case):
+    """Evidence of a run of a declared pipeline."""
+
+    @cached_property
+    def declaration(self) -> Declaration:
+        """What the pipeline declares."""
+        return _read(self.run.observed / DECLARATION, lambda content: Declaration.of(orjson.loads(content)))
+
+    @cached_property
+    def given(self) -> list[Given]:
+        """What its transform made of every record of the topic."""
+        path = self.run.observed_path(GIVEN)
+        try:
+            return [Given.of(line) for line in read_lines(path)]
+        except (KeyError, TypeError, ValueError) as error:
+            raise EvidenceError(f"what the transform gave is damaged ({error!r})", path, "run again") from error
+
+    @cached_property
+    def replayed(self) -> Replayed:
+        """What every sink must hold."""
+        return replay(self.declaration, self.given, self.chain.epochs)
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Sinks that the concurrent reader read."""
+        return (*self.declaration.topics, *self.declaration.manifests)
+
+
+class DueRows:
+    """What one sink must hold."""
+
+    def __init__(self, declaration: Declaration, sink: Sink, due: Mapping[Any, Due]) -> None:
+        self.due = due
+        self._declaration, self._sink = declaration, sink
+
+    def key_of(self, row: Mapping[str, Any]) -> Hashable:
+        found: Hashable = identity(self._declaration, self._sink, row)
+        return found
+
+    def fault_in(self, key: Any, row: Mapping[str, Any]) -> str | None:
+        due = self.due[key]
+        for name, value in due.row.items():
+            if type(row.get(name)) is not type(value) or row[name] != value:
+                return f"{name} is {row.get(name)!r:.80}, due is {value!r:.80}"
+        if self._sink.kind != "table" and row.get("epoch") != due.epoch:
+            return f"published in epoch {row.get('epoch')}, due was {due.epoch}"
+        return None
+
+    def describe(self, key: Any) -> str:
+        named = coordinate_text(key) if len(key) == 3 else f"key {key[0]!r} window {key[1]}"
+        return f"{named}, epoch {self.due[key].epoch}"
+
+
+def is_own(run: Path) -> bool:
+    """Whether a run directory is that of a declared pipeline."""
+    return (RunDirectory(run).observed / DECLARATION).is_file()
+
+
+def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Results:
+    """Judge a run; never raises for bad evidence: an oracle that cannot read its own is unknown, with the reason.
+
+    Args:
+        run: the run directory.
+        broke_off: why the run ended early, None where it did not.
+        write: whether `results.json` and `junit.xml` are written.
+
+    Raises:
+        OSError: a result cannot be written.
+        EvidenceError: there is no manifest.
+    """
+    case = OwnCase(RunDirectory(run))
+    manifest = case.manifest
+    outputs: dict[str, Output] = {}
+    checked: list[faults.Checked] = []
+
+    def sinks(case: OwnCase) -> Oracle:
+        oracle, found = multiset_of(case)
+        outputs.update(found)
+        return oracle
+
+    def hits(case: OwnCase) -> Oracle:
+        checked.extend(faults.check(case.events))
+        return vacuity.faults(case, checked)
+
+    oracles = [
+        _protected(multiset.NAME, multiset.NUMBER, sinks, case),
+        _protected(monotone.NAME, monotone.NUMBER, monotone.judge, case),
+        _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
+        _protected(chain.NAME, chain.NUMBER, chain_of, case),
+        _protected("workload", 0, vacuity.workload, case),
+        _protected("acknowledged", 0, vacuity.unacknowledged, case),
+        _protected("coverage", 0, coverage, case),
+        _protected("epochs", 0, vacuity.epochs, case),
+        _protected("history", 0, lambda case: history(case, broke_off), case),
+        _protected("faults", 0, hits, case),
+    ]
+    found = [one.fault for one in checked]
+    verdict = worst(one.verdict for one in oracles)
+    no_events: list[dict[str, Any]] = []
+    events = _or(lambda: case.events, no_events)
+    sent = _or(lambda: vacuity.counted(case.sends), Workload())
+    published = [one for one in events if one["event"] == "epoch" and one.get("state") == "published"]
+    times = [one["t"] for one in events]
+    results = Results(
+        claim=manifest.claim, verdict=verdict, seed=manifest.seed,
+        duration_s=(max(times) - min(times)) / 1000 if times else 0.0,
+        workload=sent.model_copy(update={"sent": manifest.workload.sent}),
+        outputs=outputs,
+        epochs=Epochs(
+            published=len({one.get("epoch") for one in published}),
+            replayed=sum(one.get("repeat") is True for one in published),
+        ),
+        faults=tuple(found), recovery=recovery.by_sort(found), versions=manifest.versions, git=manifest.git,
+        oracles=tuple(oracles),
+        reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
+    )  # fmt: skip
+    if write:
+        write_results(case.run, results)
+    return results
+
+
+def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
+    """Oracle 1 over every sink that can be judged."""
+    declaration, due = case.declaration, case.replayed.due
+    outputs: dict[str, Output] = {}
+    evidence: list[str] = []
+    unreadable: list[str] = []
+    for sink in declaration.sinks:
+        try:
+            one = multiset.compare(sink.name, DueRows(declaration, sink, due[sink.name]), case.run.rows(sink.name))
+        except EvidenceError as error:
+            unreadable.append(f"{sink.name}: {error}")
+            continue
+        outputs[sink.name] = one.output
+        evidence += one.evidence
+        unreadable += [f"{sink.name}: {one.count_error}"] if one.count_error else []
+    wrong = [name for name, output in outputs.items() if not output.exact]
+    total = sum(output.observed for output in outputs.values())
+    if wrong:
+        told = "; ".join(f"{name}: {_sentence(outputs[name])}" for name in wrong)
+        verdict, says = Verdict.FAIL, told
+    elif unreadable or not outputs:
+        verdict, says = Verdict.UNKNOWN, (unreadable or ["no sink can be judged"])[0]
+    else:
+        left = f"; not judged: {', '.join(declaration.left_out)}" if declaration.left_out else ""
+        verdict = Verdict.PASS
+        says = f"{total} rows in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted{left}"
+    return Oracle(
+        name=multiset.NAME, number=multiset.NUMBER, verdict=verdict, says=says, evidence=(*evidence, *unreadable)
+    ), outputs  # fmt: skip
+
+
+def chain_of(case: OwnCase) -> Oracle:
+    """Oracle 5: no gap, no overlap, one driver after the other, and each epoch's numbers are the reference's."""
+    epochs, events = case.chain.epochs, case.events
+    if not epochs:
+        raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
+    found = chain.order(case.chain) + chain.ranges(epochs, case.sends) + chain.constants(epochs)
+    found += telling.overtaken(events) + telling.contradicted(case.chain, events)
+    for record, due in zip(epochs, case.replayed.numbers, strict=True):
+        names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
+        if case.declaration.timed:
+            names += [
+                (name, getattr(record, name), getattr(due, name)) for name in ("watermark_ms", "max_event_time_ms")
+            ]
+        found += [
+            f"epoch {record.epoch}: {name} is {said}, the reference says {meant}"
+            for name, said, meant in names if said != meant
+        ]  # fmt: skip
+    if found:
+        says, verdict = f"{len(found)} breaks of the chain, first: {found[0]}", Verdict.FAIL
+    else:
+        verdict = Verdict.PASS
+        says = f"{len(epochs)} epochs without gap or overlap; each one's numbers and watermark equal the reference's"
+    return Oracle(
+        name=chain.NAME, number=chain.NUMBER, verdict=verdict, says=says, evidence=clipped(found[:FIRST], len(found))
+    )
+
+
+def coverage(case: OwnCase) -> Oracle:
+    """Demand that the topic holds every acknowledged record, and that one epoch each has read it."""
+    there = {one.source for one in case.given}
+    complaints = [f"no record at {coordinate_text(one.coordinate)}, which was acknowledged" for one in case.sends
+                  if one.coordinate not in there]  # fmt: skip
+    complaints += [f"no epoch read {coordinate_text(place)}" for place in case.replayed.unread]
+    complaints += [f"two epochs read {coordinate_text(place)}" for place in case.replayed.reread]
+    still = f"; {case.replayed.open_windows} windows are still open" * bool(case.replayed.open_windows)
+    return vacuity.guard("coverage", f"the chain's ranges hold all {len(there)} records, each once{still}", complaints)
+
+
+def history(case: OwnCase, broke_off: str | None) -> Oracle:
+    """Demand that the run came to its end; of one that did not, tell the last words of its drivers."""
+    complaints = [f"the run broke off: {broke_off}"] if broke_off else []
+    complaints += telling.cut(case.events)
+    if complaints:
+        ended = (one for one in case.events if one["event"] == "driver" and one.get("state") == "ended")
+        complaints += [f"a driver ended: {one.get('says')}" for one in ended]
+    return vacuity.guard("history", f"{len(case.events)} events, to the end of the run", complaints)
+
+
+def _or(read: Callable[[], _T], default: _T) -> _T:
+    """Read a number for the summary; the oracles already tell what of the evidence is missing."""
+    try:
+        return read()
+    except EvidenceError:
+        return default
+
+
+def _protected(name: str, number: int, check: Callable[[OwnCase], Oracle], case: OwnCase) -> Oracle:
+    """Run a checker; evidence that cannot be read, or a crash, makes it unknown."""
+    try:
+        return check(case)
+    except (EvidenceError, RowCountError) as error:
+        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=str(error), evidence=(error.where,))
+    except Exception as error:
+        says = f"checker {name} crashed: {type(error).__name__}: {error}"
+        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=says)
+
+
+def _sentence(output: Output) -> str:
+    sorts = ("missing", "duplicated", "phantom", "corrupted")
+    found = ", ".join(f"{getattr(output, sort)} {sort}" for sort in sorts if getattr(output, sort))
+    return f"{found} ({output.observed} observed, {output.expected} expected)"
+
+
+def _read(path: Path, of: Callable[[bytes], _T]) -> _T:
+    try:
+        return of(path.read_bytes())
+    except OSError as error:
+        raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, "run again") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise EvidenceError(f"the file is damaged ({error!r})", path, "run again") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the run directory named on the command line; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    console = Console(soft_wrap=True)
+    if len(given) != 1 or not Path(given[0]).is_dir():
+        console.print("one argument is needed: the run directory, for example runs/latest")
+        return 2
+    results = judge(Path(given[0]))
+    show(results, console)
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

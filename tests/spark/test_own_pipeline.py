@@ -1,0 +1,90 @@
+"""The campaign on a pipeline that is not one of ours: a skeleton passes, one that is broken on purpose does not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+
+from infra.console import Console
+from infra.embedded.job import Job, RunError
+from infra.new_pipeline import new_pipeline
+from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.prepare import Toolchain
+from tests.harness.mixture import asked_for
+from tests.harness.own_pipeline import OwnPipeline, asked
+from tests.harness.own_plan import subject_of
+from tests.harness.results import Results, Verdict
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SEED, ROWS, COPY_OF_EVERY, BEHIND_MS = 11, 1_500, 10, 5_000
+BEGAN_MS = 1_700_000_000_000
+BY_CHANCE = '"r.id", "r.event_time_ms", "r.key", (f.rand() * 1000).cast("long").alias("amount")'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A pipeline as `make new-pipeline` makes it."""
+    new_pipeline("clicks", tmp_path / "clicks")
+    return tmp_path / "clicks"
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Records of half an hour: some are copies, some are out of order, two are broken."""
+    rng = random.Random(SEED)
+    lines = []
+    for n in range(ROWS):
+        original = n - 3 if n % COPY_OF_EVERY == COPY_OF_EVERY - 1 else n
+        draw = random.Random(original)
+        row = {
+            "id": f"e{original}", "event_time_ms": BEGAN_MS + 1_200 * original - draw.randrange(BEHIND_MS),
+            "key": f"k{draw.randrange(20)}", "amount": draw.randrange(100),
+        }  # fmt: skip
+        lines.append(orjson.dumps(row))
+    lines[rng.randrange(ROWS)] = b"{broken"
+    lines[rng.randrange(ROWS)] = b'{"id": "no more than that"}'
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Results:
+    """Strike the pipeline of a folder."""
+    job = Job.at(folder, None, Cache(cache_root()))
+    said, strikes = asked(job, toolchain), asked_for(faults, SEED)
+    subject = subject_of(events, "key", "event_time_ms", strikes, said["defaults"])
+    return OwnPipeline(job, said, toolchain, subject, strikes, SEED, Console(), folder.parent).run()
+
+
+def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchain: Toolchain) -> None:
+    results = struck(folder, events, toolchain, "executor-kill,driver-kill")
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert set(results.outputs) == {"accepted", "per_minute", "dead_letter"}
+    assert all(output.exact and output.observed for output in results.outputs.values())
+    assert [fault.hit for fault in results.faults] == [True, True]
+    assert results.epochs.replayed
+    (page,) = (folder.parent / "runs").glob("*-11/report.html")
+    assert "clicks" in page.read_text()
+
+
+def test_a_transform_that_draws_a_value_by_chance_is_found_out(
+    folder: Path, events: Path, toolchain: Toolchain
+) -> None:
+    """Which of the two depends on whether an epoch is repeated: its sinks refuse other rows, or the reference does."""
+    transform = folder / "src" / "clicks" / "transform.py"
+    text = transform.read_text()
+    assert text.count('"r.*"') == 1
+    transform.write_text(text.replace('"r.*"', BY_CHANCE))
+    results = struck(folder, events, toolchain, "executor-kill")
+    assert results.verdict in (Verdict.FAIL, Verdict.UNKNOWN)
+    told = " ".join([*results.reasons, *(line for one in results.oracles for line in one.evidence)])
+    assert "amount is" in told or "SinkError" in told, told
+
+
+def test_a_module_that_declares_nothing_is_refused_before_anything_starts(folder: Path, toolchain: Toolchain) -> None:
+    with pytest.raises(RunError, match=r"clicks: .*no other that is a Pipeline"):
+        asked(Job.at(folder, "clicks:other", Cache(cache_root())), toolchain)

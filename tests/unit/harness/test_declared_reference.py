@@ -1,0 +1,136 @@
+"""The reference of a declared pipeline: ids, lateness, windows and epochs, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers.declared import Aggregated, Declaration, Given, Replayed, Sink, identity, replay
+from tests.harness.evidence import EpochCounts, EpochRecord
+
+MINUTE = 60_000
+DECLARED = Declaration(
+    pipeline="clicks", attached=True, timed=True, window_ms=MINUTE, lateness_ms=MINUTE,
+    sinks=(
+        Sink("accepted", "kafka", "rows", ("id", "key", "amount")),
+        Sink("dead_letter", "kafka", "dead_letter", ("reason", "id", "value")),
+        Sink("per_minute", "kafka", "per_minute", ("key", "window_start_ms", "count", "amount", "least")),
+        Sink("totals", "files", "per_minute", ("window_start_ms", "count", "amount"), totals=True),
+    ),
+    aggregates={
+        "per_minute": Aggregated(
+            "key", {"count": ("sum", None), "amount": ("sum", "amount"), "least": ("min", "amount")}
+        ),
+    },
+)  # fmt: skip
+
+
+def record(
+    offset: int, id_: str | None, time_ms: int, *, key: str = "a", amount: int = 1, reason: str | None = None
+) -> Given:
+    row = {"id": id_, "event_time_ms": time_ms, "key": key, "amount": amount}
+    return Given(("t", 0, offset), reason, row, f"record {offset}")
+
+
+def epoch(number: int, start: int, end: int, watermark_ms: int | None) -> EpochRecord:
+    counts = EpochCounts.model_validate({"in": 0, "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0})
+    return EpochRecord(
+        epoch=number, generation=1, ranges={"t": {0: (start, end)}}, topic_ids={"t": "x"}, watermark_ms=watermark_ms,
+        shards=1, settings_digest="", counts=counts, max_event_time_ms=None,
+    )  # fmt: skip
+
+
+RECORDS = [
+    record(0, "1", 10_000, amount=5),
+    record(1, "1", 10_000, amount=7),
+    record(2, "2", 20_000, key="b"),
+    record(3, None, 0, reason="malformed"),
+    record(4, "3", 90_000),
+    # Its window has ended by now, and is still open: it takes records for a minute more.
+    record(5, "4", 30_000, amount=2),
+    record(6, "5", 2 * MINUTE),
+    record(7, "6", 30_000),
+    record(8, "7", 2 * MINUTE + 1),
+]
+EPOCHS = [
+    epoch(0, 0, 4, None), epoch(1, 4, 5, 20_000), epoch(2, 5, 7, 90_000), epoch(3, 7, 9, 2 * MINUTE),
+]  # fmt: skip
+
+
+@pytest.fixture
+def found() -> Replayed:
+    return replay(DECLARED, RECORDS, EPOCHS)
+
+
+def rows(found: Replayed, sink: str) -> dict[Any, tuple[dict[str, Any], int]]:
+    return {key: (dict(due.row), due.epoch) for key, due in found.due[sink].items()}
+
+
+def test_of_copies_the_first_is_accepted(found: Replayed) -> None:
+    assert rows(found, "accepted") == {
+        ("t", 0, 0): ({"id": "1", "key": "a", "amount": 5}, 0),
+        ("t", 0, 2): ({"id": "2", "key": "b", "amount": 1}, 0),
+        ("t", 0, 4): ({"id": "3", "key": "a", "amount": 1}, 1),
+        ("t", 0, 5): ({"id": "4", "key": "a", "amount": 2}, 2),
+        ("t", 0, 6): ({"id": "5", "key": "a", "amount": 1}, 2),
+        ("t", 0, 8): ({"id": "7", "key": "a", "amount": 1}, 3),
+    }
+
+
+def test_refused_and_late_records_are_dead_letters_with_their_reason(found: Replayed) -> None:
+    assert rows(found, "dead_letter") == {
+        ("t", 0, 3): ({"reason": "malformed", "id": None, "value": "record 3"}, 0),
+        ("t", 0, 7): ({"reason": "late", "id": "6", "value": "record 7"}, 3),
+    }
+
+
+def test_a_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it(found: Replayed) -> None:
+    start = {"window_start_ms": 0}
+    assert rows(found, "per_minute") == {
+        ("a", 0): ({"key": "a", **start, "count": 2, "amount": 7, "least": 2}, 3),
+        ("b", 0): ({"key": "b", **start, "count": 1, "amount": 1, "least": 1}, 3),
+    }
+    assert rows(found, "totals") == {("", 0): ({**start, "count": 3, "amount": 8}, 3)}
+    assert found.open_windows == 2
+
+
+def test_numbers_and_watermarks_are_those_of_what_was_accepted(found: Replayed) -> None:
+    assert [(one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in found.numbers] == [
+        (4, 2, 1, 0, 1), (1, 1, 0, 0, 0), (2, 2, 0, 0, 0), (2, 1, 0, 1, 0),
+    ]  # fmt: skip
+    assert [one.watermark_ms for one in found.numbers] == [None, 20_000, 90_000, 2 * MINUTE]
+    assert [one.max_event_time_ms for one in found.numbers] == [20_000, 90_000, 2 * MINUTE, 2 * MINUTE + 1]
+
+
+def test_what_no_epoch_read_and_what_two_read_is_named() -> None:
+    found = replay(DECLARED, RECORDS, [EPOCHS[0], epoch(1, 3, 5, 20_000)])
+    assert found.unread == [("t", 0, offset) for offset in range(5, 9)]
+    assert found.reread == [("t", 0, 3)]
+
+
+def test_without_ids_and_times_every_record_is_accepted() -> None:
+    plain = replace(DECLARED, attached=False, timed=False, sinks=DECLARED.sinks[:1], aggregates={})
+    found = replay(plain, RECORDS, EPOCHS)
+    assert [one.source[2] for one in RECORDS if one.reason is None] == [key[2] for key in found.due["accepted"]]
+    assert [one.watermark_ms for one in found.numbers] == [None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("sink", "row", "known"),
+    [
+        (0, {"source": ["t", 0, 4]}, ("t", 0, 4)),
+        (0, {"id": "3"}, None),
+        (2, {"key": "a", "window_start_ms": 0}, ("a", 0)),
+        (2, {"key": "a", "window_start_ms": "0"}, None),
+        (3, {"window_start_ms": 0}, ("", 0)),
+    ],
+)
+def test_a_row_is_known_by_its_source_or_by_key_and_window(sink: int, row: dict[str, Any], known: object) -> None:
+    assert identity(DECLARED, DECLARED.sinks[sink], row) == known
+
+
+def test_a_row_of_a_table_has_its_source_in_columns() -> None:
+    table = Sink("rows", "table", "rows", ("id",))
+    assert identity(DECLARED, table, {"topic": "t", "partition": 0, "offset": 4}) == ("t", 0, 4)

@@ -1,0 +1,81 @@
+"""What a declaration says of itself: which sinks are judged, by what, and which are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from effectively_once import Count, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from tests.harness.checkers.declared import Declaration
+from tests.harness.own_given import NotJudgedError, declared
+
+PIPELINE = Pipeline(
+    transform=lambda frame: frame,
+    columns=pa.schema([("key", pa.string()), ("amount", pa.int64())]),
+    rows=(ToKafka("accepted", key="key"), ToFiles("archive"), ToTable("events")),
+    windows=(
+        Windowed(
+            by="key", values={"count": Count(), "amount": Sum("amount")}, to=ToKafka("per_minute"),
+            totals=ToFiles("totals"),
+        ),
+    ),
+)  # fmt: skip
+
+
+def of(pipeline: Pipeline) -> Declaration:
+    said = orjson.loads(orjson.dumps(declared(pipeline)["declaration"]))
+    return Declaration.of({**said, "pipeline": "clicks", "window_ms": 1, "lateness_ms": 0})
+
+
+def test_every_sink_is_judged_by_rows_or_by_what_it_aggregates() -> None:
+    found = of(PIPELINE)
+    assert {sink.name: (sink.kind, sink.of, sink.totals) for sink in found.sinks} == {
+        "accepted": ("kafka", "rows", False), "archive": ("files", "rows", False), "events": ("table", "rows", False),
+        "per_minute": ("kafka", "per_minute", False), "totals": ("files", "per_minute", True),
+        "dead_letter": ("kafka", "dead_letter", False),
+    }  # fmt: skip
+    assert found.aggregates["per_minute"].values == {"count": ("sum", None), "amount": ("sum", "amount")}
+    assert set(found.topics) == {"accepted", "per_minute", "dead_letter"}
+    assert found.manifests == ("totals",)
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("to", "why"),
+    [
+        (ToKafka("raw", value="key"), "no JSON"),
+        (ToTable("latest", key=("id",)), "replace each other"),
+        (ToFiles("some", columns=("id", "key")), "leave topic, partition and offset out"),
+    ],
+)
+def test_rows_that_cannot_be_told_apart_are_left_out_with_the_reason(to: Any, why: str) -> None:
+    found = of(replace(PIPELINE, rows=(to,)))
+    assert why in found.left_out[to.name]
+    assert to.name not in {sink.name for sink in found.sinks}
+
+
+def test_what_a_recorded_step_adds_is_not_compared() -> None:
+    step = RecordedStep("clock", lambda table: table, pa.schema([("seen_ms", pa.int64())]))
+    found = of(replace(PIPELINE, recorded=step))
+    (accepted,) = (sink for sink in found.sinks if sink.name == "accepted")
+    assert accepted.columns == ("id", "event_time_ms", "key", "amount")
+
+
+def test_state_of_sparks_own_cannot_be_judged() -> None:
+    schema = pa.schema([("key", pa.string()), ("amount", pa.int64())])
+    own = Stateful(lambda rows: rows, by="key", to=ToKafka("sessions"), schema=schema)
+    with pytest.raises(NotJudgedError, match="no reference here recomputes"):
+        declared(replace(PIPELINE, windows=(), stateful=own))
+
+
+def test_a_module_that_is_none_is_named() -> None:
+    argv = [sys.executable, "-m", "tests.harness.own_given", "declaration", "no_such_module"]
+    answer = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode
+    assert "the job cannot be imported: ModuleNotFoundError" in answer.stderr.strip().splitlines()[-1]

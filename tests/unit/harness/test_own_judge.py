@@ -1,0 +1,136 @@
+"""The judge of a declared pipeline: a whole run passes, and each offence is found by the oracle that should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.own_judge import is_own, judge, main
+from tests.harness.results import Results, Verdict
+from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
+from tests.unit.harness.tamper import lines_of, watch
+
+COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
+DECLARATION = {
+    "pipeline": "user_counts", "attached": True, "timed": True, "window_ms": WINDOW_MS, "lateness_ms": LATENESS_MS,
+    "sinks": [
+        {"name": "accepted", "kind": "kafka", "of": "rows", "columns": COLUMNS, "totals": False},
+        {"name": "dead_letter", "kind": "kafka", "of": "dead_letter", "columns": [], "totals": False},
+        {"name": "user_counts", "kind": "kafka", "of": "user_counts", "columns": ["user", "count"], "totals": False},
+        {"name": "global_counts", "kind": "files", "of": "user_counts", "columns": ["count"], "totals": True},
+    ],
+    "aggregates": {"user_counts": {"by": "user", "values": {"count": ["sum", None]}}}, "left_out": {"raw": "no JSON"},
+}  # fmt: skip
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of `user_counts` as if it were somebody else's: with what its transform gave of every record."""
+    made = watch(fabricate(tmp_path / "run"))
+    values = {tuple(row["source"]): row["value"] for row in lines_of(made / "observed" / "dead_letter.jsonl")}
+    given = []
+    for row in lines_of(made / "sent.jsonl"):
+        place = (row["topic"], row["partition"], row["offset"])
+        reason = row["reason"] if row["reason"] not in (None, "late") else None
+        columns = {name: row[name] for name in COLUMNS}
+        given.append({"source": place, "reason": reason, "row": columns, "value": values.get(place, "")})
+    write_lines(made / "observed" / "given.jsonl", given)
+    write_json(made / "observed" / "declaration.json", DECLARATION)
+    return made
+
+
+def changed(run: Path, name: str, change: Callable[[Lines], object]) -> Results:
+    path = run / "observed" / name
+    rows = lines_of(path)
+    change(rows)
+    write_lines(path, rows)
+    return judge(run, write=False)
+
+
+def failed(results: Results) -> list[str]:
+    return [one.name for one in results.oracles if one.verdict is Verdict.FAIL]
+
+
+def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = judge(run)
+    assert is_own(run)
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert set(results.outputs) == {"accepted", "dead_letter", "user_counts", "global_counts"}
+    assert all(output.observed and output.exact for output in results.outputs.values())
+    assert results.workload.acknowledged == results.workload.sent > 0
+    assert "not judged: raw" in results.oracle("multiset").says
+    assert main([str(run)]) == 0
+    assert "PASS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sort"),
+    [
+        ("accepted.jsonl", lambda rows: rows.pop(), "1 missing"),
+        ("accepted.jsonl", lambda rows: rows.append(rows[0]), "1 duplicated"),
+        ("accepted.jsonl", lambda rows: rows[0].update(source=["events", 0, 10**6]), "1 phantom"),
+        ("accepted.jsonl", lambda rows: rows[0].update(payload="another"), "1 corrupted"),
+        ("accepted.jsonl", lambda rows: rows[0].update(epoch=99), "1 corrupted"),
+        ("user_counts.jsonl", lambda rows: rows[0].update(count=rows[0]["count"] + 1), "1 corrupted"),
+        ("user_counts.jsonl", lambda rows: rows[0].update(count=float(rows[0]["count"])), "1 corrupted"),
+        ("global_counts.jsonl", lambda rows: rows.pop(), "1 missing"),
+        ("dead_letter.jsonl", lambda rows: rows.pop(), "1 missing"),
+    ],
+)
+def test_an_offence_in_a_sink_fails(run: Path, name: str, change: Callable[[Lines], object], sort: str) -> None:
+    results = changed(run, name, change)
+    assert "multiset" in failed(results)
+    assert sort in results.oracle("multiset").says
+
+
+def test_a_transform_that_says_something_else_now_fails(run: Path) -> None:
+    results = changed(run, "given.jsonl", lambda rows: rows[0]["row"].update(payload="drawn by chance"))
+    assert failed(results) == ["multiset"]
+    assert "payload is" in results.oracle("multiset").evidence[0]
+
+
+def test_numbers_of_an_epoch_that_are_not_the_references_fail(run: Path) -> None:
+    path = run / "observed" / "chain.json"
+    chain = json.loads(path.read_text())
+    chain["epochs"][2]["counts"]["duplicate"] += 1
+    write_json(path, chain)
+    results = judge(run, write=False)
+    assert "chain" in failed(results)
+    assert "epoch 2: counts.duplicate" in " ".join(results.oracle("chain").evidence)
+
+
+def test_an_acknowledged_record_that_the_topic_does_not_hold_leaves_it_unknown(run: Path) -> None:
+    results = changed(run, "given.jsonl", lambda rows: rows.pop(0))
+    assert results.oracle("coverage").verdict is Verdict.UNKNOWN
+    assert "which was acknowledged" in results.oracle("coverage").says
+
+
+def test_a_run_that_broke_off_is_unknown_with_the_drivers_last_words(run: Path) -> None:
+    with (run / "history.jsonl").open("a") as history:
+        history.write(
+            json.dumps({"t": 1, "event": "driver", "state": "ended", "pid": 1, "says": "SinkError: no"}) + "\n"
+        )
+    results = judge(run, broke_off="WaitTimedOutError: 5 drivers ended", write=False)
+    history_ = results.oracle("history")
+    assert history_.verdict is Verdict.UNKNOWN
+    assert "5 drivers ended" in history_.says
+    assert "SinkError: no" in " ".join(history_.evidence)
+
+
+@pytest.mark.parametrize("name", ["given.jsonl", "declaration.json", "accepted.jsonl", "chain.json", "quiet.json"])
+def test_evidence_that_is_not_there_leaves_it_unknown(run: Path, name: str) -> None:
+    (run / "observed" / name).unlink()
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.UNKNOWN
+    assert name in " ".join(results.reasons)
+
+
+def test_damaged_evidence_leaves_it_unknown(run: Path) -> None:
+    assert changed(run, "given.jsonl", lambda rows: rows[0].pop("source")).verdict is Verdict.UNKNOWN
+    write_json(run / "observed" / "declaration.json", {"sinks": []})
+    assert judge(run, write=False).verdict is Verdict.UNKNOWN
