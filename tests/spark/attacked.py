@@ -16,7 +16,7 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.records import mixture
 
 SEED, RECORDS = 11, 160
-STALE, REPLACED_S = 75, 90.0
+STALE, REPLACED_S = 75, 240.0
 HEAD, DELTA = r".*/head\.json", r".*/deltas/{}/.*"
 STAGED, MANIFEST = r".*/global_counts/data/.*", r".*/global_counts/manifests/.*"
 

@@ -13,7 +13,7 @@ import psutil
 from effectively_once.points import HELD, HOLD, POINTS, RELEASE, VARIABLE
 from infra.embedded.process import Child, wait_for
 
-HELD_S, GONE_S = 60.0, 20.0
+HELD_S, GONE_S = 180.0, 60.0
 
 
 @dataclass(frozen=True)

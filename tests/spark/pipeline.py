@@ -27,7 +27,7 @@ from tests.harness.evidence import Send
 MODULE = "effectively_once_jobs.user_counts"
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 PARTITIONS, SHARDS = 4, 2
-ADMIN_S, PROCESSED_S = 20.0, 90.0
+ADMIN_S, PROCESSED_S = 60.0, 240.0
 
 
 @dataclass(frozen=True)

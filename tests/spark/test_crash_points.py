@@ -17,7 +17,7 @@ from tests.spark.pipeline import Pipeline
 
 pytestmark = pytest.mark.spark
 
-STEP_S = 60.0
+STEP_S = 180.0
 QUICK = ("accepted_open-worker", "manifest_created-driver")
 """Those that every test run has; the others need minutes and are left to `make test-all`."""
 

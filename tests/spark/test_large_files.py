@@ -23,7 +23,7 @@ from tests.spark.test_checkpoint_manager import EXISTS, MISSING, Manager, made, 
 pytestmark = pytest.mark.spark
 
 MIB = 1 << 20
-QUERY_S = 60.0
+QUERY_S = 180.0
 LARGE_MIB, HEAP_MIB = 100, 40
 """A copy of the content would take the old generation by a hundred MiB; what lives for a moment does not come there."""
 

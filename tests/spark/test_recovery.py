@@ -16,7 +16,7 @@ from tests.spark.records import good, late, mixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEP_S, REPLACED_S = 60.0, 60.0  # on an idle machine 15 s; JVM starts share two cores with other tests
+STEP_S, REPLACED_S = 180.0, 180.0  # on an idle machine 15 s; JVM starts share two cores with other tests
 STALE, OTHER_VERSION = 75, 78
 SEED, NUMBER, LATE = 2, 2400, 40
 AFTER_ALL_MS = 1_750_000_000_000 + 24 * 3_600_000
