@@ -10,7 +10,6 @@ import os
 import random
 import sys
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +60,7 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
@@ -201,12 +201,6 @@ def subject_of(seed: int, records: int, strikes: Sequence[Strike]) -> Subject:
     undone = sum(one.kind in FLOWING for one in strikes)
     portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
     return seeded(seed, records, PORTION_MINUTES * portions, portion=max(1, records // portions))
-
-
-def told(strikes: Sequence[Strike]) -> str:
-    """The faults, in one line."""
-    sorts = Counter(name_of(one) for one in strikes)
-    return ", ".join(f"{count} {name}" for name, count in sorted(sorts.items()))
 
 
 def described(planned: Sequence[PlannedFault]) -> str:

@@ -25,7 +25,7 @@ from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
-from tests.harness.chaos import described, subject_of, told
+from tests.harness.chaos import described, subject_of
 from tests.harness.cluster_run import ClusterRun, Found, Programme
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, lacking, sorts_on
 from tests.harness.controls.names import EVERY
@@ -39,6 +39,7 @@ from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
+from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
 CLAIM = (
