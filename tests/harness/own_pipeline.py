@@ -48,6 +48,7 @@ from tests.harness.own_judge import DECLARATION, judge
 from tests.harness.own_plan import plan, subject_of
 from tests.harness.place import Patience, Place
 from tests.harness.report import index
+from tests.harness.report.page import OWN_PIPELINE
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 from tests.harness.schedule import Strike
@@ -187,7 +188,7 @@ class OwnPipeline:
             topic=settings["topic"], shards=self._shards, faults_planned=len(self.strikes),
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
             named={
-                "campaign": "own pipeline", "job": settings["job"], **subject.named,
+                "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
                 "faults": ",".join(name_of(one) for one in self.strikes),
             },
         )  # fmt: skip

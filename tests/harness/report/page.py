@@ -13,6 +13,7 @@ from tests.harness.report.lenient import mapping, mappings, real, sequence, text
 from tests.harness.report.recording import Recording, read
 from tests.harness.run_directory import write_atomically
 
+OWN_PIPELINE = "own pipeline"
 VERDICTS = {
     "pass": "Every oracle holds and every guard is satisfied.",
     "fail": "At least one oracle found the claim broken.",
@@ -299,6 +300,9 @@ def _commands(run: Recording) -> list[tuple[str, str]]:
     settings, workload = mapping(run.manifest.get("settings")), mapping(run.manifest.get("workload"))
     words = ["make chaos" if settings.get("campaign") else "make demo"]
     words += [f"{key.upper()}={shlex.quote(text(settings[key]))}" for key in ("faults", "records") if key in settings]
+    if settings.get("campaign") == OWN_PIPELINE:
+        # Where its folder is, no run directory tells: it is a path of a machine.
+        words += ["AT=...", f"JOB={shlex.quote(text(settings.get('job')))}"]
     if workload.get("kind") == "file":
         given = {key: text(settings.get(key)) or text(workload.get(key)) for key in ("input", "key", "time")}
         words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]

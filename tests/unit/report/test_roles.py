@@ -59,3 +59,16 @@ def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     manifest["settings"] |= {"campaign": "embedded", "faults": "zombie,broker-kill", "records": "12000"}
     path.write_bytes(orjson.dumps(manifest))
     assert "make chaos FAULTS=zombie,broker-kill RECORDS=12000 SEED=" in parse(render(run)).text
+
+
+def test_a_campaign_on_somebody_elses_pipeline_names_its_job_and_file(run: Path) -> None:
+    path = run / "manifest.json"
+    manifest = orjson.loads(path.read_bytes())
+    manifest["settings"] |= {
+        "campaign": "own pipeline", "job": "clicks.job", "faults": "driver-kill", "input": "events.jsonl", "key": "id",
+        "time": "at",
+    }  # fmt: skip
+    manifest["workload"]["kind"] = "file"
+    path.write_bytes(orjson.dumps(manifest))
+    said = "make chaos FAULTS=driver-kill AT=... JOB=clicks.job INPUT=events.jsonl KEY=id TIME=at SEED="
+    assert said in parse(render(run)).text
