@@ -95,7 +95,9 @@ class KafkaBroker(Server):
         self._start_on(3, self._configure)
 
     def _java_command(self, main: str, *arguments: str) -> list[str]:
-        return [str(self._java), *self._flags, "-cp", f"{self._class_path}/*", main, *arguments]
+        # Libraries that it unpacks stay behind when it is killed: here they go with its data.
+        scratch = f"-Djava.io.tmpdir={self._work.absolute()}"
+        return [str(self._java), *self._flags, scratch, "-cp", f"{self._class_path}/*", main, *arguments]
 
     def _configure(self, ports: list[int], attempt: int) -> None:
         self._port, self.link_port, controller_port = ports

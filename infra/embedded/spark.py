@@ -54,11 +54,14 @@ class SparkHome:
 
     def start(self, name: str, module: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Child:
         """Start `python -m module arguments...` with the packaged wheel; its log is `logs/<name>.log`."""
-        work = self.run_dir / "work" / "spark" / name
+        work = self.run_dir.absolute() / "work" / "spark" / name
         work.mkdir(parents=True, exist_ok=True)
         logs = self.run_dir.absolute() / "logs" / f"{name}-executors"
         logs.mkdir(parents=True, exist_ok=True)
         (work / EXECUTORS_FOLDER).symlink_to(logs)
+        # What programs unpack for themselves stays behind when they are killed: here it goes with the run.
+        scratch = self.run_dir.absolute() / "work" / "tmp"
+        scratch.mkdir(exist_ok=True)
         jars = f"{self.toolchain.jvm_jar}:{self.toolchain.spark_jars}/*"
         conf = {
             "spark.master": self.master or f"local-cluster[{EXECUTORS},1,{self.memory_mib}]",
@@ -66,8 +69,8 @@ class SparkHome:
             "spark.driver.memory": f"{self.memory_mib}m",
             "spark.driver.extraClassPath": jars,
             "spark.executor.extraClassPath": jars,
-            "spark.driver.extraJavaOptions": self._jvm_options() + self._dump_option(),
-            "spark.executor.extraJavaOptions": self._jvm_options(),
+            "spark.driver.extraJavaOptions": self._jvm_options(scratch) + self._dump_option(),
+            "spark.executor.extraJavaOptions": self._jvm_options(scratch),
             **({} if self.long_lived else INTERPRETED),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -86,6 +89,7 @@ class SparkHome:
             "JAVA_HOME": str(self.toolchain.java.parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(work),
+            "TMPDIR": str(scratch),
             "SPARK_HOME": str(self.toolchain.spark_home),
             "PYTHONUNBUFFERED": "1",
             **(env or {}),
@@ -93,10 +97,12 @@ class SparkHome:
         log = self.run_dir / "logs" / f"{name}.log"
         return Child(name, [sys.executable, "-m", module, *arguments], log, cwd=work, env=whole)
 
-    def _jvm_options(self) -> str:
+    def _jvm_options(self, scratch: Path) -> str:
+        unpacked = f'-Djava.io.tmpdir="{scratch}"'
         if self.long_lived:
-            return LASTING_JVM_OPTIONS
-        return JVM_OPTIONS + (f" -XX:SharedArchiveFile={self.class_archive}" if self.class_archive else "")
+            return f"{LASTING_JVM_OPTIONS} {unpacked}"
+        archive = f" -XX:SharedArchiveFile={self.class_archive}" if self.class_archive else ""
+        return f"{JVM_OPTIONS} {unpacked}{archive}"
 
     def _dump_option(self) -> str:
         return f" -XX:ArchiveClassesAtExit={self.dump_to}" if self.dump_to else ""

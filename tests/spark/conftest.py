@@ -18,6 +18,8 @@ from infra.toolchain.prepare import prepare as prepare_toolchain
 from tests.spark.attacked import Attacked
 from tests.spark.pipeline import Pipeline
 
+OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
 
 @pytest.fixture(scope="session")
 def toolchain() -> Toolchain:
@@ -68,7 +70,7 @@ def spark(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.extraClassPath", f"{toolchain.jvm_jar}:{toolchain.spark_jars}/*")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+        .config("spark.driver.extraJavaOptions", f"{OPTIONS} -Djava.io.tmpdir={work}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(work))

@@ -1,0 +1,58 @@
+"""What drivers and executors of a run are started with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from infra.embedded import spark
+from infra.embedded.spark import SparkHome
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Environments of the processes that would be."""
+    environments: list[dict[str, str]] = []
+
+    def child(name: str, argv: list[Any], log: Path, *, cwd: Path, env: dict[str, str]) -> None:
+        environments.append(env)
+
+    monkeypatch.setattr(spark, "Child", child)
+    return environments
+
+
+def _home(folder: Path, *, long_lived: bool, archive: Path | None = None) -> SparkHome:
+    wheel = SimpleNamespace(sha256="0", installed=folder)
+    toolchain: Any = SimpleNamespace(
+        jvm_jar=folder, spark_jars=folder, wheel=wheel, java=folder / "bin" / "java", spark_home=folder
+    )
+    endpoints: Any = SimpleNamespace(s3_access_key="a", s3_secret_key="b")
+    return SparkHome(toolchain, endpoints, folder, archive, long_lived=long_lived)
+
+
+@pytest.mark.parametrize("long_lived", [False, True])
+def test_what_a_killed_process_unpacked_goes_with_the_run(
+    started: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_lived: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _home(Path("a run"), long_lived=long_lived).start("driver", "m", [])
+    scratch = tmp_path / "a run" / "work" / "tmp"
+    assert scratch.is_dir()
+    assert started[0]["TMPDIR"] == str(scratch)
+    conf = json.loads(started[0]["EFFECTIVELY_ONCE_SPARK_CONF"])
+    for role in ("driver", "executor"):
+        assert f"-Djava.io.tmpdir={scratch}" in shlex.split(conf[f"spark.{role}.extraJavaOptions"])
+
+
+def test_shared_class_data_is_for_short_lived_jvms(started: list[dict[str, str]], tmp_path: Path) -> None:
+    for long_lived in (False, True):
+        _home(tmp_path / str(long_lived), long_lived=long_lived, archive=tmp_path / "it.jsa").start("driver", "m", [])
+    settings = (json.loads(env["EFFECTIVELY_ONCE_SPARK_CONF"]) for env in started)
+    short, lasting = (one["spark.driver.extraJavaOptions"] for one in settings)
+    assert f"-XX:SharedArchiveFile={tmp_path / 'it.jsa'}" in short
+    assert "SharedArchiveFile" not in lasting
