@@ -39,7 +39,7 @@ run: ## it runs here: broker, object store and Spark, until Ctrl-C [AT=folder JO
 	@$(CLI) run $(call option,at,AT) $(call option,job,JOB)
 
 ##@ Prove it on Kubernetes
-up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos]
+up: ## a cluster here with everything on it; builds what it cannot find [PROFILE=laptop|ci|chaos|brokers]
 	@$(CLI) up $(call option,profile,PROFILE)
 acceptance: ## kill executor pods and more, judge the outputs [SUITE=all|smoke SEED=]
 	@$(CLI) acceptance $(call option,suite,SUITE) $(call option,seed,SEED)

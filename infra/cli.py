@@ -60,7 +60,7 @@ def tools() -> None:
 
 
 @app.command()
-def up(profile: Annotated[str, typer.Option(help="laptop, ci or chaos.")] = "laptop") -> None:
+def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers.")] = "laptop") -> None:
     """A kind cluster here with the whole platform; goes on where it was interrupted."""
     from infra.operate.addresses import show_addresses  # noqa: PLC0415
 

@@ -26,6 +26,18 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
     "ci": _SMALL,
     # Two nodes: what a killed process of one leaves behind is met by its replacement on the other.
     "chaos": _SMALL | {"kafka": {"storage_size": "4Gi", "session_timeout_ms": 9000}},
+    # One node with three brokers that are controllers too: every partition has three copies, and its leader can move.
+    "brokers": _SMALL
+    | {
+        "kafka": {
+            "nodes": 3,
+            # Three on two cores: longer than a starved one is silent; shorter than `broker-stop`, so that others lead.
+            "session_timeout_ms": 6000,
+            "heap_mib": 320,
+            "storage_size": "2Gi",
+            "resources": {"cpu_request": "60m", "memory_request": "512Mi", "memory_limit": "896Mi"},
+        },
+    },
     # A cluster of its own: three brokers and three controllers apart, nothing reachable from outside, data is kept.
     "production": {
         "kafka": {

@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from infra.cluster import engine as engines
 from infra.cluster.access import Access
@@ -23,11 +24,21 @@ from infra.embedded.guard import guarded
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
+from tests.harness.adapters.reassignment import reorder
 from tests.harness.chaos import described, subject_of
 from tests.harness.cluster_run import ClusterRun, Found, Programme
-from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, lacking, sorts_on
+from tests.harness.cluster_sorts import (
+    BROKERS_NEEDED,
+    CLUSTER,
+    USUAL_BROKERS,
+    USUAL_NODES,
+    USUAL_ROLES,
+    lacking,
+    sorts_on,
+)
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
@@ -38,7 +49,7 @@ from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
-from tests.harness.stage import SHARDS
+from tests.harness.stage import MAIN_PREFIX, SHARDS, Stage, names
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -55,16 +66,18 @@ LENGTHS = {
 }  # fmt: skip
 
 
-def strikes_of(faults: str, seed: int, nodes: int, roles: Collection[str]) -> tuple[Strike, ...]:
+def strikes_of(
+    faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS
+) -> tuple[Strike, ...]:
     """The strikes that FAULTS= names on a cluster.
 
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
     """
-    for word in faults.split(","):
-        if (why := lacking(word.strip().partition("*")[0], nodes, roles)) is not None:
+    for name in _named(faults):
+        if (why := lacking(name, nodes, roles, brokers)) is not None:
             raise NoFaultError(why)
-    return asked_for(faults, seed, sorts_on(nodes, roles))
+    return asked_for(faults, seed, sorts_on(nodes, roles, brokers))
 
 
 def programme_of(
@@ -87,7 +100,7 @@ def programme_of(
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, stage.console.say, zombie_s
+            drivers, watch, stage.cluster, platform, stage.run, stage.console.say, zombie_s, leaders_of(stage, platform)
         ),
         table=table,
     )  # fmt: skip
@@ -99,7 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
         # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
-        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES)
+        strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()))
+        # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
+        brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
+        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
         subject_of(seed, given.records, strikes)
         if given.plan:
             sys.stdout.write(described(plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE)) + "\n")
@@ -131,10 +147,11 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
-    strikes = strikes_of(given.faults, seed, count, platform.servers)
+    strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
-    if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(sorts_on(count, platform.servers)))):
+    there = sorts_on(count, platform.servers, platform.brokers)
+    if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
@@ -157,6 +174,15 @@ def table_of(deployed: Access, platform: Platform, console: Console) -> ResultTa
     return ResultTable(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context))
 
 
+def leaders_of(stage: Stage, platform: Platform) -> Leaders | None:
+    """Which brokers lead the partitions of a run's pipeline; None where there is one broker, or none of ours."""
+    if platform.brokers < 2:
+        return None
+    pipeline, topic = names(stage.directory.path.name, MAIN_PREFIX)
+    bootstrap, tools = stage.endpoints.kafka_bootstrap, stage.tools
+    return Leaders(bootstrap, pipeline, topic, SHARDS, partial(reorder, tools.java, tools.classpath, bootstrap))
+
+
 def machines(cluster: Cluster, console: Console) -> Nodes | None:
     """The nodes of the cluster that `make up` made, as containers of its engine; None for another cluster."""
     from infra.cluster.lifecycle import Lifecycle  # noqa: PLC0415 - brings what builds images
@@ -166,6 +192,11 @@ def machines(cluster: Cluster, console: Console) -> Nodes | None:
     if record is None or engine is None:
         return None
     return Nodes(Lifecycle.here(console).kind(engine), cluster.reader, record.published)
+
+
+def _named(faults: str) -> list[str]:
+    """Words of FAULTS= without their counts."""
+    return [word.strip().partition("*")[0] for word in faults.split(",")]
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
 from tests.harness.platform_sorts import (
     BROKER,
+    LEADERS,
     MACHINES,
     OBJECT_STORE,
     OPERATOR,
@@ -36,21 +37,24 @@ CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
 NODES_NEEDED = {**dict.fromkeys(MACHINES, 1), **dict.fromkeys((*ZOMBIES, *WORKERS), 2)}
 """So many nodes have to be reached as machines."""
-ROLE_NEEDED = {name: one.target for name, one in {**SERVERS, **RESULT_STORES}.items()} | dict.fromkeys(
+ROLE_NEEDED = {name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES}.items()} | dict.fromkeys(
     OPERATORS, OPERATOR
 )
 """The server that has to be there, as pods of ours."""
-USUAL_NODES, USUAL_ROLES = 2, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
+BROKERS_NEEDED = dict.fromkeys(LEADERS, 3)
+"""So many brokers there have to be."""
+USUAL_NODES, USUAL_BROKERS, USUAL_ROLES = 2, 1, (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR)
 """What `make up PROFILE=chaos` gives."""
 
 
-def lacking(name: str, nodes: int, roles: Collection[str]) -> str | None:
+def lacking(name: str, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS) -> str | None:
     """Why a cluster does not have a sort, None when it has.
 
     Args:
         name: of the sort; one that there is on no cluster lacks nothing.
         nodes: how many can be reached as machines.
         roles: of its servers.
+        brokers: how many are pods of ours.
     """
     if (needed := NODES_NEEDED.get(name, 0)) > nodes:
         return (
@@ -60,9 +64,11 @@ def lacking(name: str, nodes: int, roles: Collection[str]) -> str | None:
     role = ROLE_NEEDED.get(name)
     if role is not None and role not in roles:
         return f"{name}: no pod of this cluster is the {role} that the pipeline uses"
+    if (needed := BROKERS_NEEDED.get(name, 0)) > brokers:
+        return f"{name} needs {needed} brokers, and there is {brokers}: `make down`, then `make up PROFILE=brokers`"
     return None
 
 
-def sorts_on(nodes: int, roles: Collection[str]) -> Mapping[str, Strike]:
+def sorts_on(nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS) -> Mapping[str, Strike]:
     """The sorts that a cluster has; for the arguments see `lacking`."""
-    return {name: one for name, one in CLUSTER.items() if lacking(name, nodes, roles) is None}
+    return {name: one for name, one in CLUSTER.items() if lacking(name, nodes, roles, brokers) is None}

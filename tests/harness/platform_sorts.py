@@ -6,6 +6,7 @@ from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
 from tests.harness.schedule import Strike
 
 SIGSTOP, NODE_RESTART, OUT_OF_MEMORY = "sigstop", "node_restart", "out_of_memory"
+LEADER_MOVE = "leader_move"
 BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR = "broker", "object store", "result store", "operator"
 API_SERVER, DNS, NODE = "API server", "DNS", "node"
 OPERATOR_FIRST, DRIVER_FIRST = "operator, then driver", "driver, then operator"
@@ -20,6 +21,8 @@ SERVERS = {
     "store-stop": Strike(SIGSTOP, OBJECT_STORE),
 }
 """There on every cluster whose broker and object store are ours."""
+LEADERS = {"leader-move": Strike(LEADER_MOVE, BROKER)}
+"""Only where there are several brokers."""
 RESULT_STORES = {
     "database-kill": Strike(SIGKILL, RESULT_STORE),
     "database-delete": Strike(DELETE_NOW, RESULT_STORE),
@@ -42,5 +45,5 @@ WORKERS = {"node-restart": Strike(NODE_RESTART, NODE)}
 """Only where one of them is not the control plane."""
 MEMORY = {"executor-oom": Strike(OUT_OF_MEMORY)}
 """On every cluster."""
-PLATFORM = {**SERVERS, **RESULT_STORES, **OPERATORS, **MACHINES, **WORKERS, **MEMORY}
+PLATFORM = {**SERVERS, **LEADERS, **RESULT_STORES, **OPERATORS, **MACHINES, **WORKERS, **MEMORY}
 """All of them. The outer name is what FAULTS= takes."""

@@ -34,6 +34,20 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
 
 
+class LeaderMove(_Frozen):
+    """Who led a partition before a fault and after it, by the brokers' numbers, and the leader epoch of each."""
+
+    before: int
+    after: int
+    epoch_before: int
+    epoch_after: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether another broker leads: every change of a leader raises the epoch."""
+        return self.after != self.before and self.epoch_after > self.epoch_before
+
+
 class Fault(_Frozen):
     """One injected fault. `hit` is what the history confirms, not what the injector claimed.
 
@@ -41,7 +55,8 @@ class Fault(_Frozen):
     `replaced_s` to the start of the process that took the place, `caught_up_s` to the publication that left no more
     records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
     stood still, `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went
-    wrong with them; `reopened` the attempts of a task that opened its transaction again.
+    wrong with them; `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition
+    (`topic/number`) before and after it was moved.
     """
 
     kind: str
@@ -61,6 +76,7 @@ class Fault(_Frozen):
     refusal: str | None = None
     requests: dict[str, int] | None = None
     reopened: tuple[int, ...] | None = None
+    leaders: dict[str, LeaderMove] | None = None
     hit: bool = False
 
 

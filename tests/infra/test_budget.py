@@ -39,7 +39,7 @@ def requests(wanted: Settings) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("profile", ["laptop", "ci", "chaos"])
+@pytest.mark.parametrize("profile", ["laptop", "ci", "chaos", "brokers"])
 def test_requests_of_a_small_profile_fit_beside_the_control_plane(profile: str) -> None:
     found = requests(settings(profile=profile))
     assert len(found) == 6

@@ -11,6 +11,9 @@ from pulumi.runtime import set_all_config
 from pydantic import ValidationError
 
 from infra import assembly
+from infra.cluster.kind import PORTS
+from infra.cluster.lifecycle import NODES
+from infra.components import kafka, streaming_pipeline
 from infra.settings import SettingsError, images_from, load, read
 from infra.settings.profiles import PROFILES
 from tests.infra.platform import IMAGES, crds, settings
@@ -65,7 +68,7 @@ def test_an_image_of_ones_own_is_named_by_what_does_not_change(image: str) -> No
 
 
 WRONG: list[tuple[dict[str, object], list[str]]] = [
-    ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, production is allowed, got 'prod'"]),
+    ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, production is allowed, got 'prod'"]),
     ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),
     ({"namespce": "a"}, ["namespce: no such setting; allowed are ", "namespace"]),
     ({"kafka": {"node": 3}}, ["kafka.node: no such setting; allowed are external, nodes"]),
@@ -188,3 +191,15 @@ def test_a_mistyped_key_of_the_stack_is_refused(stack: dict[str, str]) -> None:
     set_all_config({"effectively-once:kafak": "{}"})
     with pytest.raises(SettingsError, match="kafak: no such setting"):
         read(stack)
+
+
+def test_the_profile_with_three_brokers_has_three_copies_and_is_reached_by_published_ports() -> None:
+    wanted = settings(profile="brokers")
+    chart, pipeline = kafka.values(wanted), streaming_pipeline.values(wanted, wanted.pipelines["user_counts"])
+    assert chart is not None
+    assert (chart.nodes, chart.controllers, chart.replication, pipeline.source.replication) == (3, 0, 3, 3)
+    addresses = str(kafka.outputs(wanted).external_bootstrap).split(",")
+    assert len(addresses) == 3
+    for number, address in enumerate(addresses):
+        assert PORTS[int(address.rpartition(":")[2])] == chart.external.node_port + number
+    assert NODES["brokers"] == 1

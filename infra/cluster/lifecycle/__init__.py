@@ -26,7 +26,7 @@ from infra.toolchain.go_tools import machine_arch
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.programs import find_programs
 
-NODES = {"laptop": 1, "ci": 1, "chaos": 2}
+NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from infra.cluster.api import ClusterError
@@ -90,6 +90,18 @@ def server_pod(told: Mapping[str, Any]) -> ServerPod:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The pod to strike; `told` is what history is to tell of why it is this one."""
+
+    pod: ServerPod
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+
+Pick = Callable[[Mapping[str, Any]], Picked]
+"""Chooses by what was announced. Raises NoProcessError, ApiError, UnreachableError."""
+
+
 @dataclass(frozen=True)
 class ServerPods:
     """The pods of one server.
@@ -128,6 +140,10 @@ class ServerPods:
         if len(there) < self.count:
             raise NoProcessError(f"{len(there)} of {self.count} pods of the {self.what} are ready")
         return there[int(event.get("shard") or 0) % len(there)]
+
+    def picked(self, event: Mapping[str, Any]) -> Picked:
+        """The same, as a Pick."""
+        return Picked(self.chosen(event))
 
     def killer(self, pod: ServerPod) -> ArmedSignal:
         """A session in a pod that kills the server at the word. Raises NoProcessError."""

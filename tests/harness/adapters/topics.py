@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import tenacity
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-TIMEOUT_S = 20.0
+from effectively_once.sinks.kafka import MOVING
+
+TIMEOUT_S, MOVING_S = 20.0, 0.1
 Where = tuple[str, int]
 
 
@@ -58,7 +62,17 @@ class Topics:
         return names
 
     def partitions(self, names: list[str]) -> list[Partition]:
-        """Both ends of every partition of some topics."""
+        """Both ends of every partition of some topics; leaders that are just changing are waited for."""
+        asked: list[Partition] = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
+            ),
+            wait=tenacity.wait_fixed(MOVING_S), stop=tenacity.stop_after_delay(TIMEOUT_S), reraise=True,
+        )(self._partitions, names)  # fmt: skip
+        return asked
+
+    def _partitions(self, names: list[str]) -> list[Partition]:
+        # Every time: a client asks the leaders it knows, and does not notice by itself that there are others.
         known = self._admin.list_topics(timeout=TIMEOUT_S).topics
         where = [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
         stable, high = (
@@ -126,7 +140,9 @@ class Topics:
                 if error is None:
                     yield (message.partition(), message.offset()), orjson.loads(message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    open_ones.discard(message.partition())
+                    # A leader of some moments does not yet hand out the last records that are committed.
+                    if (message.offset() or 0) >= ends[int(message.partition() or 0)]:
+                        open_ones.discard(message.partition())
                 else:
                     raise ReadStalledError(f"topic {topic}: {error.str()}")
         finally:

@@ -27,7 +27,9 @@ ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
 STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
-OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STEPPING, *ANSWERING)
+LEADING = "leader_move"
+"""The kind of fault under which every broker goes on, and another one leads."""
+OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STEPPING, LEADING, *ANSWERING)
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -106,6 +108,8 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "nothing that a driver told is dated by the clock that was stepped, and none ended of it"
     if fault.kind in ANSWERING and not sum((fault.requests or {}).values()):
         return "no request is known that it hit"
+    if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
+        return "no partition is known that got another leader"
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
     return None

@@ -33,7 +33,7 @@ SAID = {
     "second_driver": "start another beside the", "restart": "restart", "taken_id": "take the id of the",
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
-    "no_room": "no room in", "clock_step": "step the clock of the",
+    "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
 }  # fmt: skip
 
 
@@ -183,6 +183,7 @@ class Campaign(threading.Thread):
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
         lasted = f" for {told['stopped_s']} s" if told.get("stopped_s") else ""
         lasted += f", {sum(told['requests'].values())} requests" if told.get("requests") else ""
+        lasted += f", {len(told['leaders'])} leaders" if told.get("leaders") else ""
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
         hit = told["hit"]
         outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"

@@ -10,6 +10,7 @@ from functools import partial
 from tests.harness.adapters.cluster import Cluster, cordoned_by
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
@@ -36,6 +37,7 @@ class ClusterArsenal(HealingArsenal):
         run: named on what is changed in the cluster.
         say: told what was healed at the end.
         zombie_s: how long the driver beside a zombie may take to publish.
+        leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
     """
 
     torn_down = False
@@ -47,6 +49,7 @@ class ClusterArsenal(HealingArsenal):
     run: str
     say: Callable[[str], None]
     zombie_s: float = ZOMBIE_S
+    leaders: Leaders | None = None
     ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
 
@@ -65,7 +68,7 @@ class ClusterArsenal(HealingArsenal):
                 ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
                 healing=healing, ended=ended, say=self.say,
             )  # fmt: skip
-        return {**makers, **self.platform.makers(drivers, watch, healing, ended)}
+        return {**makers, **self.platform.makers(drivers, watch, healing, ended, self.leaders)}
 
 
 def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from infra.cluster.api import ClusterError
 from tests.harness.adapters.armed import ArmedSignal
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError, Struck
-from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
+from tests.harness.adapters.server_pods import READY_S, Pick, ServerPod, ServerPods
 from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
@@ -38,21 +38,25 @@ class EndedServerPod(Fault):
     """A server is killed by exec in its container, which kubelet starts again, or its pod is deleted.
 
     Args:
-        server: whose pod; of several, one that the announced shard decides.
+        server: whose pod.
         kind: `sigkill` or `pod_delete_now`.
         healing: told that it has to come back.
         ended: ends the wait early.
         grace_s: of a deletion, see NO_GRACE_S and LEAST_GRACE_S.
+        pick: chooses one of several pods; left out the announced shard decides.
     """
 
     lasting = True
 
     def __init__(
-        self, server: ServerPods, kind: str, *, healing: Healing, ended: threading.Event, grace_s: int = LEAST_GRACE_S
-    ) -> None:
+        self, server: ServerPods, kind: str, *, healing: Healing, ended: threading.Event, grace_s: int = LEAST_GRACE_S,
+        pick: Pick | None = None,
+    ) -> None:  # fmt: skip
         if kind not in (SIGKILL, DELETE_NOW):
             raise ValueError(f"a pod of the {server.what} is not struck by {kind}")
         self._server, self._kind, self._healing, self._ended, self._grace_s = server, kind, healing, ended, grace_s
+        self._pick: Pick = pick or server.picked
+        self._told: Mapping[str, Any] = {}
         self._armed: dict[str, ArmedSignal] = {}
         self._debt = Debt(f"see the {server.what} ready again", self._see_ready, server=True)
         self._before: ServerPod
@@ -71,7 +75,9 @@ class EndedServerPod(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
-            pod = self._before = self._server.chosen(event)
+            picked = self._pick(event)
+            pod, self._told = picked.pod, picked.told
+            self._before = pod
             self._there = {one.who for one in self._server.pods()}
             at = self._kill(pod) if self._kind == SIGKILL else self._delete(pod)
         except ClusterError as error:
@@ -95,7 +101,7 @@ class EndedServerPod(Fault):
     def evidence(self) -> dict[str, Any]:
         if self._after is None:
             return {}
-        told = {"restarts": self._after.restarts, "node": self._after.node}
+        told = {"restarts": self._after.restarts, "node": self._after.node, **self._told}
         # The successor of a deleted pod has no former container.
         return told | ({"ended_as": self._after.ended_as} if self._after.ended_as else {})
 

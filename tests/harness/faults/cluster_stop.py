@@ -11,7 +11,7 @@ from typing import Any
 from infra.cluster.api import ClusterError
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.held import HeldStop
-from tests.harness.adapters.server_pods import ServerPod, ServerPods
+from tests.harness.adapters.server_pods import Pick, ServerPod, ServerPods
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Debt, Healing
@@ -24,16 +24,21 @@ class StoppedServerPod(Fault):
     """A server stands still in its container for some seconds: its connections stay open, and nobody answers.
 
     Args:
-        server: whose pod; of several, one that the announced shard decides.
+        server: whose pod.
         seconds: for so long.
         healing: continues it whatever happens.
         ended: ends the wait early.
+        pick: chooses one of several pods; left out the announced shard decides.
     """
 
     lasting = True
 
-    def __init__(self, server: ServerPods, seconds: float, *, healing: Healing, ended: threading.Event) -> None:
+    def __init__(
+        self, server: ServerPods, seconds: float, *, healing: Healing, ended: threading.Event, pick: Pick | None = None
+    ) -> None:
         self._server, self._seconds, self._healing, self._ended = server, seconds, healing, ended
+        self._pick: Pick = pick or server.picked
+        self._told: Mapping[str, Any] = {}
         self._held: dict[str, HeldStop] = {}
         self._struck: HeldStop
         self._debt: Debt
@@ -50,7 +55,8 @@ class StoppedServerPod(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
-            pod = self._server.chosen(event)
+            picked = self._pick(event)
+            pod, self._told = picked.pod, picked.told
             held = self._struck = self._held.pop(pod.who) if pod.who in self._held else self._hold(pod)
         except ClusterError as error:
             raise NoProcessError(f"the {self._server.what} was not struck: {error}") from error
@@ -80,7 +86,7 @@ class StoppedServerPod(Fault):
         return []
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped_s}
+        return {"stopped_s": self._stopped_s, **self._told}
 
     def _hold(self, pod: ServerPod) -> HeldStop:
         return HeldStop(self._server, pod, self._seconds + SPARE_S)

@@ -17,6 +17,7 @@ _DONE = {
     "late_answers": "answers late",
     "lost_answers": "answers lost",
     "no_room": "writes refused, no room",
+    "leader_move": "leadership moved to another one",
     "clock_step": "its clock stepped",
     "pod_delete_now": "pod deleted, no grace",
     "pod_delete_graceful": "pod deleted gracefully",

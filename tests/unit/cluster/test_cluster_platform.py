@@ -11,14 +11,19 @@ import pytest
 from tests.harness import mixture
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ROLES, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.faults.cluster_leader import LeadingBroker
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_server import EndedServerPod
+from tests.harness.faults.cluster_stop import StoppedServerPod
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import (
+    BROKER,
     DNS,
+    LEADERS,
     MACHINES,
     MEMORY,
     OPERATOR,
@@ -39,14 +44,16 @@ class FakeDrivers:
     cluster = FakePlatform()
 
 
-def faults(*without: str, nodes: bool = True) -> dict[tuple[str, str], object]:
+def faults(*without: str, nodes: bool = True, brokers: int = 3) -> dict[tuple[str, str], object]:
     """The faults of a platform that lacks these servers."""
     cluster = cast("Cluster", FakePlatform())
-    servers = {role: ServerPods.of(cluster, role) for role in ROLES if role not in without}
+    counts = {BROKER: brokers}
+    servers = {role: ServerPods.of(cluster, role, counts.get(role, 1)) for role in ROLES if role not in without}
     platform = Platform(servers, cast("Nodes", FakePlatform()) if nodes else None)
     makers = platform.makers(
-        cast("SupervisedPods", FakeDrivers()), cast("Watch", None), Healing(lambda _: None), threading.Event()
-    )
+        cast("SupervisedPods", FakeDrivers()), cast("Watch", None), Healing(lambda _: None), threading.Event(),
+        Leaders("b:1", "p", "events_p", 2, lambda _: None),
+    )  # fmt: skip
     return {strike: make() for strike, make in makers.items()}
 
 
@@ -60,7 +67,7 @@ def test_every_fault_is_named_and_every_name_is_a_fault() -> None:
 
 @pytest.mark.parametrize(
     ("lacking", "sorts"),
-    [((OPERATOR,), OPERATORS), ((RESULT_STORE,), RESULT_STORES), (("broker", "object store"), SERVERS)],
+    [((OPERATOR,), OPERATORS), ((RESULT_STORE,), RESULT_STORES), (("broker", "object store"), {**SERVERS, **LEADERS})],
 )
 def test_a_server_that_is_not_there_has_no_fault(lacking: tuple[str, ...], sorts: dict[str, Strike]) -> None:
     assert set(faults()) - set(faults(*lacking)) == keys(sorts.values())
@@ -70,6 +77,18 @@ def test_nodes_that_cannot_be_reached_have_no_fault() -> None:
     left = faults("API server", DNS, nodes=False)
     assert set(faults()) - set(left) == keys([*MACHINES.values(), *WORKERS.values()])
     assert keys(MEMORY.values()) < set(left)
+
+
+def test_one_broker_has_no_other_that_could_lead() -> None:
+    assert set(faults()) - set(faults(brokers=1)) == keys(LEADERS.values())
+
+
+@pytest.mark.parametrize(("brokers", "by_leadership"), [(3, True), (1, False)])
+def test_of_several_brokers_one_is_struck_for_what_it_leads(brokers: int, by_leadership: bool) -> None:
+    for (_, target), one in faults(brokers=brokers).items():
+        if isinstance(one, EndedServerPod | StoppedServerPod):
+            chosen_by = getattr(one._pick, "__self__", None)
+            assert isinstance(chosen_by, LeadingBroker) is (by_leadership and target == BROKER)
 
 
 def test_of_two_on_one_volume_only_a_broker_is_deleted_without_any_grace() -> None:

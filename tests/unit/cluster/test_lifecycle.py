@@ -38,7 +38,9 @@ def test_a_profile_without_a_cluster_of_its_own_is_refused_before_anything_is_do
     ours: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lifecycle, "tools", lambda _: pytest.fail("built"))
-    with pytest.raises(EngineError, match="'production' has no cluster of its own; those that have: laptop, ci, chaos"):
+    with pytest.raises(
+        EngineError, match="'production' has no cluster of its own; those that have: laptop, ci, chaos, brokers"
+    ):
         ours.up(NO_TOOLCHAIN, "production")
 
 

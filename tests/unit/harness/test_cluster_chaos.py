@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,12 +15,14 @@ from infra.console import Console
 from tests.harness import cluster_chaos
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.chaos import described
-from tests.harness.cluster_chaos import main, programme_of, strikes_of, table_of
+from tests.harness.cluster_chaos import leaders_of, main, programme_of, strikes_of, table_of
 from tests.harness.cluster_sorts import (
+    BROKERS_NEEDED,
     CLUSTER,
     NODES_NEEDED,
     PIPELINE,
@@ -36,26 +39,28 @@ from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
-from tests.harness.platform_sorts import API_SERVER, DNS, RESULT_STORE
+from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
 from tests.harness.schedule import DECLARED, EARLY_STEPS
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.stage import SHARDS, Stage
+from tests.harness.stage import SHARDS, BrokerTools, Stage
 
 SEEDS = st.integers(0, 2**40)
 NONE = cast("Any", None)
-EVERY_ROLE = USUAL_ROLES
+EVERY_ROLE, MANY = USUAL_ROLES, 3
 
 
-def platform(nodes: object | None) -> Platform:
+def platform(nodes: object | None, brokers: int = 3) -> Platform:
     """A platform of every server there is."""
     servers = {role: ServerPods.of(cast("Cluster", NONE), role) for role in (*EVERY_ROLE, API_SERVER, DNS)}
+    servers[BROKER] = replace(servers[BROKER], count=brokers)
     return Platform(servers, cast("Nodes", nodes))
 
 
 def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None}))
-    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", print)
+    leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
+    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", print, leaders=leaders)
 
 
 @pytest.mark.parametrize("name", CLUSTER)
@@ -87,7 +92,7 @@ def test_all_is_what_nodes_and_servers_allow(nodes: int) -> None:
         name for name, needed in NODES_NEEDED.items() if needed <= nodes
     }
     assert not strikes & {CLUSTER[name] for name in ROLE_NEEDED}
-    assert set(strikes_of("all", 7, 2, EVERY_ROLE)) == set(CLUSTER.values())
+    assert set(strikes_of("all", 7, 2, EVERY_ROLE, MANY)) == set(CLUSTER.values())
 
 
 @pytest.mark.parametrize("name", NODES_NEEDED)
@@ -104,9 +109,40 @@ def test_a_sort_that_needs_more_nodes_is_refused_with_the_way_out(name: str, nod
 @pytest.mark.parametrize("name", ROLE_NEEDED)
 def test_a_sort_whose_server_is_none_of_ours_is_refused_by_that_name(name: str) -> None:
     role = ROLE_NEEDED[name]
-    assert lacking(name, 2, EVERY_ROLE) is None
+    assert lacking(name, 2, EVERY_ROLE, MANY) is None
     with pytest.raises(NoFaultError, match=rf"{name}: .*{role}"):
         strikes_of(name, 7, 2, [one for one in EVERY_ROLE if one != role])
+
+
+@pytest.mark.parametrize("name", BROKERS_NEEDED)
+def test_a_sort_that_needs_several_brokers_is_refused_with_the_way_out(name: str) -> None:
+    with pytest.raises(NoFaultError, match=rf"{name} needs 3 brokers, and there is 1: .*PROFILE=brokers"):
+        strikes_of(f"driver-kill, {name}*2", 7, 2, EVERY_ROLE)
+    assert strikes_of(f"{name}*2", 7, 1, EVERY_ROLE, MANY) == (CLUSTER[name],) * 2
+    assert CLUSTER[name] not in strikes_of("all", 7, 2, EVERY_ROLE)
+
+
+@pytest.mark.parametrize("name", BROKERS_NEEDED)
+def test_its_plan_can_be_asked_for_by_name_and_all_is_the_plan_it_was(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--plan", "--seed", "3", "--faults", f"{name}*3"]) == 0
+    assert capsys.readouterr().out.count(name) == 3
+    assert main(["--plan", "--seed", "3"]) == 0
+    assert name not in capsys.readouterr().out
+
+
+def test_leaders_are_asked_for_only_where_there_are_several_brokers_of_ours(tmp_path: Path) -> None:
+    tools = BrokerTools(Path("java"), Path("jars"))
+    directory = type("R", (), {"path": tmp_path / "20261122-101112-7"})
+    endpoints = type("E", (), {"kafka_bootstrap": "b:1,b:2,b:3"})
+    stage = cast("Stage", type("S", (), {"tools": tools, "directory": directory, "endpoints": endpoints}))
+    found = leaders_of(stage, platform(None))
+    assert found is not None
+    assert (found.pipeline, found.topic) == ("uc_202611221011127", "events_uc_202611221011127")
+    assert (found.bootstrap, found.shards) == ("b:1,b:2,b:3", SHARDS)
+    assert leaders_of(stage, platform(None, brokers=1)) is None
+    assert leaders_of(stage, Platform({}, None)) is None
 
 
 @given(seed=SEEDS, count=st.integers(1, 30))
@@ -124,7 +160,7 @@ def test_what_there_is_not_is_refused_in_one_line_before_anything_is_looked_for(
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     if words[0] == "--faults":
-        assert all(name in told for name in sorts_on(USUAL_NODES, USUAL_ROLES))
+        assert all(name in told for name in sorts_on(USUAL_NODES, USUAL_ROLES, MANY))
 
 
 def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
@@ -204,7 +240,7 @@ def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypa
 @pytest.mark.parametrize("controls", [True, False])
 def test_a_programme_says_what_it_was_made_from_and_makes_the_clusters_faults(controls: bool) -> None:
     strikes = strikes_of("driver-kill,zombie*2", 3, 2, ())
-    made = programme_of(3, 20_000, strikes, platform(None), zombie_s=7.0, controls=controls)
+    made = programme_of(3, 20_000, strikes, platform(None, brokers=1), zombie_s=7.0, controls=controls)
     assert made.named == {"campaign": "cluster", "records": "20000", "faults": "driver-kill,zombie,zombie"}
     assert sorted(map(repr, strikes)) == sorted(repr(one.strike) for one in made.planned)
     assert made.subject.portion * len(strikes) < made.subject.numbers.sent == 20_000

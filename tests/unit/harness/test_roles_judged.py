@@ -47,6 +47,8 @@ GOOD = [
     fault("lost_answers", "object store", after="1@0.50", requests={"PUT If-Match: reset once carried out": 1}),
     fault("no_room", "object store", after="1@0.50", requests={"PUT: 507": 9}),
 ]
+LEADERS = {"events/0": {"before": 0, "after": 2, "epoch_before": 4, "epoch_after": 5}}
+GOOD.append(fault("leader_move", "broker", after="1@0.50", leaders=LEADERS))
 STEPPED = {"t": 3_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1, "told_t": 123_000}
 OF_ITS_CLOCK = {"t": 3_000, "event": "driver", "state": "ended", "pid": 1, "says": "AccessError: this clock is ahead"}
 
@@ -106,6 +108,11 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
         (fault("restart", "broker", after="1@0.50"), "survived"),
         (fault("taken_id", "producer", after="1@0.50"), "opened again"),
         (fault("taken_id", "producer", after="1@0.50", reopened=[]), "opened again"),
+        (fault("leader_move", "broker", after="1@0.50"), "got another leader"),
+        (fault("leader_move", "broker", after="9@5.50", leaders={}), "got another leader"),
+        (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "after": 0}}), "got another leader"),
+        (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "epoch_after": 4}}), "another leader"),
+        (fault("leader_move", "broker", leaders=LEADERS, after=""), "before and after"),
         *((fault(kind, "object store", after="1@0.50"), "no request") for kind in faults.ANSWERING),
         *((fault(kind, "object store", after="1@0.50", requests={}), "no request") for kind in faults.ANSWERING),
     ],

@@ -43,7 +43,11 @@ CLIENT: dict[str, str | int | float | bool] = {
 MARK_KEY = b"mark"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
-_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+MOVING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
+)  # fmt: skip
+"""Answers while a partition gets another leader: asked again, that one tells."""
 Row = tuple[bytes | None, bytes]
 Record = tuple[str, bytes | None, bytes]
 """Topic, key and value."""
@@ -167,7 +171,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
         # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
         for start in (max(low, high - 64), low):
             consumer.assign([TopicPartition(address.progress, address.shard, start)])
-            last = _last(consumer, timeout_s, address)
+            last = _last(consumer, high, timeout_s, address)
             if last is not None or start == low:
                 break
     except KafkaException as error:
@@ -178,10 +182,10 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
 
 
 def _ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
-    """First offset of a partition and its high watermark; a leader that is just changing is waited for."""
+    """First offset of a partition and where committed records end; a leader that is just changing is waited for."""
     asked: tuple[int, int] = tenacity.Retrying(
         retry=tenacity.retry_if_exception(
-            lambda error: isinstance(error, KafkaException) and error.args[0].code() in _MOVING
+            lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
         ),
         wait=tenacity.wait_fixed(0.1),
         stop=tenacity.stop_after_delay(timeout_s),
@@ -270,7 +274,13 @@ def flushed(producer: Producer) -> bool:
     return True
 
 
-def _last(consumer: Consumer, timeout_s: float, address: ShardAddress) -> Mark | None:
+def _last(consumer: Consumer, end: int, timeout_s: float, address: ShardAddress) -> Mark | None:
+    """Read up to an end that was asked for before.
+
+    A fetch alone does not tell where a partition ends: a broker that has just become its leader holds every record, but
+    hands out those only that it knows to be committed, and the last ones some moments later. To that question it
+    answers that it does not know yet (KIP-207).
+    """
     last = None
     while True:
         message = consumer.poll(timeout_s)
@@ -284,6 +294,7 @@ def _last(consumer: Consumer, timeout_s: float, address: ShardAddress) -> Mark |
         if error is None:
             last = Mark(**json.loads(message.value()))
         elif error.code() == KafkaError._PARTITION_EOF:
-            return last
+            if (message.offset() or 0) >= end:
+                return last
         else:
             raise unreachable(error, address.bootstrap, address.progress)
