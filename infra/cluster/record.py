@@ -17,6 +17,8 @@ class Record:
     nodes: int
     published: bool = False
     """The image is kind's own, with a pod network in it. A cluster stays with the image that it was made from."""
+    brokers: int = 1
+    """A quorum keeps the size that its volumes were formatted for."""
 
     def write(self, path: Path) -> None:
         """Keep it."""

@@ -27,6 +27,8 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.programs import find_programs
 
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
+BROKERS = {"brokers": 3}
+"""Of profiles that have more than one."""
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Lifecycle:
         builder = Builder(engine, self.cache, toolchain, self.console)
         references = self.images(builder)
         kind = self.kind(engine)
-        self._cluster(kind, builder, NODES[profile])
+        self._cluster(kind, builder, NODES[profile], BROKERS.get(profile, 1))
         kind.load(references.values(), self.console)
         stack = self.stack()
         stack.select(profile)
@@ -114,7 +116,7 @@ class Lifecycle:
         """Return the stack of this checkout."""
         return Stack(self.state, CHECKOUT)
 
-    def _cluster(self, kind: Kind, builder: Builder, nodes: int) -> None:
+    def _cluster(self, kind: Kind, builder: Builder, nodes: int, brokers: int = 1) -> None:
         containers = kind.nodes()
         known = Record.read(self.state.record)
         action = decide(known, containers, nodes)
@@ -128,6 +130,11 @@ class Lifecycle:
             raise EngineError(
                 f"the cluster has {len(containers)} node(s) and this profile needs {nodes}: `make down` first"
             )
+        if action == "use" and known is not None and known.brokers != brokers:
+            raise EngineError(
+                f"the cluster was made with {known.brokers} Kafka broker(s) and this profile has {brokers}, which is "
+                "another quorum: `make down` first"
+            )
         if action == "use":
             return
         # Asked for first: a setting that is wrong is refused while nothing is changed.
@@ -138,7 +145,7 @@ class Lifecycle:
         # What a former cluster held is gone, so what Pulumi knows of it describes nothing.
         self.stack().forget()
         needs.require_ports()
-        record = Record("creating", published or builder.node(), nodes, published is not None)
+        record = Record("creating", published or builder.node(), nodes, published is not None, brokers)
         record.write(self.state.record)
         try:
             kind.create(record.image, nodes, self.console, published=record.published)

@@ -15,9 +15,10 @@ from infra.cluster import engine as engines
 from infra.cluster import lifecycle, needs, network
 from infra.cluster.engine import Engine, EngineError
 from infra.cluster.kind import Kind
-from infra.cluster.lifecycle import Lifecycle, node_image
+from infra.cluster.lifecycle import BROKERS, NODES, Lifecycle, node_image
 from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record
+from infra.settings.profiles import PROFILES
 from infra.toolchain.prepare import Toolchain
 from tests.unit.cluster.fake_kind import FakeKind, refusing
 from tests.unit.toolchain.fake_programs import program
@@ -30,8 +31,8 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     return cast(Builder, SimpleNamespace(node=lambda: "node:1"))
 
 
-def _cluster(ours: Lifecycle, kind: FakeKind, builder: Builder, nodes: int = 1) -> None:
-    ours._cluster(cast(Kind, kind), builder, nodes)
+def _cluster(ours: Lifecycle, kind: FakeKind, builder: Builder, nodes: int = 1, brokers: int = 1) -> None:
+    ours._cluster(cast(Kind, kind), builder, nodes, brokers)
 
 
 def test_a_profile_without_a_cluster_of_its_own_is_refused_before_anything_is_done(
@@ -152,6 +153,21 @@ def test_another_number_of_nodes_is_refused_with_the_way_out(ours: Lifecycle, bu
     with pytest.raises(EngineError, match=r"has 1 node\(s\) and this profile needs 2: `make down` first"):
         _cluster(ours, kind, builder, 2)
     assert kind.done == ["create 1 from node:1"]
+
+
+def test_another_number_of_brokers_is_refused_with_the_way_out(ours: Lifecycle, builder: Builder) -> None:
+    kind = FakeKind()
+    _cluster(ours, kind, builder, brokers=3)
+    _cluster(ours, kind, builder, brokers=3)
+    with pytest.raises(EngineError, match=r"with 3 Kafka broker\(s\) and this profile has 1.*`make down` first"):
+        _cluster(ours, kind, builder)
+    assert kind.done == ["create 1 from node:1"]
+
+
+def test_every_profile_has_the_brokers_that_its_cluster_is_made_for() -> None:
+    assert {name: PROFILES[name]["kafka"].get("nodes", 1) for name in NODES} == {
+        name: BROKERS.get(name, 1) for name in NODES
+    }
 
 
 def test_a_new_cluster_starts_without_what_pulumi_knew_of_the_former_one(

@@ -174,7 +174,7 @@ def leaders(admin: FakeAdmin, *, works: bool = True) -> Leaders:
             admin.copies |= {where: tuple(order) for where, order in orders.items()}
 
     made = Leaders("b:1", "uc", "events_uc", 2, take)
-    made._admin = admin  # type: ignore[assignment]
+    made._admin = admin
     return made
 
 
