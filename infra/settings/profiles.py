@@ -31,7 +31,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
     | {
         "kafka": {
             "nodes": 3,
-            # Three on two cores: longer than a starved one is silent; shorter than `broker-stop`, so that others lead.
+            # Three on two cores: a starved one is silent for longer than the usual 4 s, and would be taken for dead.
             "session_timeout_ms": 6000,
             "heap_mib": 320,
             "storage_size": "2Gi",

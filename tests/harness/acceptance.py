@@ -5,7 +5,7 @@ from __future__ import annotations
 from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
-from tests.harness.cluster_run import ClusterRun, Found, Programme
+from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
@@ -68,7 +68,8 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,
         arsenal=None if beyond is None else lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, beyond, stage.run, stage.console.say
+            drivers, watch, stage.cluster, beyond, stage.run, stage.console.say,
+            leaders=leaders_of(stage, beyond),
         ),
     )  # fmt: skip
 

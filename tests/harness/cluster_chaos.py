@@ -11,7 +11,6 @@ import random
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 
 from infra.cluster import engine as engines
 from infra.cluster.access import Access
@@ -24,12 +23,10 @@ from infra.embedded.guard import guarded
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
-from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
-from tests.harness.adapters.reassignment import reorder
 from tests.harness.chaos import described, subject_of
-from tests.harness.cluster_run import ClusterRun, Found, Programme
+from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -49,7 +46,7 @@ from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
-from tests.harness.stage import MAIN_PREFIX, SHARDS, Stage, names
+from tests.harness.stage import SHARDS
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -172,15 +169,6 @@ def table_of(deployed: Access, platform: Platform, console: Console) -> ResultTa
         )
         return None
     return ResultTable(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context))
-
-
-def leaders_of(stage: Stage, platform: Platform) -> Leaders | None:
-    """Which brokers lead the partitions of a run's pipeline; None where there is one broker, or none of ours."""
-    if platform.brokers < 2:
-        return None
-    pipeline, topic = names(stage.directory.path.name, MAIN_PREFIX)
-    bootstrap, tools = stage.endpoints.kafka_bootstrap, stage.tools
-    return Leaders(bootstrap, pipeline, topic, SHARDS, partial(reorder, tools.java, tools.classpath, bootstrap))
 
 
 def machines(cluster: Cluster, console: Console) -> Nodes | None:

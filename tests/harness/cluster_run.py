@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from infra.toolchain.jars import resolve_jars
 from infra.toolchain.jdk import find_jdk
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.leaders import Leaders
+from tests.harness.adapters.reassignment import reorder
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import Tenancy
@@ -26,6 +29,7 @@ from tests.harness.controls.names import QUICK, NegativeControl
 from tests.harness.deployed import Deployed, NotDeployedError, Target
 from tests.harness.evidence import PlannedControl, PlannedFaults
 from tests.harness.faults.arsenal import Arsenal
+from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import manifest_of, planned_controls
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
@@ -193,3 +197,12 @@ class ClusterRun:
             f"{name}/{BASELINE}", BASELINE_CLAIM, self.seed + 1, subject, checkout=self.checkout, pipeline=pipeline,
             topic=topic, shards=SHARDS, faults_planned=0, faults=(), named=self.programme.named,
         )  # fmt: skip
+
+
+def leaders_of(stage: Stage, platform: Platform) -> Leaders | None:
+    """Which brokers lead the partitions of a run's pipeline; None where there is one broker, or none of ours."""
+    if platform.brokers < 2:
+        return None
+    pipeline, topic = names(stage.directory.path.name, MAIN_PREFIX)
+    bootstrap, tools = stage.endpoints.kafka_bootstrap, stage.tools
+    return Leaders(bootstrap, pipeline, topic, SHARDS, partial(reorder, tools.java, tools.classpath, bootstrap))

@@ -121,7 +121,7 @@ class Leaders:
         self._admin.list_topics(timeout=TIMEOUT_S)
         wanted = {TopicPartition(*where): OffsetSpec.latest() for where in partitions}
         found = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
-        return {(at.topic, at.partition): answer.result(TIMEOUT_S).leader_epoch for at, answer in found.items()}
+        return {(at.topic, at.partition): answer.result(2 * TIMEOUT_S).leader_epoch for at, answer in found.items()}
 
 
 def of_pipeline(topics: Mapping[str, Mapping[int, Led]], pipeline: str, source: str, shards: int) -> dict[Where, Led]:

@@ -20,7 +20,8 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.chaos import described
-from tests.harness.cluster_chaos import leaders_of, main, programme_of, strikes_of, table_of
+from tests.harness.cluster_chaos import main, programme_of, strikes_of, table_of
+from tests.harness.cluster_run import leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
