@@ -118,9 +118,11 @@ class Campaign(threading.Thread):
         self.waiting.clear()
         try:
             struck = fault.strike(event)
-        except NoProcessError:
+        except NoProcessError as error:
+            self._missed(planned, event["epoch"], str(error))
             return False
         if not struck:
+            self._missed(planned, event["epoch"], "there was nobody to strike")
             return False
         self._history.record("phase", t=struck[0][1], phase="inject")
         self._history.record("phase", phase="impact")
@@ -177,6 +179,10 @@ class Campaign(threading.Thread):
         self._history.record("phase", phase="recovery")
         self._report(planned, epoch, victims, told)
         return hit
+
+    def _missed(self, planned: PlannedFault, epoch: int, why: str) -> None:
+        done = f"{SAID[planned.strike.kind]} {planned.strike.target}"
+        self._say(f"… {done} in epoch {epoch} at {planned.phase}: missed, {why}")
 
     def _report(self, planned: PlannedFault, epoch: int, victims: list[str], told: dict[str, Any]) -> None:
         named = " and ".join(who.partition("@")[0] for who in victims)

@@ -182,6 +182,7 @@ def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: P
     place.publish(1)
     place.ended()
     assert [fault["hit"] for fault in place.faults()] == [True]
+    assert place.said[0] == "… kill -9 executor in epoch 1 at committed:accepted: missed, gone"
 
 
 def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: Place) -> None:
