@@ -51,10 +51,11 @@ def test_where_nobody_else_may_lead_nobody_is_wanted(one: Led) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "partition"), [("uc.accepted.0", 1), ("uc.accepted.1", 2), ("polygenelubricants", 0)]
+    ("transactional_id", "partition"),
+    [("uc.accepted.0", 1), ("uc.accepted.1", 2), ("uc.dead_letter.0", 1), ("polygenelubricants", 0)],
 )
 def test_a_transactional_id_has_its_partition_of_the_log(transactional_id: str, partition: int) -> None:
-    """The first two as a broker had them; the hash of the third is the one number that has no absolute value."""
+    """As the broker's own class tells; two of the hashes are negative, and the last one has no absolute value."""
     assert partition_of(transactional_id, 4) == partition
 
 
