@@ -1,0 +1,109 @@
+"""At most once, and at least once by checkpoint: Spark's own batches, whose effects are outside of them.
+
+Spark keeps the end offsets of batch n on the object store before it runs it, and that it is done afterwards; after a
+restart it repeats a batch that is not done, and within a batch a task that failed. At least once by checkpoint leaves
+that as it is. At most once turns all of it off: the batch is noted as begun, once, *before* it is processed, a batch
+that is so noted is skipped, and a task that is repeated does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from effectively_once.ledger.objects import Delete, Put, Written
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.progress import announce
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once_jobs.system_usage.look_up import told
+from effectively_once_jobs.system_usage.settings import AT_MOST_ONCE, UsageSettings
+from effectively_once_jobs.system_usage.store import LookUpError, shared
+from effectively_once_jobs.system_usage.transform import transactions
+from effectively_once_jobs.system_usage.usage import portions, with_answers
+
+DONE = "rows long"
+KEPT = 100
+"""Notes of begun batches that are kept; Spark repeats the last one at most."""
+
+
+def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
+    """Start the query; its checkpoint is on the object store."""
+    source = KafkaSource(settings)
+    store = S3ObjectStore(settings.bucket)
+    stream = source.stream(spark, {settings.topic: source.first_offsets()})
+    rows = transactions(stream).where("reason IS NULL")
+
+    def publish(batch: DataFrame, number: int) -> None:
+        if settings.semantics == AT_MOST_ONCE and not begun(store, settings.pipeline, number):
+            return
+        announce("epoch", epoch=number, state="declared")
+        # Collected, so that it runs: what it does is outside of Spark.
+        batch.mapInArrow(partial(counted, settings), DONE).collect()
+
+    folder = f"s3://{settings.s3_bucket}/{settings.pipeline}/checkpoints"
+    query = rows.writeStream.foreachBatch(publish).option("checkpointLocation", folder)
+    return query.queryName(settings.pipeline).start()
+
+
+def begun(store: S3ObjectStore, pipeline: str, number: int) -> bool:
+    """Note that a batch is begun; False where a driver has noted it before.
+
+    An answer that got lost counts as noted by another: at most once rather loses a batch than counts it twice.
+    """
+    written = store.answer(Put(f"{pipeline}/begun/{number:09}", b"", None))
+    if number >= KEPT:
+        store.answer(Delete(f"{pipeline}/begun/{number - KEPT:09}"))
+    return isinstance(written, Written)
+
+
+def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Look up and count the rows of one partition of a batch, portion by portion.
+
+    Raises:
+        LookUpError: with a checkpoint; what was counted before it stays counted.
+
+    """
+    once = settings.semantics == AT_MOST_ONCE
+    if once and repeated(TaskContext.get()):
+        return
+    store = shared(settings.database, settings.pipeline)
+    done = 0
+    for batch in batches:
+        for portion in portions(pa.Table.from_batches([batch])):
+            try:
+                answered = with_answers(portion, store.frauds(portion["id"].to_pylist()))
+                store.count(answered, settings.window_ms)
+            except LookUpError:
+                if not once:
+                    raise
+            done += portion.num_rows
+            told(portion.num_rows)
+    yield pa.RecordBatch.from_pydict({"rows": [done]})
+
+
+def repeated(task: TaskContext) -> bool:
+    """Whether another attempt at this task's rows may have been made before, in this stage or in an earlier one."""
+    return bool(task.attemptNumber() or task.stageAttemptNumber())
+
+
+def announced(query: StreamingQuery, last: int) -> int:
+    """Announce the batches after `last` that have ended, with the records each has read; returns the newest."""
+    for batch in query.recentProgress:
+        if batch.batchId > last and "addBatch" in batch.durationMs:
+            source = batch.sources[0]
+            read = _sum(source.endOffset) - _sum(source.startOffset)
+            announce("epoch", epoch=batch.batchId, state="published", **{"in": read})
+            last = batch.batchId
+    return last
+
+
+def _sum(offsets: str | None) -> int:
+    """Add up the offsets of one side of a batch, as the query's progress tells them."""
+    found = json.loads(offsets) if offsets else {}
+    return sum(end for partitions in (found or {}).values() for end in partitions.values())

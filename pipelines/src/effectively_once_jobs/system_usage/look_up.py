@@ -1,0 +1,40 @@
+"""The look-up as exactly once has it: the function of a recorded step."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from effectively_once.errors import SettingsError
+from effectively_once.progress import announce
+from effectively_once_jobs.system_usage.store import shared
+from effectively_once_jobs.system_usage.usage import portions, with_answers
+
+LOOKED_UP = "looked_up"
+"""What every semantics announces after a portion: it was looked up, and counted where that is done at once."""
+
+
+def told(rows: int) -> None:
+    """Tell observers that a portion of so many rows is done with."""
+    announce(LOOKED_UP, pid=os.getpid(), rows=rows)
+
+
+def looked_up(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
+    """Look up the accepted rows of a shard; returns the column `fraud` (0 or 1).
+
+    Raises:
+        SettingsError: nobody said where the result store is.
+        LookUpError: it gives no answer to one of the portions. Spark runs the task again, and nothing was published.
+
+    """
+    if database is None:
+        raise SettingsError(
+            "the result store is not known to the look-up", "job effectively_once_jobs.system_usage",
+            "Run it as `python -m effectively_once_jobs.system_usage SETTINGS.json`, with `database` set.",
+        )  # fmt: skip
+    store, found = shared(database, pipeline), []
+    for portion in portions(rows):
+        found.append(with_answers(portion, store.frauds(portion["id"].to_pylist())).select(["fraud"]))
+        told(portion.num_rows)
+    return pa.concat_tables(found).combine_chunks()

@@ -1,0 +1,160 @@
+"""The pure part of the counting, and both components with the acknowledger, without Spark and without a database."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once.errors import SettingsError
+from effectively_once_jobs.system_usage import components, declared, usage
+from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
+from effectively_once_jobs.system_usage.look_up import looked_up
+from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, load
+from effectively_once_jobs.system_usage.store import LookUpError
+
+WINDOW_MS = 60_000
+
+
+def events(number: int, *, broken: int = 0) -> pa.Table:
+    """Make transformed rows of so many events, the last `broken` of which are no transactions."""
+    reasons = [None] * (number - broken) + ["not_json"] * broken
+    return pa.table({
+        "root": pa.array(range(1, number + 1), pa.int64()), "tuple": pa.array(range(1, number + 1), pa.int64()),
+        "topic": ["t"] * number, "value": [b""] * number,
+        "id": [f"i{n}" for n in range(number)], "user": ["u"] * number, "system": ["payments"] * number,
+        "event_time_ms": pa.array([n * 1_000 for n in range(number)], pa.int64()),
+        "partition": pa.array([0] * number, pa.int32()), "offset": pa.array(range(number), pa.int64()),
+        "reason": pa.array(reasons, pa.string()),
+    })  # fmt: skip
+
+
+class Store:
+    """A result store in memory that gives no answer to some calls."""
+
+    def __init__(self, no_answer: set[int] = frozenset(), not_counted: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+        self._failing, self._calls = {"ask": no_answer, "count": not_counted}, {"ask": count(), "count": count()}
+        self.counted: list[str] = []
+
+    def _call(self, what: str) -> None:
+        if next(self._calls[what]) in self._failing[what]:
+            raise LookUpError("no answer")
+
+    def frauds(self, ids: list[str]) -> dict[str, bool]:
+        self._call("ask")
+        return {one: one.endswith("7") for one in ids if one != "i3"}
+
+    def count(self, rows: pa.Table, window_ms: int) -> None:
+        self._call("count")
+        self.counted += rows["id"].to_pylist()
+
+
+def through(rows: pa.Table, store: Any) -> tuple[dict[int, bool], int]:
+    """Send rows through both components; how each event ended, and how many are still under way."""
+    acknowledger = Acknowledger[int](5.0)
+    for root in rows["root"].to_pylist():
+        acknowledger.emitted(root, root, 0.0)
+    ended = {}
+    for between in components.analyzed(rows, store, components.numbers):
+        for end in components.counted(between, store, WINDOW_MS):
+            for row in end.to_pylist():
+                if (told := acknowledger.reported(Report(row["root"], row["tuple"], row["report"]))) is not None:
+                    ended[told[0]] = told[1]
+    return ended, len(acknowledger)
+
+
+@given(st.integers(0, 70), st.integers(1, 30))
+def test_portions_are_the_rows_in_their_order(number: int, size: int) -> None:
+    rows = events(number)
+    cut = list(usage.portions(rows, size))
+    assert [one for portion in cut for one in portion["id"].to_pylist()] == rows["id"].to_pylist()
+    assert all(portion.num_rows == size for portion in cut[:-1])
+
+
+def test_what_a_portion_adds_is_counted_by_window() -> None:
+    rows = usage.with_answers(events(130), {f"i{n}": n in (0, 59, 60, 129) for n in range(100)})
+    # i129 is not known, so it is no fraud.
+    assert usage.added(rows, WINDOW_MS) == [
+        ("payments", 0, 60, 2), ("payments", 60_000, 60, 1), ("payments", 120_000, 10, 0)
+    ]  # fmt: skip
+    assert usage.as_rows(rows.slice(59, 2)) == ["i59", "u", 0, 59, 1, "i60", "u", 0, 60, 1]
+
+
+def test_every_event_is_acknowledged_once_it_is_counted() -> None:
+    store = Store()
+    ended, under_way = through(events(65), store)
+    assert (under_way, set(ended.values()), len(ended)) == (0, {True}, 65)
+    assert store.counted == [f"i{n}" for n in range(65)]
+
+
+def test_what_is_no_transaction_is_acknowledged_early_and_never_counted() -> None:
+    store = Store()
+    ended, under_way = through(events(5, broken=2), store)
+    assert (under_way, ended) == (0, dict.fromkeys(range(1, 6), True))
+    assert store.counted == ["i0", "i1", "i2"]
+
+
+@pytest.mark.parametrize("failing", ["no_answer", "not_counted"])
+def test_a_portion_that_fails_at_either_component_fails_its_events_and_no_others(failing: str) -> None:
+    store = Store(**{failing: {1}})
+    ended, under_way = through(events(60), store)
+    assert under_way == 0
+    assert [root for root, successful in ended.items() if not successful] == list(range(21, 41))
+    assert set(store.counted).isdisjoint(f"i{n}" for n in range(20, 40))
+
+
+def test_tuples_that_get_lost_between_the_components_leave_their_events_under_way() -> None:
+    acknowledger, rows = Acknowledger[int](5.0), events(3)
+    for root in (1, 2, 3):
+        acknowledger.emitted(root, root, 0.0)
+    for between in components.analyzed(rows, Store(), components.numbers):  # type: ignore[arg-type]
+        for row in between.to_pylist():
+            if row["report"] is not None:
+                assert acknowledger.reported(Report(row["root"], row["tuple"], row["report"])) is None
+    assert acknowledger.timed_out(5.0) == [1, 2, 3]
+
+
+def test_without_a_result_store_the_look_up_says_what_to_do() -> None:
+    with pytest.raises(SettingsError, match=r"python -m effectively_once_jobs\.system_usage"):
+        looked_up(None, "usage", events(1))
+
+
+def test_the_declaration_has_both_counts_and_a_row_an_event() -> None:
+    pipeline = declared("postgresql://h:1/d", "usage")
+    assert pipeline.tables["counted"].schema.names == list(usage.COUNTED)
+    assert pipeline.tables["usage"].schema.names == list(usage.USAGE)
+    assert pipeline.kafka_sinks == ("dead_letter",)
+
+
+SETTINGS = {
+    "pipeline": "usage", "topic": "transactions", "kafka_bootstrap": "h:1", "s3_endpoint": "http://h:1",
+    "s3_bucket": "bucket", "job": "effectively_once_jobs.system_usage", "database": "postgresql://h:1/d",
+}  # fmt: skip
+
+
+def test_exactly_once_unless_said_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(SETTINGS))
+    assert load(path).semantics == EXACTLY_ONCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"semantics": "at_least_once"}, "semantics: .*got 'at_least_once'"),
+        ({"database": None}, "database: "),
+        ({"time_out_s": 0}, "time_out_s: .*got 0"),
+        ({"sematics": "at_most_once"}, "sematics: .*Fields are"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({**SETTINGS, **changes}))
+    with pytest.raises(SettingsError, match=says):
+        load(path)
