@@ -250,6 +250,14 @@ def soak(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def compare(context: typer.Context) -> None:
+    """System usage under four semantics, same records and kills; exit 0 signs hold, 1 one does not, 2 not shown."""
+    from tests.compare.run import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
 @app.command(name="new-pipeline")
 def new_pipeline_command(
     name: Annotated[str, typer.Option(help="Of the pipeline, and of its Python package.")],

@@ -25,7 +25,6 @@ def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
         pipeline: how the result store's log of look-ups names who asked.
 
     """
-    transactions_and_frauds = {BOTH[0]: Count(), BOTH[1]: Sum("fraud")}
     return Pipeline(
         transform=transactions,
         columns=COLUMNS,
@@ -35,7 +34,7 @@ def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
             adds=pa.schema([pa.field("fraud", pa.int64(), nullable=False)]),
         ),
         rows=(ToTable("counted", columns=COUNTED),),
-        windows=(Windowed(by=SYSTEM, values=transactions_and_frauds, to=ToTable("usage")),),
+        windows=(Windowed(by=SYSTEM, values={BOTH[0]: Count(), BOTH[1]: Sum("fraud")}, to=ToTable("usage")),),
     )
 
 

@@ -1,0 +1,209 @@
+"""Figures of one semantics, computed from the evidence of its arm and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+from effectively_once_jobs.system_usage.settings import Semantics
+from tests.compare.plan import BURST, CALM, STRUCK, Plan
+from tests.harness.run_directory import RunDirectory, read_lines
+
+FACTS = "facts.json"
+COUNTED, USAGE, ASKED = "counted", "usage", "asked"
+
+
+class Model(BaseModel):
+    """A part of the results."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Latency(Model):
+    """Milliseconds from a record's sending to the commit of its first row, over the events that have one."""
+
+    events: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class Counts(Model):
+    """Both counts."""
+
+    transactions: int
+    frauds: int
+
+
+class Facts(Model):
+    """What the play noted down beside rows.
+
+    Attributes:
+        cpu_s: processor time of driver and executors, by part.
+        object_store_bytes: below the pipeline's name, when it had ended.
+        tables_bytes: of its tables in the result store.
+        broke_off: why the play did not come to its end.
+
+    """
+
+    semantics: Semantics
+    cpu_s: dict[str, float]
+    object_store_bytes: int
+    objects: int
+    tables_bytes: int
+    broke_off: str | None = None
+
+
+class Figures(Model):
+    """One semantics.
+
+    Attributes:
+        due: what both counts have to be.
+        counted: the rows of the table of counted events.
+        usage: both counts as the table of usage has them; but for failures the same.
+        processed: times looked up -> events. Look-ups that failed are among them.
+        delivered: times counted -> events.
+        phantoms: rows that are of no transaction that was sent, or say otherwise whether it is a fraud.
+        out_of_order: events that were counted first after one which the same user sent later.
+        kills_hit: executors killed while a batch was running.
+        failed_look_ups: of all.
+
+    """
+
+    semantics: Semantics
+    due: Counts
+    counted: Counts
+    usage: Counts
+    processed: dict[int, int]
+    delivered: dict[int, int]
+    phantoms: int
+    out_of_order: int
+    calm: Latency | None
+    struck: Latency | None
+    throughput_per_s: float | None
+    cpu_s: dict[str, float]
+    cpu_s_per_1000: float
+    object_store_bytes: int
+    objects: int
+    tables_bytes: int
+    kills_hit: int
+    replaced_s: list[float]
+    look_ups: int
+    failed_look_ups: int
+    broke_off: str | None = None
+
+    @property
+    def lost(self) -> int:
+        """Events that were never counted."""
+        return self.delivered.get(0, 0)
+
+    @property
+    def doubled(self) -> int:
+        """Events that were counted more than once."""
+        return sum(events for times, events in self.delivered.items() if times > 1)
+
+    @property
+    def processed_more(self) -> int:
+        """Events that were looked up more than once."""
+        return sum(events for times, events in self.processed.items() if times > 1)
+
+    def error(self, of: str) -> int:
+        """Count less what is due."""
+        return int(getattr(self.usage, of) - getattr(self.due, of))
+
+
+def figures(path: Path, plan: Plan) -> Figures:
+    """Compute one arm's figures.
+
+    Raises:
+        EvidenceError: evidence is missing or damaged.
+        ValidationError: the facts are none.
+
+    """
+    run = RunDirectory(path)
+    facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
+    sends = {row["id"]: row for row in read_lines(run.sent_path) if row["kind"] == "fresh"}
+    # Closers stand after everything that is measured.
+    closers = {row["id"] for row in read_lines(run.sent_path) if row["kind"] == "closer"}
+    rows = [row for row in run.rows(COUNTED) if row["id"] not in closers]
+    asked = [row for row in run.rows(ASKED) if row["id"] in sends]
+    last_ms = max(row["event_time_ms"] for row in sends.values())
+    usage = [row for row in run.rows(USAGE) if row["window_start_ms"] <= last_ms]
+    first = _first(rows)
+    delivered, processed = Counter(row["id"] for row in rows), {row["id"]: row["times"] for row in asked}
+    calls = next(iter(run.rows("calls")))
+    faults = [one for one in run.events() if one["event"] == "fault"]
+    cpu_of = [CALM, BURST, STRUCK]
+    return Figures(
+        semantics=facts.semantics,
+        due=Counts(transactions=len(sends), frauds=sum(map(plan.is_fraud, sends))),
+        counted=Counts(transactions=len(rows), frauds=sum(row["fraud"] for row in rows)),
+        usage=Counts(
+            transactions=sum(row["transactions"] for row in usage), frauds=sum(row["frauds"] for row in usage)
+        ),
+        processed=dict(sorted(Counter(processed.get(one, 0) for one in sends).items())),
+        delivered=dict(sorted(Counter(delivered[one] for one in sends).items())),
+        phantoms=sum(row["id"] not in sends or bool(row["fraud"]) != plan.is_fraud(row["id"]) for row in rows),
+        out_of_order=out_of_order(rows),
+        calm=_latency(sends, first, plan.parts[CALM]),
+        struck=_latency(sends, first, plan.parts[STRUCK]),
+        throughput_per_s=_throughput(sends, first, plan.parts[BURST]),
+        cpu_s=facts.cpu_s,
+        cpu_s_per_1000=round(
+            1000 * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of) / sum(len(plan.parts[part]) for part in cpu_of), 3
+        ),
+        object_store_bytes=facts.object_store_bytes, objects=facts.objects, tables_bytes=facts.tables_bytes,
+        kills_hit=sum(one["hit"] for one in faults),
+        replaced_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
+        look_ups=calls["calls"], failed_look_ups=calls["failed"], broke_off=facts.broke_off,
+    )  # fmt: skip
+
+
+def out_of_order(rows: list[dict[str, Any]]) -> int:
+    """Count the events of which the first row stands after that of an event which the same user sent later.
+
+    Args:
+        rows: of the table of counted events, in the order in which they were committed.
+
+    """
+    seen: set[str] = set()
+    furthest: dict[str, int] = {}
+    found = 0
+    for row in rows:
+        # All records of a user are in one partition.
+        if row["id"] not in seen:
+            seen.add(row["id"])
+            found += row["offset"] < furthest.get(row["user"], -1)
+            furthest[row["user"]] = max(row["offset"], furthest.get(row["user"], -1))
+    return found
+
+
+def _first(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Id -> when its first row was committed."""
+    found: dict[str, float] = {}
+    for row in rows:
+        found[row["id"]] = min(row["at_ms"], found.get(row["id"], row["at_ms"]))
+    return found
+
+
+def _latency(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> Latency | None:
+    took = [first[one] - row["sent_at"] for one, row in sends.items() if row["n"] in part and one in first]
+    if not took:
+        return None
+    p50, p90, p99, most = (round(float(one), 1) for one in np.percentile(took, [50, 90, 99, 100]))
+    return Latency(events=len(took), p50_ms=p50, p90_ms=p90, p99_ms=p99, max_ms=most)
+
+
+def _throughput(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> float | None:
+    burst = {one: row for one, row in sends.items() if row["n"] in part and one in first}
+    if not burst:
+        return None
+    began, ended = min(row["sent_at"] for row in burst.values()), max(first[one] for one in burst)
+    return float(round(len(burst) / (ended - began) * 1000, 1))

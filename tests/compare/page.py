@@ -1,0 +1,178 @@
+"""A comparison as a table and a page: pure functions of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from xml.sax.saxutils import escape
+
+from effectively_once_jobs.system_usage.settings import (
+    ACKNOWLEDGED,
+    AT_MOST_ONCE,
+    CHECKPOINTED,
+    EXACTLY_ONCE,
+    Semantics,
+)
+from tests.bench.figure import drawn
+from tests.bench.table import table
+from tests.compare.figures import Figures, Latency
+from tests.compare.results import Comparison
+
+NAMES: dict[Semantics, str] = {
+    AT_MOST_ONCE: "at most once", ACKNOWLEDGED: "at least once, acknowledger",
+    CHECKPOINTED: "at least once, checkpoint", EXACTLY_ONCE: "exactly once",
+}  # fmt: skip
+STYLE = """
+:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:1rem 0;font-size:13px}
+td,th{border:1px solid #8886;padding:.25rem .6rem;text-align:right}
+td:first-child,th:first-child{text-align:left}code{font-size:90%}svg{max-width:100%;height:auto}
+"""
+TIMES = "Events by the times they were processed (looked up, failing look-ups among them) and delivered (counted)"
+MORE = 3
+Told = Callable[[Figures], str]
+
+
+def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return the tables: what is said above each, its heading and its rows, a row a figure."""
+    arms = results.arms
+    heading = [NAMES[one.semantics] for one in arms]
+    due = arms[0].due if arms else None
+    told = f"{due.transactions:,} transactions are due, {due.frauds:,} of them frauds" if due else "nothing measured"
+    return [
+        (f"Accuracy: {told}", ["", *heading], _rows(arms, {
+            "transactions counted": lambda one: f"{one.usage.transactions:,} ({one.error('transactions'):+,})",
+            "frauds counted": lambda one: f"{one.usage.frauds:,} ({one.error('frauds'):+,})",
+            "events never counted": lambda one: f"{one.lost:,}",
+            "events counted more than once": lambda one: f"{one.doubled:,}",
+            "counted after a later one of their user": lambda one: f"{one.out_of_order:,}",
+        })),
+        (TIMES, ["", *heading],
+         _rows(arms, {
+            **{f"processed {_times(n)}": _of("processed", n) for n in range(MORE + 1)},
+            **{f"delivered {_times(n)}": _of("delivered", n) for n in range(MORE + 1)},
+        })),
+        ("Cost", ["", *heading], _rows(arms, {
+            "latency without failures, ms: p50 / p99 / max": lambda one: _latency(one.calm),
+            "latency with failures, ms: p50 / p99 / max": lambda one: _latency(one.struck),
+            "burst, events/s": lambda one: "" if one.throughput_per_s is None else f"{one.throughput_per_s:,.0f}",
+            "CPU of driver and executors, s per 1,000 events": lambda one: f"{one.cpu_s_per_1000:.2f}",
+            "object store at the end, KiB (objects)": _stored,
+            "tables at the end, KiB": lambda one: f"{one.tables_bytes / 1024:,.0f}",
+            "look-ups (failed)": lambda one: f"{one.look_ups:,} ({one.failed_look_ups:,})",
+            "kills that hit": lambda one: f"{one.kills_hit}",
+        })),
+    ]  # fmt: skip
+
+
+def markdown(results: Comparison) -> str:
+    """Return the tables and what was judged, in Markdown."""
+    parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in tables(results)]
+    return "\n\n".join([*parts, "\n".join(judged(results))])
+
+
+def judged(results: Comparison) -> list[str]:
+    """Return a line for each promise and for each guard that does not hold, and the verdict."""
+    lines = [
+        f"{'✓' if sign.holds else '✗'} {NAMES[sign.semantics]} {sign.says}: {sign.found}"
+        for sign in results.signs
+        if sign.promise
+    ]
+    lines += [
+        f"? {NAMES[sign.semantics]}: not shown that {sign.says} ({sign.found})"
+        for sign in results.signs
+        if not sign.promise and not sign.holds
+    ]
+    lines += [f"? {NAMES[one.semantics]} broke off: {one.broke_off}" for one in results.arms if one.broke_off]
+    return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
+
+
+def plots(results: Comparison) -> dict[str, str]:
+    """Return the figures by name, as SVG."""
+    arms = results.arms
+    found = {
+        "accuracy": drawn("Events never counted, and counted more than once", "events", {
+            f"{NAMES[one.semantics]}, {says}": [float(number)]
+            for one in arms for says, number in (("never", one.lost), ("more than once", one.doubled))
+        }),
+        "times": drawn("Times processed and times delivered, for each event", "mean", {
+            f"{NAMES[one.semantics]}, {says}": [_mean(times)]
+            for one in arms for says, times in (("processed", one.processed), ("delivered", one.delivered))
+        }),
+        "latency": drawn("Latency from sending to the commit of the count (dots: p50, p90, p99; bar: p90)", "ms", {
+            f"{NAMES[one.semantics]}, {says}": [took.p50_ms, took.p90_ms, took.p99_ms]
+            for one in arms for says, took in (("calm", one.calm), ("failures", one.struck)) if took is not None
+        }),
+        "throughput": drawn("Burst", "events/s", _each(arms, lambda one: one.throughput_per_s)),
+        "cpu": drawn(
+            "Processor time of driver and executors", "s per 1,000 events", _each(arms, lambda one: one.cpu_s_per_1000)
+        ),
+        "storage": drawn(
+            "On the object store at the end", "KiB", _each(arms, lambda one: one.object_store_bytes / 1024)
+        ),
+    }  # fmt: skip
+    return found if arms else {}
+
+
+def html(results: Comparison) -> str:
+    """Return the page, which needs no other file."""
+    plan = results.plan
+    parts = [
+        f"<h1>System usage under four semantics: {results.verdict.name.lower()}</h1>",
+        f"<p>Seed {plan.seed}; {plan.rate:.1%} of the look-ups fail and {plan.kills} executors are killed while "
+        f"{plan.struck:,} records are sent, {plan.pace} a second, after {plan.calm:,} at that pace without failures "
+        f"and a burst of {plan.burst:,}. The same records, kills and failing look-ups under each semantics. "
+        f"<code>{escape(results.command)}</code></p>",
+    ]
+    for title, heading, rows in tables(results):
+        head = "".join(f"<th>{escape(one)}</th>" for one in heading)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
+        parts.append(f"<h2>{escape(title)}</h2><table><tr>{head}</tr>{body}</table>")
+    parts += [f"<figure>{svg}</figure>" for svg in plots(results).values()]
+    parts.append(
+        "<h2>What was judged</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in judged(results)) + "</ul>"
+    )
+    machine = results.machine
+    parts.append(
+        f"<p>{machine['cores']} cores ({escape(str(machine['processor']))}), {machine['memory_gib']} GiB, load "
+        f"{machine['load']} when it began; {escape(results.jvm)} JVMs.</p>"
+    )
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Semantics compared, seed {plan.seed}</title>'
+        f"<style>{STYLE}</style><body>\n{body}\n</body></html>\n"
+    )
+
+
+def _rows(arms: Sequence[Figures], figures: Mapping[str, Told]) -> list[list[str]]:
+    return [[name, *(told(one) for one in arms)] for name, told in figures.items()]
+
+
+def _each(arms: Sequence[Figures], of: Callable[[Figures], float | None]) -> dict[str, list[float]]:
+    found = {NAMES[one.semantics]: of(one) for one in arms}
+    return {name: [float(value or 0.0)] for name, value in found.items()}
+
+
+def _times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, "more often")
+
+
+def _of(what: str, number: int) -> Told:
+    """Events of that number of times; the last one stands for all beyond it."""
+
+    def told(one: Figures) -> str:
+        times: dict[int, int] = getattr(one, what)
+        return f"{sum(events for each, events in times.items() if min(each, MORE) == number):,}"
+
+    return told
+
+
+def _mean(times: Mapping[int, int]) -> float:
+    return sum(each * events for each, events in times.items()) / max(sum(times.values()), 1)
+
+
+def _stored(one: Figures) -> str:
+    return f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})"
+
+
+def _latency(took: Latency | None) -> str:
+    return "" if took is None else f"{took.p50_ms:,.0f} / {took.p99_ms:,.0f} / {took.max_ms:,.0f}"

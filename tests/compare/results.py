@@ -1,0 +1,103 @@
+"""The results of a comparison, computed from the files of its run directory.
+
+`python -m tests.compare.results runs/compare/RUN` judges a run again from its files.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from effectively_once_jobs.system_usage.settings import ALL
+from tests.compare.figures import Figures, Model, figures
+from tests.compare.plan import Plan
+from tests.compare.signs import Sign, signs, verdict
+from tests.harness.evidence import EvidenceError
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
+
+MANIFEST, RESULTS = "manifest.json", "results.json"
+
+
+class Comparison(Model):
+    """All of it, as `results.json` has it.
+
+    Attributes:
+        command: repeats it.
+        machine: cores, memory, load and versions, when it began.
+        unread: semantics of which there is no usable evidence, with the reason.
+
+    """
+
+    run: str
+    command: str
+    plan: Plan
+    jvm: str
+    machine: dict[str, Any]
+    git: dict[str, Any]
+    arms: list[Figures]
+    unread: dict[str, str]
+    signs: list[Sign]
+    verdict: Verdict
+
+
+def judge(path: Path) -> Comparison:
+    """Compute the results of a run.
+
+    Raises:
+        EvidenceError: there is no manifest that can be read.
+
+    """
+    try:
+        manifest = orjson.loads((path / MANIFEST).read_bytes())
+        plan = Plan(**manifest["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "name a folder of runs/compare"
+        raise EvidenceError(f"this is no comparison: {error}", path / MANIFEST, todo) from error
+    arms: list[Figures] = []
+    unread: dict[str, str] = {}
+    for semantics in ALL:
+        try:
+            arms.append(figures(path / semantics, plan))
+        except (EvidenceError, OSError, ValueError, ValidationError) as error:
+            unread[semantics] = str(error)
+    judged = signs(arms, plan)
+    told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
+    return Comparison(**told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged))
+
+
+def write(path: Path) -> Comparison:
+    """Judge a run, and write its results, its table, its figures and its page."""
+    from tests.compare import page  # noqa: PLC0415 - it draws what is here
+
+    results = judge(path)
+    RunDirectory(path).write_json(path / RESULTS, results)
+    (path / "table.md").write_text(page.markdown(results) + "\n")
+    for name, svg in page.plots(results).items():
+        (path / f"{name}.svg").write_text(svg + "\n")
+    (path / "page.html").write_text(page.html(results))
+    return results
+
+
+def main(arguments: list[str]) -> int:
+    """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.compare import page  # noqa: PLC0415
+
+    if len(arguments) != 1:
+        sys.stderr.write("✗ one argument is needed: a folder of runs/compare\n")
+        return 2
+    try:
+        results = write(Path(arguments[0]))
+    except EvidenceError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    sys.stdout.write(page.markdown(results) + "\n")
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""`make compare`: the system-usage job under four semantics on the embedded stack, one after the other.
+
+`python -m tests.compare.run --seed 7 --rate 0.01` exits with 0 when every promise holds, 1 when one does not, 2 when
+something that was to be shown was not (a kill that missed, an arm that broke off).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import threading
+from collections.abc import Sequence
+
+from effectively_once_jobs.system_usage.settings import ALL, Semantics
+from infra.embedded.class_archive import class_archive
+from infra.embedded.guard import guarded
+from infra.embedded.job import RunError
+from infra.embedded.process import ServerError
+from infra.embedded.stack import EmbeddedStack
+from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.postgres import HOW, find_postgres
+from infra.toolchain.prepare import CHECKOUT, default_console, prepare
+from tests.bench.facts import machine
+from tests.compare import page
+from tests.compare.arm import Arm
+from tests.compare.outputs import Outputs
+from tests.compare.plan import Plan
+from tests.compare.results import MANIFEST, Comparison, write
+from tests.harness.manifest import git_state
+from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.surroundings import result_store
+from tests.harness.workload.errors import InputError
+
+LASTING, QUICK = "lasting", "quick"
+SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit code."""
+    given = _given(arguments)
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    try:
+        plan = Plan(seed, given.rate, **{name: getattr(given, name) for name in SIZES})
+        results = _compared(plan, given.jvm, given.only)
+    except (InputError, RunError, ToolchainError, ServerError) as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    except (KeyboardInterrupt, SystemExit) as end:
+        sys.stderr.write("✗ interrupted; everything that was started has been stopped\n")
+        if isinstance(end, SystemExit):
+            raise
+        return 130
+    sys.stdout.write(page.markdown(results) + "\n")
+    return results.verdict.exit_code
+
+
+def _compared(plan: Plan, jvm: str, only: Sequence[Semantics]) -> Comparison:
+    console = default_console()
+    programs = find_postgres()
+    if programs is None:
+        raise RunError(f"the look-up needs a result store. {HOW}")
+    toolchain = prepare(console)
+    archive = None
+    if jvm == QUICK:
+        with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
+            archive = class_archive(Cache(cache_root()), toolchain)
+    path = new_run(CHECKOUT / "runs" / "compare", plan.seed)
+    point_latest(path)
+    whole = RunDirectory(path)
+    sizes = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
+    whole.write_json(path / MANIFEST, {
+        "run": path.name, "command": f'make compare SEED={plan.seed} RATE={plan.rate:g} ARGS="{sizes} --jvm {jvm}"',
+        "plan": plan.told(), "jvm": jvm, "machine": machine(), "git": git_state(CHECKOUT),
+    })  # fmt: skip
+    console.say(f"run {path.relative_to(CHECKOUT)}, seed {plan.seed}")
+    stop = threading.Event()
+    with EmbeddedStack(path, toolchain, console.say, long_lived=jvm == LASTING) as stack:
+        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
+        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+        with result_store(whole, programs) as server:
+            assert server is not None, "its programs are there"
+            outputs = Outputs(server)
+            outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
+            for semantics in only:
+                own = RunDirectory(path / semantics)
+                own.path.mkdir()
+                Arm(
+                    own, semantics, plan, toolchain, stack.endpoints, server.url, outputs, console,
+                    long_lived=jvm == LASTING, class_archive=archive, stop=stop,
+                ).play()  # fmt: skip
+    results = write(path)
+    console.say(f"page {(path / 'page.html').relative_to(CHECKOUT)}")
+    return results
+
+
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.compare.run", description=__doc__)
+    sizes = {name: getattr(Plan, name) for name in SIZES}
+    parser.add_argument("--seed", type=int, help="draws records, frauds, failures and kills; drawn when left out")
+    parser.add_argument("--rate", type=float, default=Plan.rate, help="share of look-ups that fail (%(default)s)")
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="see tests/compare/plan.py")
+    parser.add_argument("--jvm", choices=(LASTING, QUICK), default=LASTING, help="for throughput, or to be up soon")
+    parser.add_argument("--only", nargs="+", choices=ALL, default=list(ALL), help="some of the four: never a pass")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,59 @@
+"""A plan is a function of its seed, and what cannot be played is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from effectively_once_jobs.system_usage.usage import ASKED_AT_ONCE
+from tests.compare.figures import out_of_order
+from tests.compare.plan import Plan
+from tests.harness.workload.errors import InputError
+
+
+def test_the_same_seed_is_the_same_plan() -> None:
+    one, same, other = Plan(7), Plan(7), Plan(8)
+    assert [record.value for record in one.stream()] == [record.value for record in same.stream()]
+    assert one.struck_calls == same.struck_calls != other.struck_calls
+    ids = [record.id for record in one.stream() if record.id]
+    frauds = [one.is_fraud(id_) for id_ in ids]
+    assert frauds == [same.is_fraud(id_) for id_ in ids] != [other.is_fraud(id_) for id_ in ids]
+    assert 0.01 < sum(frauds) / len(ids) < 0.03
+
+
+def test_parts_are_all_records_in_their_order() -> None:
+    plan = Plan(7)
+    assert [n for part in plan.parts.values() for n in part] == [record.n for record in plan.stream()]
+
+
+@pytest.mark.parametrize("kills", [0, 1, 3, 6])
+def test_kills_come_one_after_the_other_while_there_are_look_ups(kills: int) -> None:
+    calls = Plan(7, kills=kills).struck_calls
+    assert len(calls) == kills
+    assert calls == sorted(set(calls))
+    assert all(0 < call < Plan.struck // ASKED_AT_ONCE for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rate": 0.5}, "RATE is 0.5: from 0 to 0.02"),
+        ({"rate": -0.1}, "RATE is -0.1"),
+        ({"kills": 9}, "kills are 9: from 0 to 6 are possible with 6,000 records"),
+        ({"pace": 0}, "pace is 0"),
+        ({"calm": 10}, "calm is 10: it must be 100 or more"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(changes: dict[str, float], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Plan(7, **changes)  # type: ignore[arg-type]
+
+
+def test_order_is_that_of_first_rows_of_a_user() -> None:
+    def row(id_: str, offset: int, user: str = "u") -> dict[str, object]:
+        return {"id": id_, "offset": offset, "user": user}
+
+    in_order = [row("a", 0), row("b", 1), row("x", 0, "other"), row("c", 2)]
+    assert out_of_order(in_order) == 0
+    # A portion that is counted again repeats its order, and changes nothing about first rows.
+    assert out_of_order([*in_order, *in_order]) == 0
+    assert out_of_order([row("a", 0), row("c", 2), row("b", 1), row("d", 3)]) == 1
