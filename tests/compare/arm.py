@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +16,23 @@ from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
 from tests.compare.cpu import Cpu
 from tests.compare.figures import FACTS, Facts
-from tests.compare.kills import Kills
 from tests.compare.outputs import Outputs
-from tests.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
+from tests.compare.plan import EPOCH_ROWS, LATENESS_MS, Plan
+from tests.compare.play import DRAIN_S, Play
 from tests.harness.act import PARTITIONS
-from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
 from tests.harness.own_act import OwnHome
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.record import Planned
-from tests.harness.workload.seeded import closers
 from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
 
 JOB = "effectively_once_jobs.system_usage"
 SHARDS = 2
-DRIVER_S, DRAIN_S = 180.0, 300.0
+DRIVER_S = 180.0
 SETTLED = Progress(ends=dict.fromkeys(range(PARTITIONS), 2**62))
 """There is no chain to wait for: what was sent counts as settled at once, and the arm waits for itself."""
 
@@ -66,7 +63,6 @@ class Arm:
     class_archive: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     _cpu_s: dict[str, float] = field(default_factory=dict, init=False)
-    _sent: int = field(default=0, init=False)
 
     @property
     def pipeline(self) -> str:
@@ -89,9 +85,10 @@ class Arm:
         settings = self._settings()
         path = self.directory.path / "settings.json"
         self.directory.write_json(path, settings)
+        hold = Hold(self.directory.path / "work" / "points")
         home = OwnHome(
             self.toolchain, self.endpoints, self.directory.path, self.class_archive, long_lived=self.long_lived,
-            environment=Job.named(JOB).environment(self.toolchain),
+            environment={**Job.named(JOB).environment(self.toolchain), **hold.env},
         )  # fmt: skip
         # What makes topics and tables knows the library's settings alone.
         made = path.with_name("settings-create.json")
@@ -99,7 +96,7 @@ class Arm:
         self.directory.write_json(made, theirs)
         home.create(made)
         watch = Watch(self.directory.path / "work" / "events.jsonl", history)
-        drivers = ProcessDrivers(home, JOB, watch.path)
+        drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
 
         def unacknowledged(record: Planned, error: str) -> None:
             history.record("unacknowledged", id=record.id, error=error)
@@ -115,56 +112,14 @@ class Arm:
                 )  # fmt: skip
                 drivers.start("driver", path)
                 watch.wait_for("the driver", lambda: bool(watch.seen), DRIVER_S, drivers.alive)
-                self._parts(sender, watch, drivers, history, cpu)
+                Play(
+                    self.pipeline, self.plan, sender, watch, drivers, hold, history, cpu, self.outputs, self.console,
+                    self.stop, self._cpu_s,
+                ).go()  # fmt: skip
                 drivers.stop()
         finally:
             drivers.end()
             watch.stop()
-
-    def _parts(self, sender: Sender, watch: Watch, drivers: ProcessDrivers, history: History, cpu: Cpu) -> None:
-        stream = self.plan.stream()
-        for part, numbers in self.plan.parts.items():
-            history.record("phase", phase=part)
-            began_s = cpu.seconds()
-            records: Iterable[Planned] = islice(stream, len(numbers))
-            kills = None
-            if part == STRUCK:
-                self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
-                kills = Kills(self.plan.struck_calls, drivers, watch, history, self.console.say)
-                kills.start()
-            if part not in (WARM_UP, BURST):
-                records = paced(records, self.plan.pace, self.stop)
-            with self.console.step(f"{self.semantics}: {len(numbers):,} records, {part}"):
-                try:
-                    self._send(sender, records, len(numbers), watch, drivers)
-                finally:
-                    if kills is not None:
-                        kills.stop_asked.set()
-                        kills.join()
-                        self.outputs.fails(self.pipeline, 0, 0.0)
-            if kills is not None and kills.error is not None:
-                raise kills.error
-            self._cpu_s[part] = round(cpu.seconds() - began_s, 2)
-        history.record("phase", phase="drain")
-        latest = sender.last_event_time_ms
-        assert latest is not None, "there are transactions among so many records"
-        for one in closers(latest, self.plan.records, lateness_ms=LATENESS_MS):
-            # Each is in an epoch of its own: the second one has the watermark that closes all windows.
-            self._send(sender, [one], 1, watch, drivers)
-
-    def _send(
-        self, sender: Sender, records: Iterable[Planned], number: int, watch: Watch, drivers: ProcessDrivers
-    ) -> None:
-        """Send records, and wait until the job has done with all that was sent."""
-        if not sender.send(records):
-            raise InterruptedError("stopped while sending")
-        self._sent += number
-        if sender.failed:
-            raise RuntimeError(f"the broker did not acknowledge {sender.failed} records")
-        watch.wait_for(
-            f"{self.semantics} to be done with {self._sent:,} records", lambda: _done(watch.seen, self._sent), DRAIN_S,
-            drivers.alive,
-        )  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
         own = {"time_out_s": self.plan.time_out_s} if self.semantics == ACKNOWLEDGED else {}
@@ -186,20 +141,3 @@ class Arm:
         )  # fmt: skip
         self.directory.write_json(self.directory.path / FACTS, facts)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)
-
-
-def paced(records: Iterable[Planned], per_s: int, stop: threading.Event) -> Iterator[Planned]:
-    """Give records out when each is due by the clock, whatever becomes of those before it."""
-    began = time.monotonic()
-    for number, record in enumerate(records):
-        wait_s = began + number / per_s - time.monotonic()
-        if wait_s > 0 and stop.wait(wait_s):
-            return
-        yield record
-
-
-def _done(seen: list[dict[str, Any]], sent: int) -> bool:
-    """Whether ended batches have read so many records, and nothing that failed is still to be replayed."""
-    ended = [event for event in seen if event["event"] == "epoch" and event["state"] == "published"]
-    read = {event["epoch"]: event["in"] for event in ended}
-    return sum(read.values()) >= sent and not ended[-1].get("pending", 0)

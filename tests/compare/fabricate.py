@@ -13,7 +13,7 @@ from tests.compare.plan import BURST, CALM, STRUCK, Plan
 from tests.compare.results import MANIFEST
 from tests.harness.run_directory import RunDirectory
 
-PLAN = Plan(7, rate=0.01, kills=1, warm_up=20, burst=100, calm=100, struck=1_000, pace=100)
+PLAN = Plan(7, rate=0.01, kills=1, driver_kills=0, warm_up=20, burst=100, calm=100, struck=1_000, pace=100)
 Rows = list[dict[str, Any]]
 Damage = Callable[[Semantics, Rows], Rows]
 """Changes the rows of the table of counted events of one semantics."""

@@ -1,41 +1,47 @@
-"""Kills executors at given look-ups of a pipeline: the one that made the look-up, at the moment it tells of it."""
+"""Kills executors and drivers at given look-ups of a pipeline, while the process that made the look-up is held."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from effectively_once_jobs.system_usage.look_up import LOOKED_UP
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS
+from tests.compare.plan import DRIVER, Strike
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
 
-REPLACED_S = 120.0
-WAIT_S = 0.5
+REPLACED_S, HELD_S = 120.0, 60.0
 
 
 class Kills(threading.Thread):
-    """Carries out a plan of kills, each once its look-up is announced and the executors are as many as they should be.
+    """Carries out a plan of kills, one after the other.
+
+    When so many look-ups were announced, the next process that tells of one is held; then its executor, or the driver,
+    is killed, and what it was about to do is not done.
 
     Args:
-        calls: look-ups, counted from the moment this is made.
-        drivers: whose executors are killed.
+        strikes: their look-ups are counted from the moment this is made.
+        drivers: who is killed, and started again.
         watch: what is announced.
+        hold: which drivers and executors know by their environment.
         history: where each kill is written down.
         say: told what came of it.
 
     """
 
     def __init__(
-        self, calls: Sequence[int], drivers: ProcessDrivers, watch: Watch, history: History, say: Callable[[str], None]
-    ) -> None:
+        self, strikes: Sequence[Strike], drivers: SupervisedDrivers, watch: Watch, hold: Hold, *,
+        history: History, say: Callable[[str], None],
+    ) -> None:  # fmt: skip
         super().__init__(name="kills", daemon=True)
-        self._calls, self._drivers, self._watch, self._history, self._say = calls, drivers, watch, history, say
+        self._strikes, self._drivers, self._watch, self._hold = strikes, drivers, watch, hold
+        self._history, self._say = history, say
         with watch.changed:
             self._from = len(watch.seen)
         self.stop_asked = threading.Event()
@@ -44,57 +50,55 @@ class Kills(threading.Thread):
     def run(self) -> None:
         """Kill; what goes wrong is kept for the arm to raise."""
         try:
-            for call in self._calls:
-                while not self.stop_asked.is_set() and not self._once(call):
-                    pass
+            for strike in self._strikes:
+                if not self._reached(strike.call):
+                    return
+                self._strike(strike)
         except BaseException as error:
             self.error = error
+        finally:
+            self._hold.release()
 
-    def _once(self, call: int) -> bool:
-        """One try; False when the executor was gone already."""
-        with self._watch.changed:
-            armed = len(self._watch.seen)
-        event = self._next(call, armed)
-        if event is None:
-            return False
-        running = self._running()
+    def _reached(self, call: int) -> bool:
+        """Wait until so many look-ups were announced; False when this is to stop before."""
+        told = 0
+
+        def nth(event: dict[str, Any]) -> bool:
+            nonlocal told
+            told += int(event["event"] == LOOKED_UP)
+            return told >= call
+
+        return self._watch.next_step(nth, self._from, self.stop_asked) is not None
+
+    def _strike(self, strike: Strike) -> None:
+        self._hold.ask(LOOKED_UP)
+        held = self._hold.held(HELD_S)
+        if held is None:
+            self._say(f"✗ kill -9 {strike.target} at look-up {strike.call}: nothing was looked up any more")
+            return
+        running = self._watch.running
         try:
-            who, at = self._drivers.kill_executor(event)
-        except NoProcessError:
-            return False
-        hit = running is not None
-        wait_for(f"what replaces executor {who}", REPLACED_S, lambda: self._replaced(who))
-        recovered_s = round(time.time() - at / 1000, 3)
-        self._history.record(
-            "fault", t=at, kind="sigkill", target="executor", signal="SIGKILL", epoch=running, phase=LOOKED_UP,
-            call=call, injected_at=at, process_before=who, recovered_s=recovered_s, hit=hit,
-        )  # fmt: skip
-        self._say(f"  kill -9 executor {who.partition('@')[0]} at look-up {call}: replaced after {recovered_s} s")
-        return True
+            who, at = self._drivers.kill_driver() if strike.target == DRIVER else self._drivers.kill_executor(held)
+        except NoProcessError as gone:
+            self._say(f"✗ kill -9 {strike.target} at look-up {strike.call}: {gone}")
+            return
+        finally:
+            self._hold.release()
+        ended: list[int] = []
 
-    def _running(self) -> int | None:
-        """The newest batch that was begun and has not been announced as ended, which may come after the next began."""
-        with self._watch.changed:
-            told = [event for event in self._watch.seen if event["event"] == "epoch"]
-        ended = {event["epoch"] for event in told if event["state"] == "published"}
-        return max((event["epoch"] for event in told if event["epoch"] not in ended), default=None)
-
-    def _replaced(self, who: str) -> bool:
-        alive = self._drivers.executors()
-        return who not in alive and len(alive) >= EXECUTORS
-
-    def _next(self, call: int, armed: int) -> dict[str, Any] | None:
-        """The announcement of that look-up, or of the first one after this was armed; None when it is to stop."""
-        number, begin = 0, self._from
-        while not self.stop_asked.is_set():
+        def recovered() -> bool:
             with self._watch.changed:
-                for at in range(begin, len(self._watch.seen)):
-                    event = self._watch.seen[at]
-                    if event["event"] != LOOKED_UP:
-                        continue
-                    number += 1
-                    if number >= call and at >= armed:
-                        return event
-                begin = len(self._watch.seen)
-                self._watch.changed.wait(WAIT_S)
-        return None
+                ended[:] = [
+                    event["t"] for event in self._watch.seen
+                    if event["event"] == "epoch" and event["state"] == "published" and event["t"] > at
+                ]  # fmt: skip
+            return bool(ended) and len(self._drivers.executors()) >= EXECUTORS
+
+        wait_for(f"a batch after {strike.target} {who} was killed, and all executors", REPLACED_S, recovered)
+        recovered_s = round((ended[0] - at) / 1000, 3)
+        self._history.record(
+            "fault", t=at, kind="sigkill", target=strike.target, signal="SIGKILL", epoch=running, phase=LOOKED_UP,
+            call=strike.call, injected_at=at, process_before=who, recovered_s=recovered_s, hit=running is not None,
+        )  # fmt: skip
+        name = f"{strike.target} {who.partition('@')[0]}"
+        self._say(f"  kill -9 {name} at look-up {strike.call}: next batch done after {recovered_s} s")

@@ -118,9 +118,10 @@ def html(results: Comparison) -> str:
     plan = results.plan
     parts = [
         f"<h1>System usage under four semantics: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {plan.seed}; {plan.rate:.1%} of the look-ups fail and {plan.kills} executors are killed while "
-        f"{plan.struck:,} records are sent, {plan.pace} a second, after {plan.calm:,} at that pace without failures "
-        f"and a burst of {plan.burst:,}. The same records, kills and failing look-ups under each semantics. "
+        f"<p>Seed {plan.seed}; {plan.rate:.1%} of the look-ups fail, and {plan.kills} executors, then "
+        f"{plan.driver_kills} drivers are killed while {plan.struck:,} records are sent, {plan.pace} a second, after "
+        f"{plan.calm:,} at that pace without failures and a burst of {plan.burst:,}. The same records, kills and failing "
+        "look-ups under each semantics. "
         f"<code>{escape(results.command)}</code></p>",
     ]
     for title, heading, rows in tables(results):

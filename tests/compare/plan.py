@@ -26,6 +26,17 @@ LATENESS_MS = 3_600_000
 WARM_UP, BURST, CALM, STRUCK = "warm-up", "burst", "calm", "struck"
 
 
+EXECUTOR, DRIVER = "executor", "driver"
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A kill: whom, and after which look-up, counted from the first of the struck part."""
+
+    target: str
+    call: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """Sizes are numbers of records.
@@ -34,6 +45,7 @@ class Plan:
         seed: draws the records, which of them are frauds, which look-ups fail, and when executors are killed.
         rate: share of the look-ups that fail in the struck part.
         kills: executors killed in the struck part.
+        driver_kills: drivers killed in it, after them; the next one begins with what was saved.
         pace: records sent in a second of the calm and of the struck part.
         time_out_s: of the acknowledger.
 
@@ -43,8 +55,9 @@ class Plan:
     """
 
     seed: int
-    rate: float = 0.01
+    rate: float = 0.02
     kills: int = 3
+    driver_kills: int = 1
     warm_up: int = 1_000
     burst: int = 6_000
     calm: int = 3_000
@@ -63,9 +76,10 @@ class Plan:
                 "of their look-ups fails come to no end"
             )
         most = self.struck // (50 * ASKED_AT_ONCE)
-        if not 0 <= self.kills <= most:
+        if min(self.kills, self.driver_kills) < 0 or self.kills + self.driver_kills > most:
             raise InputError(
-                f"kills are {self.kills}: from 0 to {most} are possible with {self.struck:,} records in the struck part"
+                f"kills are {self.kills} of executors and {self.driver_kills} of drivers: from 0 to {most} together "
+                f"are possible with {self.struck:,} records in the struck part"
             )
 
     @property
@@ -92,15 +106,16 @@ class Plan:
         return crc32(f"{self.seed}|{id_}".encode()) < FRAUDS * 2**32
 
     @property
-    def struck_calls(self) -> list[int]:
-        """Kills: the executor that makes this look-up, counted from the first of the struck part, is killed at it.
+    def strikes(self) -> list[Strike]:
+        """Every kill, in its order; the executors' come first.
 
-        Portions are never larger than `ASKED_AT_ONCE`, so there are more look-ups than this reckons with.
+        Portions are never larger than `ASKED_AT_ONCE`, so there are more look-ups than this reckons with; what is lost
+        with an executor or a driver is not looked up.
         """
         rng = random.Random(f"kills of {self.seed}")
-        calls = self.struck // ASKED_AT_ONCE * 0.7
-        slot = calls / max(self.kills, 1)
-        return [round(slot * (number + rng.uniform(0.2, 0.8))) for number in range(self.kills)]
+        targets = [EXECUTOR] * self.kills + [DRIVER] * self.driver_kills
+        slot = self.struck // ASKED_AT_ONCE * 0.6 / max(len(targets), 1)
+        return [Strike(target, round(slot * (number + rng.uniform(0.2, 0.8)))) for number, target in enumerate(targets)]
 
     def told(self) -> dict[str, Any]:
         """All of it as JSON values."""

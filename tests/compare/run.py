@@ -35,7 +35,7 @@ from tests.harness.surroundings import result_store
 from tests.harness.workload.errors import InputError
 
 LASTING, QUICK = "lasting", "quick"
-SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills")
+SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills", "driver_kills")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

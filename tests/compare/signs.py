@@ -77,8 +77,9 @@ def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:
         return Sign(semantics=one.semantics, says=says, holds=number >= least, found=f"{number:,} {of}", promise=False)
 
     yield guard("events were sent", one.due.frauds, 1, "frauds among them")
-    yield guard("something was to fail", plan.kills + (plan.rate > 0), 1, "sorts of failures and kills")
-    yield guard("every kill hit a running batch", one.kills_hit, plan.kills, f"of {plan.kills}")
+    kills = plan.kills + plan.driver_kills
+    yield guard("something was to fail", kills + (plan.rate > 0), 1, "sorts of failures and kills")
+    yield guard("every kill hit a running batch", one.kills_hit, kills, f"of {kills}")
     if plan.rate > 0:
         yield guard("look-ups failed", one.failed_look_ups, 1, f"of {one.look_ups:,}")
     if one.semantics == AT_MOST_ONCE:

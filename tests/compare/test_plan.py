@@ -13,11 +13,15 @@ from tests.harness.workload.errors import InputError
 def test_the_same_seed_is_the_same_plan() -> None:
     one, same, other = Plan(7), Plan(7), Plan(8)
     assert [record.value for record in one.stream()] == [record.value for record in same.stream()]
-    assert one.struck_calls == same.struck_calls != other.struck_calls
+    assert one.strikes == same.strikes != other.strikes
     ids = [record.id for record in one.stream() if record.id]
     frauds = [one.is_fraud(id_) for id_ in ids]
     assert frauds == [same.is_fraud(id_) for id_ in ids] != [other.is_fraud(id_) for id_ in ids]
     assert 0.01 < sum(frauds) / len(ids) < 0.03
+
+
+def test_drivers_are_killed_after_executors() -> None:
+    assert [one.target for one in Plan(7, kills=2, driver_kills=1).strikes] == ["executor", "executor", "driver"]
 
 
 def test_parts_are_all_records_in_their_order() -> None:
@@ -27,7 +31,8 @@ def test_parts_are_all_records_in_their_order() -> None:
 
 @pytest.mark.parametrize("kills", [0, 1, 3, 6])
 def test_kills_come_one_after_the_other_while_there_are_look_ups(kills: int) -> None:
-    calls = Plan(7, kills=kills).struck_calls
+    strikes = Plan(7, kills=kills, driver_kills=0).strikes
+    calls = [one.call for one in strikes]
     assert len(calls) == kills
     assert calls == sorted(set(calls))
     assert all(0 < call < Plan.struck // ASKED_AT_ONCE for call in calls)
@@ -38,7 +43,8 @@ def test_kills_come_one_after_the_other_while_there_are_look_ups(kills: int) -> 
     [
         ({"rate": 0.5}, "RATE is 0.5: from 0 to 0.02"),
         ({"rate": -0.1}, "RATE is -0.1"),
-        ({"kills": 9}, "kills are 9: from 0 to 6 are possible with 6,000 records"),
+        ({"kills": 6, "driver_kills": 1}, "kills are 6 of executors and 1 of drivers: from 0 to 6 together"),
+        ({"kills": -1, "driver_kills": 1}, "kills are -1"),
         ({"pace": 0}, "pace is 0"),
         ({"calm": 10}, "calm is 10: it must be 100 or more"),
     ],

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.errors import SettingsError
-from effectively_once_jobs.system_usage import components, declared, usage
+from effectively_once.ledger.objects import Delete, Lost, Put, Refused, Written
+from effectively_once_jobs.system_usage import components, declared, in_batches, usage
 from effectively_once_jobs.system_usage.acknowledger import Acknowledger, Report
 from effectively_once_jobs.system_usage.look_up import looked_up
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, load
@@ -158,3 +159,27 @@ def test_wrong_settings_are_named(tmp_path: Path, changes: dict[str, Any], says:
     path.write_text(json.dumps({**SETTINGS, **changes}))
     with pytest.raises(SettingsError, match=says):
         load(path)
+
+
+class Answering:
+    """An object store that gives one answer to every put."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer, self.asked = answer, list[Any]()
+
+    def answer(self, request: Any) -> Any:
+        self.asked.append(request)
+        return self._answer
+
+
+@pytest.mark.parametrize(("answer", "processed"), [(Written("e"), True), (Refused(), False), (Lost(), False)])
+def test_a_batch_is_processed_only_by_who_noted_it_first(answer: Any, processed: bool) -> None:
+    store = Answering(answer)
+    assert in_batches.begun(store, "usage", 3) is processed  # type: ignore[arg-type]
+    assert store.asked == [Put("usage/begun/000000003", b"", None)]
+
+
+def test_old_notes_are_deleted() -> None:
+    store = Answering(Written("e"))
+    in_batches.begun(store, "usage", 103)  # type: ignore[arg-type]
+    assert store.asked[1] == Delete("usage/begun/000000003")

@@ -46,17 +46,15 @@ def _run(settings: UsageSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
-    spark = session(settings, {**conf, "spark.sql.streaming.numRecentProgressUpdates": "1000"})
+    spark = session(settings, conf)
     announce("driver", state="started", pid=os.getpid(), generation=1)
     try:
         if settings.semantics == ACKNOWLEDGED:
             acknowledged.run(settings, spark, stop)
             return
-        query, last = in_batches.start(settings, spark), -1
+        query = in_batches.start(settings, spark)
         while not stop.is_set():
-            ended = query.awaitTermination(POLL_S)
-            last = in_batches.announced(query, last)
-            if ended:
+            if query.awaitTermination(POLL_S):
                 raise RuntimeError("the query ended by itself")
         query.stop()
     finally:

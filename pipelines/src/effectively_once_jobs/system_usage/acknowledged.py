@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -60,7 +60,6 @@ class Topic:
             "bootstrap.servers": settings.kafka_bootstrap, "group.id": settings.pipeline, "enable.auto.commit": False,
             "isolation.level": "read_committed", "log_level": 0,
         })  # fmt: skip
-        self._committed: dict[int, int] = {}
         first = KafkaSource(settings).first_offsets()
         asked = [TopicPartition(self._name, int(partition)) for partition in first]
         try:
@@ -68,8 +67,14 @@ class Topic:
         except KafkaException as error:
             raise self._silent(error) from error
         # An offset below 0 says that nothing was committed.
-        at = [TopicPartition(self._name, one.partition, max(one.offset, first[str(one.partition)])) for one in known]
-        self._consumer.assign(at)
+        self._committed = {one.partition: max(one.offset, first[str(one.partition)]) for one in known}
+        self._consumer.assign([TopicPartition(self._name, *at) for at in self._committed.items()])
+        announce("reading", reached=self.reached)
+
+    @property
+    def reached(self) -> int:
+        """Sum of the offsets that are committed."""
+        return sum(self._committed.values())
 
     def read(self, most: int, wait_s: float) -> Iterator[tuple[Place, bytes | None]]:
         """Yield what has arrived, at most so much."""
@@ -109,11 +114,9 @@ def run(settings: UsageSettings, spark: SparkSession, stop: threading.Event) -> 
     while not stop.is_set():
         # What waits for its time-out is in the buffer, and makes room for nothing.
         room = settings.epoch_rows_max - len(buffer)
-        arrived = 0
         if room > 0:
             for place, value in topic.read(room, POLL_S):
                 buffer.arrived(place, value)
-                arrived += 1
         else:
             stop.wait(POLL_S)
         events = buffer.given_out(settings.epoch_rows_max)
@@ -133,8 +136,8 @@ def run(settings: UsageSettings, spark: SparkSession, stop: threading.Event) -> 
         topic.commit(dict(buffer.committed()))
         if events:
             announce(
-                "epoch", epoch=number, state="published", pending=len(buffer), replayed=buffer.replayed,
-                **{"in": arrived},
+                "epoch", epoch=number, state="published", reached=topic.reached, pending=len(buffer),
+                replayed=buffer.replayed,
             )  # fmt: skip
             number += 1
 
@@ -143,13 +146,8 @@ def _reports(
     settings: UsageSettings, spark: SparkSession, rows: list[tuple[int, Place, bytes | None]]
 ) -> Iterator[Report]:
     """Run the components over a round. A job that fails as a whole has reported nothing: all of it times out."""
-    columns = [
-        [root for root, _, _ in rows], [root for root, _, _ in rows], [settings.topic] * len(rows),
-        [place[0] for _, place, _ in rows], [place[1] for _, place, _ in rows], [value for _, _, value in rows],
-    ]  # fmt: skip
-    frame = spark.createDataFrame(pa.table(columns, schema=ROUND))
     try:
-        found = plan(settings, transactions(frame)).toArrow()
+        found = plan(settings, transactions(_given_out(settings, spark, rows))).toArrow()
     except PySparkException as error:
         announce("round_failed", says=str(error).splitlines()[0][:300])
         return
@@ -157,10 +155,27 @@ def _reports(
         yield Report(root, xor, failed)
 
 
+def _given_out(settings: UsageSettings, spark: SparkSession, rows: list[tuple[int, Place, bytes | None]]) -> DataFrame:
+    """Return a round as a frame: a partition of the topic is one task's, in the order of its offsets.
+
+    Without a shuffle: for a lost one Spark would repeat tasks as if for the first time.
+    """
+    frames = []
+    for shard in range(settings.shards):
+        own = sorted((row for row in rows if row[1][0] % settings.shards == shard), key=lambda row: row[1])
+        roots, places = [root for root, _, _ in own], [place for _, place, _ in own]
+        columns = [
+            roots, roots, [settings.topic] * len(own), [partition for partition, _ in places],
+            [offset for _, offset in places], [value for _, _, value in own],
+        ]  # fmt: skip
+        if own:
+            frames.append(spark.createDataFrame(pa.table(columns, schema=ROUND)).coalesce(1))
+    return reduce(DataFrame.unionAll, frames)
+
+
 def plan(settings: UsageSettings, rows: DataFrame) -> DataFrame:
-    """Both components over transformed rows: events of one user come to one task, in the order of the source."""
-    shards = rows.repartition(settings.shards, "user").sortWithinPartitions("partition", "offset")
-    found = shards.mapInArrow(partial(_analyzer, settings), SPARK_TUPLES)
+    """Both components over transformed rows."""
+    found = rows.mapInArrow(partial(_analyzer, settings), SPARK_TUPLES)
     return found.mapInArrow(partial(_counter, settings), SPARK_TUPLES).select("root", "tuple", "report")
 
 

@@ -8,7 +8,6 @@ that is so noted is skipped, and a task that is repeated does nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -17,6 +16,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from effectively_once.checkpoints import Checkpoint
+from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Put, Written
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.progress import announce
@@ -28,6 +29,7 @@ from effectively_once_jobs.system_usage.transform import transactions
 from effectively_once_jobs.system_usage.usage import portions, with_answers
 
 DONE = "rows long"
+LINEAGE = "batches"
 KEPT = 100
 """Notes of begun batches that are kept; Spark repeats the last one at most."""
 
@@ -36,18 +38,19 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     """Start the query; its checkpoint is on the object store."""
     source = KafkaSource(settings)
     store = S3ObjectStore(settings.bucket)
+    checkpoint = Checkpoint(store, Layout(settings.pipeline), LINEAGE)
     stream = source.stream(spark, {settings.topic: source.first_offsets()})
     rows = transactions(stream).where("reason IS NULL")
 
     def publish(batch: DataFrame, number: int) -> None:
-        if settings.semantics == AT_MOST_ONCE and not begun(store, settings.pipeline, number):
-            return
         announce("epoch", epoch=number, state="declared")
-        # Collected, so that it runs: what it does is outside of Spark.
-        batch.mapInArrow(partial(counted, settings), DONE).collect()
+        if settings.semantics != AT_MOST_ONCE or begun(store, settings.pipeline, number):
+            # Collected, so that it runs: what it does is outside of Spark.
+            batch.mapInArrow(partial(counted, settings), DONE).collect()
+        ends = (checkpoint.offsets(number) or {}).get(settings.topic, {})
+        announce("epoch", epoch=number, state="published", reached=sum(ends.values()))
 
-    folder = f"s3://{settings.s3_bucket}/{settings.pipeline}/checkpoints"
-    query = rows.writeStream.foreachBatch(publish).option("checkpointLocation", folder)
+    query = rows.writeStream.foreachBatch(publish).option("checkpointLocation", checkpoint.folder())
     return query.queryName(settings.pipeline).start()
 
 
@@ -88,22 +91,8 @@ def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def repeated(task: TaskContext) -> bool:
-    """Whether another attempt at this task's rows may have been made before, in this stage or in an earlier one."""
-    return bool(task.attemptNumber() or task.stageAttemptNumber())
+    """Whether an attempt at this task's rows may have been made before.
 
-
-def announced(query: StreamingQuery, last: int) -> int:
-    """Announce the batches after `last` that have ended, with the records each has read; returns the newest."""
-    for batch in query.recentProgress:
-        if batch.batchId > last and "addBatch" in batch.durationMs:
-            source = batch.sources[0]
-            read = _sum(source.endOffset) - _sum(source.startOffset)
-            announce("epoch", epoch=batch.batchId, state="published", **{"in": read})
-            last = batch.batchId
-    return last
-
-
-def _sum(offsets: str | None) -> int:
-    """Add up the offsets of one side of a batch, as the query's progress tells them."""
-    found = json.loads(offsets) if offsets else {}
-    return sum(end for partitions in (found or {}).values() for end in partitions.values())
+    Attempts are numbered anew when a stage is repeated, which is for lost shuffles alone: what asks has none.
+    """
+    return bool(task.attemptNumber() > 0)

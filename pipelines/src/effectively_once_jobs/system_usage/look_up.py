@@ -6,6 +6,7 @@ import os
 
 import pyarrow as pa
 
+from effectively_once import points
 from effectively_once.errors import SettingsError
 from effectively_once.progress import announce
 from effectively_once_jobs.system_usage.store import shared
@@ -16,8 +17,9 @@ LOOKED_UP = "looked_up"
 
 
 def told(rows: int) -> None:
-    """Tell observers that a portion of so many rows is done with."""
+    """Tell observers that a portion of so many rows is done with; a test may hold the process here."""
     announce(LOOKED_UP, pid=os.getpid(), rows=rows)
+    points.reach(LOOKED_UP)
 
 
 def looked_up(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
