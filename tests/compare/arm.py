@@ -10,12 +10,13 @@ from typing import Any
 
 from effectively_once.object_store import BucketAddress
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, Semantics
+from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals
 from infra.console import Console
 from infra.embedded.job import Job
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
 from tests.compare.cpu import Cpu
-from tests.compare.figures import FACTS, Facts
+from tests.compare.figures import FACTS, Counts, Facts
 from tests.compare.outputs import Outputs
 from tests.compare.plan import EPOCH_ROWS, LATENESS_MS, Plan
 from tests.compare.play import DRAIN_S, Play
@@ -135,9 +136,12 @@ class Arm:
 
         store = S3ListingStore(BucketAddress(self.endpoints.s3_endpoint, self.endpoints.s3_bucket))
         objects = [one.bytes for one in store.listed(f"{self.pipeline}/")]
+        totals = Totals()
+        kept = Snapshots(store, self.pipeline).restore(totals) >= 0
         facts = Facts(
             semantics=self.semantics, cpu_s=self._cpu_s, object_store_bytes=sum(objects), objects=len(objects),
             tables_bytes=self.outputs.write(self.directory, self.pipeline), broke_off=broke_off,
+            state=Counts(**totals.get_state()) if kept else None,
         )  # fmt: skip
         self.directory.write_json(self.directory.path / FACTS, facts)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL, AT_MOST_ONCE, CHECKPOINTED, Semantics
-from tests.compare.figures import ASKED, COUNTED, FACTS, USAGE, Facts
+from tests.compare.figures import ASKED, COUNTED, FACTS, USAGE, Counts, Facts
 from tests.compare.plan import BURST, CALM, STRUCK, Plan
 from tests.compare.results import MANIFEST
 from tests.harness.run_directory import RunDirectory
@@ -65,8 +65,13 @@ def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int
             history.record("fault", t=1, hit=number < kills_hit, recovered_s=1.5)
     run.write_json(run.path / FACTS, Facts(
         semantics=semantics, cpu_s={BURST: 1.0, CALM: 2.0, STRUCK: 3.0}, object_store_bytes=2048, objects=3,
-        tables_bytes=4096,
+        tables_bytes=4096, state=_state(sends) if semantics == CHECKPOINTED else None,
     ))  # fmt: skip
+
+
+def _state(sends: Rows) -> Counts:
+    ids = [row["id"] for row in sends if row["kind"] == "fresh"]
+    return Counts(transactions=len(ids), frauds=sum(map(PLAN.is_fraud, ids)))
 
 
 def _sends() -> Rows:

@@ -49,6 +49,7 @@ class Facts(Model):
         cpu_s: processor time of driver and executors, by part.
         object_store_bytes: below the pipeline's name, when it had ended.
         tables_bytes: of its tables in the result store.
+        state: both totals as the state of an operator that was restored from checkpoints, the closers among them.
         broke_off: why the play did not come to its end.
 
     """
@@ -58,6 +59,7 @@ class Facts(Model):
     object_store_bytes: int
     objects: int
     tables_bytes: int
+    state: Counts | None = None
     broke_off: str | None = None
 
 
@@ -68,6 +70,7 @@ class Figures(Model):
         due: what both counts have to be.
         counted: the rows of the table of counted events.
         usage: both counts as the table of usage has them; but for failures the same.
+        state: both totals by the operator's state, where one is kept.
         processed: times looked up -> events. Look-ups that failed are among them.
         delivered: times counted -> events.
         phantoms: rows that are of no transaction that was sent, or say otherwise whether it is a fraud.
@@ -81,6 +84,7 @@ class Figures(Model):
     due: Counts
     counted: Counts
     usage: Counts
+    state: Counts | None
     processed: dict[int, int]
     delivered: dict[int, int]
     phantoms: int
@@ -147,6 +151,9 @@ def figures(path: Path, plan: Plan) -> Figures:
         counted=Counts(transactions=len(rows), frauds=sum(row["fraud"] for row in rows)),
         usage=Counts(
             transactions=sum(row["transactions"] for row in usage), frauds=sum(row["frauds"] for row in usage)
+        ),
+        state=facts.state and Counts(
+            transactions=facts.state.transactions - len(closers), frauds=facts.state.frauds
         ),
         processed=dict(sorted(Counter(processed.get(one, 0) for one in sends).items())),
         delivered=dict(sorted(Counter(delivered[one] for one in sends).items())),

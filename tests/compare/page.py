@@ -42,6 +42,7 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
         (f"Accuracy: {told}", ["", *heading], _rows(arms, {
             "transactions counted": lambda one: f"{one.usage.transactions:,} ({one.error('transactions'):+,})",
             "frauds counted": lambda one: f"{one.usage.frauds:,} ({one.error('frauds'):+,})",
+            "both, by the state of the operator": _state,
             "events never counted": lambda one: f"{one.lost:,}",
             "events counted more than once": lambda one: f"{one.doubled:,}",
             "counted after a later one of their user": lambda one: f"{one.out_of_order:,}",
@@ -120,8 +121,8 @@ def html(results: Comparison) -> str:
         f"<h1>System usage under four semantics: {results.verdict.name.lower()}</h1>",
         f"<p>Seed {plan.seed}; {plan.rate:.1%} of the look-ups fail, and {plan.kills} executors, then "
         f"{plan.driver_kills} drivers are killed while {plan.struck:,} records are sent, {plan.pace} a second, after "
-        f"{plan.calm:,} at that pace without failures and a burst of {plan.burst:,}. The same records, kills and failing "
-        "look-ups under each semantics. "
+        f"{plan.calm:,} at that pace without failures and a burst of {plan.burst:,}. The same records, kills and "
+        "failing look-ups under each semantics. "
         f"<code>{escape(results.command)}</code></p>",
     ]
     for title, heading, rows in tables(results):
@@ -169,6 +170,10 @@ def _of(what: str, number: int) -> Told:
 
 def _mean(times: Mapping[int, int]) -> float:
     return sum(each * events for each, events in times.items()) / max(sum(times.values()), 1)
+
+
+def _state(one: Figures) -> str:
+    return "" if one.state is None else f"{one.state.transactions:,}, {one.state.frauds:,}"
 
 
 def _stored(one: Figures) -> str:

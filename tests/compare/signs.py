@@ -61,6 +61,12 @@ def _promises(one: Figures) -> Iterator[Sign]:
     if name in AT_LEAST_ONCE and one.broke_off is None:
         yield Sign(semantics=name, says="never under-counts", holds=min(errors.values()) >= 0, found=told)
         yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
+    if name == CHECKPOINTED and one.broke_off is None:
+        yield Sign(
+            semantics=name, says="has the state of its operator right, whatever was done outside of it",
+            holds=one.state == one.due,
+            found="none" if one.state is None else f"{one.state.transactions:,} and {one.state.frauds:,}",
+        )  # fmt: skip
     if name == EXACTLY_ONCE:
         yield Sign(semantics=name, says="counts no event twice", holds=one.doubled == 0, found=f"{one.doubled:,} twice")
     if name == EXACTLY_ONCE and one.broke_off is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from effectively_once_jobs.system_usage.settings import (
@@ -65,6 +66,17 @@ def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: objec
 
     path = made(tmp_path / "run", damage)
     assert (says, True) in failing(path)
+    assert judge(path).verdict is Verdict.FAIL
+
+
+def test_a_state_that_is_off_fails(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    facts = path / CHECKPOINTED / FACTS
+    whole = orjson.loads(facts.read_bytes())
+    whole["state"]["frauds"] += 1
+    facts.write_bytes(orjson.dumps(whole))
+    says = "at_least_once_checkpointed has the state of its operator right, whatever was done outside of it"
+    assert failing(path) == [(says, True)]
     assert judge(path).verdict is Verdict.FAIL
 
 

@@ -2,8 +2,9 @@
 
 Spark keeps the end offsets of batch n on the object store before it runs it, and that it is done afterwards; after a
 restart it repeats a batch that is not done, and within a batch a task that failed. At least once by checkpoint leaves
-that as it is. At most once turns all of it off: the batch is noted as begun, once, *before* it is processed, a batch
-that is so noted is skipped, and a task that is repeated does nothing.
+that as it is; beside it both totals are kept as the state of an operator, which is saved with each batch. At most once
+turns all of it off: the batch is noted as begun, once, *before* it is processed, a batch that is so noted is skipped,
+and a task that is repeated does nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.system_usage.look_up import told
-from effectively_once_jobs.system_usage.settings import AT_MOST_ONCE, UsageSettings
+from effectively_once_jobs.system_usage.settings import AT_MOST_ONCE, CHECKPOINTED, UsageSettings
+from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals
 from effectively_once_jobs.system_usage.store import LookUpError, shared
 from effectively_once_jobs.system_usage.transform import transactions
 from effectively_once_jobs.system_usage.usage import portions, with_answers
 
-DONE = "rows long"
+DONE = "transactions long, frauds long"
 LINEAGE = "batches"
 KEPT = 100
 """Notes of begun batches that are kept; Spark repeats the last one at most."""
@@ -38,6 +40,8 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     """Start the query; its checkpoint is on the object store."""
     source = KafkaSource(settings)
     store = S3ObjectStore(settings.bucket)
+    totals, snapshots = Totals(), Snapshots(store, settings.pipeline)
+    restored = snapshots.restore(totals)
     checkpoint = Checkpoint(store, Layout(settings.pipeline), LINEAGE)
     stream = source.stream(spark, {settings.topic: source.first_offsets()})
     rows = transactions(stream).where("reason IS NULL")
@@ -45,8 +49,12 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
         if settings.semantics != AT_MOST_ONCE or begun(store, settings.pipeline, number):
-            # Collected, so that it runs: what it does is outside of Spark.
-            batch.mapInArrow(partial(counted, settings), DONE).collect()
+            # Of each task the attempt that succeeded, and of no other: what those did is outside of Spark.
+            done = batch.mapInArrow(partial(counted, settings), DONE).collect()
+            # A snapshot that a driver left just before it died holds this batch already.
+            if settings.semantics == CHECKPOINTED and number > restored:
+                totals.add(sum(task.transactions for task in done), sum(task.frauds for task in done))
+                snapshots.save(number, totals)
         ends = (checkpoint.offsets(number) or {}).get(settings.topic, {})
         announce("epoch", epoch=number, state="published", reached=sum(ends.values()))
 
@@ -76,7 +84,7 @@ def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Itera
     if once and repeated(TaskContext.get()):
         return
     store = shared(settings.database, settings.pipeline)
-    done = 0
+    transactions = frauds = 0
     for batch in batches:
         for portion in portions(pa.Table.from_batches([batch])):
             try:
@@ -85,9 +93,11 @@ def counted(settings: UsageSettings, batches: Iterable[pa.RecordBatch]) -> Itera
             except LookUpError:
                 if not once:
                     raise
-            done += portion.num_rows
+            else:
+                transactions += answered.num_rows
+                frauds += sum(answered["fraud"].to_pylist())
             told(portion.num_rows)
-    yield pa.RecordBatch.from_pydict({"rows": [done]})
+    yield pa.RecordBatch.from_pydict({"transactions": [transactions], "frauds": [frauds]})
 
 
 def repeated(task: TaskContext) -> bool:

@@ -1,0 +1,61 @@
+"""Snapshots of an operator's state: the newest one is restored, old ones are deleted, a damaged one is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from effectively_once.errors import CheckpointError
+from effectively_once.ledger.objects import Delete, Found, Get, Gone, Put, Refused, Written
+from effectively_once_jobs.system_usage.snapshots import KEPT, Snapshots, Totals
+
+
+class Store:
+    """A bucket in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def names(self, prefix: str) -> list[str]:
+        return [name for name in self.objects if name.startswith(prefix)]
+
+    def answer(self, request: Any) -> Any:
+        match request:
+            case Put(key, body, None):
+                return Refused() if self.objects.setdefault(key, body) is not body else Written("e")
+            case Get(key):
+                return Found(self.objects[key], "e")
+            case Delete(key):
+                self.objects.pop(key, None)
+                return Gone()
+
+
+def test_the_state_of_the_last_batch_is_restored_and_old_ones_are_gone() -> None:
+    store, totals = Store(), Totals()
+    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    assert snapshots.restore(Totals()) == -1
+    for batch in range(12):
+        totals.add(10, 1)
+        snapshots.save(batch, totals)
+    again = Totals()
+    assert snapshots.restore(again) == 11
+    assert again == Totals(120, 12)
+    assert sorted(store.objects) == [f"usage/snapshots/{batch:09}" for batch in range(12 - KEPT, 12)]
+
+
+def test_a_batch_that_is_saved_again_keeps_its_first_state() -> None:
+    store = Store()
+    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    snapshots.save(0, Totals(10, 1))
+    snapshots.save(0, Totals(20, 2))
+    again = Totals()
+    assert (snapshots.restore(again), again) == (0, Totals(10, 1))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"transactions": 1}'])
+def test_a_damaged_snapshot_is_refused(body: bytes) -> None:
+    store = Store()
+    store.objects["usage/snapshots/000000007"] = body
+    with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
+        Snapshots(store, "usage").restore(Totals())  # type: ignore[arg-type]
