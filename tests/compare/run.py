@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from effectively_once_jobs.system_usage.settings import ALL, Semantics
 from infra.embedded.class_archive import class_archive
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
         plan = Plan(seed, given.rate, **{name: getattr(given, name) for name in SIZES})
-        results = _compared(plan, given.jvm, given.only)
+        results = _compared(plan, given.jvm, given.only, given.runs)
     except (InputError, RunError, ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return results.verdict.exit_code
 
 
-def _compared(plan: Plan, jvm: str, only: Sequence[Semantics]) -> Comparison:
+def _compared(plan: Plan, jvm: str, only: Sequence[Semantics], runs: Path) -> Comparison:
     console = default_console()
     programs = find_postgres()
     if programs is None:
@@ -67,7 +68,7 @@ def _compared(plan: Plan, jvm: str, only: Sequence[Semantics]) -> Comparison:
     if jvm == QUICK:
         with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
             archive = class_archive(Cache(cache_root()), toolchain)
-    path = new_run(CHECKOUT / "runs" / "compare", plan.seed)
+    path = new_run(runs, plan.seed)
     point_latest(path)
     whole = RunDirectory(path)
     sizes = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
@@ -75,7 +76,7 @@ def _compared(plan: Plan, jvm: str, only: Sequence[Semantics]) -> Comparison:
         "run": path.name, "command": f'make compare SEED={plan.seed} RATE={plan.rate:g} ARGS="{sizes} --jvm {jvm}"',
         "plan": plan.told(), "jvm": jvm, "machine": machine(), "git": git_state(CHECKOUT),
     })  # fmt: skip
-    console.say(f"run {path.relative_to(CHECKOUT)}, seed {plan.seed}")
+    console.say(f"run {os.path.relpath(path)}, seed {plan.seed}")
     stop = threading.Event()
     with EmbeddedStack(path, toolchain, console.say, long_lived=jvm == LASTING) as stack:
         os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
@@ -92,7 +93,7 @@ def _compared(plan: Plan, jvm: str, only: Sequence[Semantics]) -> Comparison:
                     long_lived=jvm == LASTING, class_archive=archive, stop=stop,
                 ).play()  # fmt: skip
     results = write(path)
-    console.say(f"page {(path / 'page.html').relative_to(CHECKOUT)}")
+    console.say(f"page {os.path.relpath(path / 'page.html')}")
     return results
 
 
@@ -105,6 +106,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="see tests/compare/plan.py")
     parser.add_argument("--jvm", choices=(LASTING, QUICK), default=LASTING, help="for throughput, or to be up soon")
     parser.add_argument("--only", nargs="+", choices=ALL, default=list(ALL), help="some of the four: never a pass")
+    parser.add_argument("--runs", type=Path, default=CHECKOUT / "runs" / "compare", help="where runs are kept")
     return parser.parse_args(arguments)
 
 
