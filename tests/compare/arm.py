@@ -15,6 +15,7 @@ from infra.console import Console
 from infra.embedded.job import Job
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
+from tests.bench.facts import load
 from tests.compare.cpu import Cpu
 from tests.compare.figures import FACTS, Counts, Facts
 from tests.compare.outputs import Outputs
@@ -63,6 +64,7 @@ class Arm:
     long_lived: bool = True
     class_archive: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    _load: float = field(default=0.0, init=False)
     _cpu_s: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
@@ -72,7 +74,7 @@ class Arm:
 
     def play(self) -> None:
         """Play it and write its evidence; what breaks it off is evidence too."""
-        broke_off = None
+        broke_off, self._load = None, load()
         with History(self.directory.history_path) as history:
             try:
                 self._play(history)
@@ -140,8 +142,8 @@ class Arm:
         kept = Snapshots(store, self.pipeline).restore(totals) >= 0
         facts = Facts(
             semantics=self.semantics, cpu_s=self._cpu_s, object_store_bytes=sum(objects), objects=len(objects),
-            tables_bytes=self.outputs.write(self.directory, self.pipeline), broke_off=broke_off,
-            state=Counts(**totals.get_state()) if kept else None,
+            tables_bytes=self.outputs.write(self.directory, self.pipeline), load=(self._load, load()),
+            broke_off=broke_off, state=Counts(**totals.get_state()) if kept else None,
         )  # fmt: skip
         self.directory.write_json(self.directory.path / FACTS, facts)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)

@@ -49,6 +49,7 @@ class Facts(Model):
         cpu_s: processor time of driver and executors, by part.
         object_store_bytes: below the pipeline's name, when it had ended.
         tables_bytes: of its tables in the result store.
+        load: of the machine in the minute before it began, and in its last one.
         state: both totals as the state of an operator that was restored from checkpoints, the closers among them.
         broke_off: why the play did not come to its end.
 
@@ -59,6 +60,7 @@ class Facts(Model):
     object_store_bytes: int
     objects: int
     tables_bytes: int
+    load: tuple[float, float]
     state: Counts | None = None
     broke_off: str | None = None
 
@@ -97,8 +99,9 @@ class Figures(Model):
     object_store_bytes: int
     objects: int
     tables_bytes: int
+    load: tuple[float, float]
     kills_hit: int
-    replaced_s: list[float]
+    recovered_s: list[float]
     look_ups: int
     failed_look_ups: int
     broke_off: str | None = None
@@ -167,8 +170,8 @@ def figures(path: Path, plan: Plan) -> Figures:
             1000 * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of) / sum(len(plan.parts[part]) for part in cpu_of), 3
         ),
         object_store_bytes=facts.object_store_bytes, objects=facts.objects, tables_bytes=facts.tables_bytes,
-        kills_hit=sum(one["hit"] for one in faults),
-        replaced_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
+        load=facts.load, kills_hit=sum(one["hit"] for one in faults),
+        recovered_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
         look_ups=calls["calls"], failed_look_ups=calls["failed"], broke_off=facts.broke_off,
     )  # fmt: skip
 

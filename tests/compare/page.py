@@ -60,6 +60,8 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
             "object store at the end, KiB (objects)": _stored,
             "tables at the end, KiB": lambda one: f"{one.tables_bytes / 1024:,.0f}",
             "look-ups (failed)": lambda one: f"{one.look_ups:,} ({one.failed_look_ups:,})",
+            "next batch after a kill, s": lambda one: " ".join(f"{each:.1f}" for each in one.recovered_s),
+            "load of the machine before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
             "kills that hit": lambda one: f"{one.kills_hit}",
         })),
     ]  # fmt: skip

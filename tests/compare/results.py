@@ -13,7 +13,7 @@ import orjson
 from pydantic import ValidationError
 
 from effectively_once_jobs.system_usage.settings import ALL
-from tests.compare.figures import Figures, Model, figures
+from tests.compare.figures import FACTS, Facts, Figures, Model, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
 from tests.harness.evidence import EvidenceError
@@ -45,6 +45,29 @@ class Comparison(Model):
     verdict: Verdict
 
 
+def planned(path: Path) -> tuple[dict[str, Any], Plan]:
+    """Read what a run was to play: its manifest, and the plan in it.
+
+    Raises:
+        EvidenceError: there is none that can be read.
+
+    """
+    try:
+        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
+        return manifest, Plan(**manifest["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "name a folder of runs/compare"
+        raise EvidenceError(f"this is no comparison: {error}", path / MANIFEST, todo) from error
+
+
+def ended(arm: Path) -> bool:
+    """Whether an arm was played to its end."""
+    try:
+        return Facts.model_validate(orjson.loads((arm / FACTS).read_bytes())).broke_off is None
+    except (OSError, ValueError):
+        return False
+
+
 def judge(path: Path) -> Comparison:
     """Compute the results of a run.
 
@@ -52,12 +75,7 @@ def judge(path: Path) -> Comparison:
         EvidenceError: there is no manifest that can be read.
 
     """
-    try:
-        manifest = orjson.loads((path / MANIFEST).read_bytes())
-        plan = Plan(**manifest["plan"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        todo = "name a folder of runs/compare"
-        raise EvidenceError(f"this is no comparison: {error}", path / MANIFEST, todo) from error
+    manifest, plan = planned(path)
     arms: list[Figures] = []
     unread: dict[str, str] = {}
     for semantics in ALL:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ from tests.compare import page
 from tests.compare.arm import Arm
 from tests.compare.outputs import Outputs
 from tests.compare.plan import Plan
-from tests.compare.results import MANIFEST, Comparison, write
+from tests.compare.results import MANIFEST, Comparison, ended, planned, write
+from tests.harness.evidence import EvidenceError
 from tests.harness.manifest import git_state
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 from tests.harness.surroundings import result_store
@@ -42,15 +44,15 @@ SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills", "driver_kills")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
     given = _given(arguments)
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
-        plan = Plan(seed, given.rate, **{name: getattr(given, name) for name in SIZES})
-        results = _compared(plan, given.jvm, given.only, given.runs)
-    except (InputError, RunError, ToolchainError, ServerError) as error:
+        results = _compared(given.resume or _begun(given), given.only)
+    except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; everything that was started has been stopped\n")
+        sys.stderr.write(
+            "✗ interrupted; everything that was started has been stopped; --resume RUN plays what is left\n"
+        )
         if isinstance(end, SystemExit):
             raise
         return 130
@@ -58,39 +60,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return results.verdict.exit_code
 
 
-def _compared(plan: Plan, jvm: str, only: Sequence[Semantics], runs: Path) -> Comparison:
-    console = default_console()
+def _begun(given: argparse.Namespace) -> Path:
+    """Make the folder of a new run, with what is to be played in it."""
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    plan = Plan(seed, given.rate, **{name: getattr(given, name) for name in SIZES})
+    path = new_run(given.runs, plan.seed)
+    point_latest(path)
+    sizes = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
+    command = f'make compare SEED={plan.seed} RATE={plan.rate:g} ARGS="{sizes} --jvm {given.jvm}"'
+    RunDirectory(path).write_json(path / MANIFEST, {
+        "run": path.name, "command": command, "plan": plan.told(), "jvm": given.jvm, "machine": machine(),
+        "git": git_state(CHECKOUT),
+    })  # fmt: skip
+    return path
+
+
+def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
+    """Play the arms of a run that have not come to their end, and judge all of it."""
+    whole, (manifest, plan) = RunDirectory(path), planned(path)
+    left = [semantics for semantics in only if not ended(path / semantics)]
+    console, quick = default_console(), manifest["jvm"] == QUICK
     programs = find_postgres()
     if programs is None:
         raise RunError(f"the look-up needs a result store. {HOW}")
     toolchain = prepare(console)
     archive = None
-    if jvm == QUICK:
+    if quick:
         with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
             archive = class_archive(Cache(cache_root()), toolchain)
-    path = new_run(runs, plan.seed)
-    point_latest(path)
-    whole = RunDirectory(path)
-    sizes = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
-    whole.write_json(path / MANIFEST, {
-        "run": path.name, "command": f'make compare SEED={plan.seed} RATE={plan.rate:g} ARGS="{sizes} --jvm {jvm}"',
-        "plan": plan.told(), "jvm": jvm, "machine": machine(), "git": git_state(CHECKOUT),
-    })  # fmt: skip
-    console.say(f"run {os.path.relpath(path)}, seed {plan.seed}")
+    console.say(f"run {os.path.relpath(path)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
     stop = threading.Event()
-    with EmbeddedStack(path, toolchain, console.say, long_lived=jvm == LASTING) as stack:
+    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick) as stack:
         os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
         os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
         with result_store(whole, programs) as server:
             assert server is not None, "its programs are there"
             outputs = Outputs(server)
             outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
-            for semantics in only:
+            for semantics in left:
                 own = RunDirectory(path / semantics)
+                shutil.rmtree(own.path, ignore_errors=True)
                 own.path.mkdir()
                 Arm(
                     own, semantics, plan, toolchain, stack.endpoints, server.url, outputs, console,
-                    long_lived=jvm == LASTING, class_archive=archive, stop=stop,
+                    long_lived=not quick, class_archive=archive, stop=stop,
                 ).play()  # fmt: skip
     results = write(path)
     console.say(f"page {os.path.relpath(path / 'page.html')}")
@@ -106,6 +119,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="see tests/compare/plan.py")
     parser.add_argument("--jvm", choices=(LASTING, QUICK), default=LASTING, help="for throughput, or to be up soon")
     parser.add_argument("--only", nargs="+", choices=ALL, default=list(ALL), help="some of the four: never a pass")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="play what is left of this run; sizes are its own")
     parser.add_argument("--runs", type=Path, default=CHECKOUT / "runs" / "compare", help="where runs are kept")
     return parser.parse_args(arguments)
 

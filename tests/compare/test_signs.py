@@ -9,6 +9,7 @@ import pytest
 
 from effectively_once_jobs.system_usage.settings import (
     ACKNOWLEDGED,
+    ALL,
     AT_MOST_ONCE,
     CHECKPOINTED,
     EXACTLY_ONCE,
@@ -16,7 +17,7 @@ from effectively_once_jobs.system_usage.settings import (
 )
 from tests.compare.fabricate import PLAN, Rows, made
 from tests.compare.figures import FACTS
-from tests.compare.results import judge, main, write
+from tests.compare.results import ended, judge, main, write
 from tests.harness.results import Verdict
 
 
@@ -124,3 +125,13 @@ def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.Cap
     assert "exactly once" in page
     assert results.verdict is Verdict.PASS
     assert main([str(tmp_path)]) == 2
+
+
+def test_an_arm_that_broke_off_is_played_again_and_keeps_the_run_unknown(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    assert all(ended(path / semantics) for semantics in ALL)
+    facts = path / ACKNOWLEDGED / FACTS
+    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), "broke_off": "nothing came"}))
+    assert not ended(path / ACKNOWLEDGED)
+    assert not ended(path / "never begun")
+    assert judge(path).verdict is Verdict.UNKNOWN
