@@ -61,6 +61,8 @@ def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int
     with run.observed_writer("calls") as lines:
         lines.write({"calls": 60, "failed": 2})
     with run.history() as history:
+        for epoch, t in enumerate((0, 10_000, 30_000)):
+            history.record("epoch", t=t, epoch=epoch, state="declared")
         for number in range(PLAN.kills):
             history.record("fault", t=1, hit=number < kills_hit, recovered_s=1.5)
     run.write_json(run.path / FACTS, Facts(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class Figures(Model):
         delivered: times counted -> events.
         phantoms: rows that are of no transaction that was sent, or say otherwise whether it is a fraud.
         out_of_order: events that were counted first after one which the same user sent later.
+        replayed_late: those among them that were counted in a later batch than it.
         kills_hit: executors killed while a batch was running.
         failed_look_ups: of all.
 
@@ -91,6 +93,7 @@ class Figures(Model):
     delivered: dict[int, int]
     phantoms: int
     out_of_order: int
+    replayed_late: int
     calm: Latency | None
     struck: Latency | None
     throughput_per_s: float | None
@@ -146,7 +149,9 @@ def figures(path: Path, plan: Plan) -> Figures:
     first = _first(rows)
     delivered, processed = Counter(row["id"] for row in rows), {row["id"]: row["times"] for row in asked}
     calls = next(iter(run.rows("calls")))
-    faults = [one for one in run.events() if one["event"] == "fault"]
+    events = run.events()
+    faults = [one for one in events if one["event"] == "fault"]
+    displaced, late = out_of_order(rows, _batches(events))
     cpu_of = [CALM, BURST, STRUCK]
     return Figures(
         semantics=facts.semantics,
@@ -161,7 +166,7 @@ def figures(path: Path, plan: Plan) -> Figures:
         processed=dict(sorted(Counter(processed.get(one, 0) for one in sends).items())),
         delivered=dict(sorted(Counter(delivered[one] for one in sends).items())),
         phantoms=sum(row["id"] not in sends or bool(row["fraud"]) != plan.is_fraud(row["id"]) for row in rows),
-        out_of_order=out_of_order(rows),
+        out_of_order=displaced, replayed_late=late,
         calm=_latency(sends, first, plan.parts[CALM]),
         struck=_latency(sends, first, plan.parts[STRUCK]),
         throughput_per_s=_throughput(sends, first, plan.parts[BURST]),
@@ -176,23 +181,41 @@ def figures(path: Path, plan: Plan) -> Figures:
     )  # fmt: skip
 
 
-def out_of_order(rows: list[dict[str, Any]]) -> int:
+def out_of_order(rows: Sequence[Mapping[str, Any]], batches: Sequence[float]) -> tuple[int, int]:
     """Count the events of which the first row stands after that of an event which the same user sent later.
 
     Args:
         rows: of the table of counted events, in the order in which they were committed.
+        batches: when each batch began, in ms; a row is of the last one that had begun when it was committed.
+
+    Returns:
+        All of them, and those among them that are in a later batch than such an event. Within a batch tasks commit
+        beside each other, whatever the semantics.
 
     """
     seen: set[str] = set()
-    furthest: dict[str, int] = {}
-    found = 0
+    furthest: dict[str, tuple[int, int]] = {}
+    found = later = 0
     for row in rows:
+        if row["id"] in seen:
+            continue
+        seen.add(row["id"])
         # All records of a user are in one partition.
-        if row["id"] not in seen:
-            seen.add(row["id"])
-            found += row["offset"] < furthest.get(row["user"], -1)
-            furthest[row["user"]] = max(row["offset"], furthest.get(row["user"], -1))
-    return found
+        batch = bisect_right(batches, row["at_ms"])
+        offset, where = furthest.get(row["user"], (-1, batch))
+        if row["offset"] < offset:
+            found += 1
+            later += int(batch > where)
+        else:
+            furthest[row["user"]] = row["offset"], batch
+    return found, later
+
+
+def _batches(events: Sequence[Mapping[str, Any]]) -> list[float]:
+    """When each batch began. One that the next driver repeats is the same, and the numbers of some begin anew then."""
+    declared = [event for event in events if event["event"] == "epoch" and event["state"] == "declared"]
+    before = [None, *(event["epoch"] for event in declared)]
+    return [event["t"] for event, last in zip(declared, before, strict=False) if event["epoch"] != last]
 
 
 def _first(rows: list[dict[str, Any]]) -> dict[str, float]:

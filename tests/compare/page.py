@@ -46,6 +46,7 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
             "events never counted": lambda one: f"{one.lost:,}",
             "events counted more than once": lambda one: f"{one.doubled:,}",
             "counted after a later one of their user": lambda one: f"{one.out_of_order:,}",
+            "of these in a later batch than it": lambda one: f"{one.replayed_late:,}",
         })),
         (TIMES, ["", *heading],
          _rows(arms, {

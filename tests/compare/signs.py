@@ -95,4 +95,6 @@ def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:
     else:
         yield guard("events were counted again", one.doubled, 1, "counted more than once")
     if one.semantics == ACKNOWLEDGED:
-        yield guard("replays came out of order", one.out_of_order, 1, "after a later one of their user")
+        yield guard(
+            "replays came out of order", one.replayed_late, 1, "in a later batch than a later one of their user"
+        )

@@ -55,11 +55,13 @@ def test_what_cannot_be_played_is_refused(changes: dict[str, float], says: str) 
 
 
 def test_order_is_that_of_first_rows_of_a_user() -> None:
-    def row(id_: str, offset: int, user: str = "u") -> dict[str, object]:
-        return {"id": id_, "offset": offset, "user": user}
+    def row(id_: str, offset: int, at_ms: float, user: str = "u") -> dict[str, object]:
+        return {"id": id_, "offset": offset, "user": user, "at_ms": at_ms}
 
-    in_order = [row("a", 0), row("b", 1), row("x", 0, "other"), row("c", 2)]
-    assert out_of_order(in_order) == 0
+    batches = [10.0, 20.0]
+    in_order = [row("a", 0, 11), row("b", 1, 12), row("x", 0, 13, "other"), row("c", 2, 21)]
+    assert out_of_order(in_order, batches) == (0, 0)
     # A portion that is counted again repeats its order, and changes nothing about first rows.
-    assert out_of_order([*in_order, *in_order]) == 0
-    assert out_of_order([row("a", 0), row("c", 2), row("b", 1), row("d", 3)]) == 1
+    assert out_of_order([*in_order, *in_order], batches) == (0, 0)
+    assert out_of_order([row("a", 0, 11), row("c", 2, 12), row("b", 1, 13), row("d", 3, 14)], batches) == (1, 0)
+    assert out_of_order([row("a", 0, 11), row("c", 2, 12), row("b", 1, 21), row("d", 3, 22)], batches) == (1, 1)
