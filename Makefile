@@ -22,7 +22,7 @@ chaos: ## every role struck, drivers and servers too; a verdict [ON=embedded|clu
 	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(call option,at,AT) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
 soak: ## hours of it in parts; goes on after an interrupt [PLAN=file | HOURS=1 SEED=; ON= AT=folder ARGS=]
 	@$(CLI) soak $(call option,plan,PLAN) $(call option,hours,HOURS) $(call option,seed,SEED) $(call option,on,ON) $(call option,at,AT) $(ARGS)
-compare: ## one job under four semantics, same records and kills: errors, latency, cost [SEED= RATE=0.01 ARGS="--kills 3"]
+compare: ## one job under four semantics, same records and kills: errors, latency, cost [SEED= RATE=0.02 ARGS="--kills 3"]
 	@$(CLI) compare $(call option,seed,SEED) $(call option,rate,RATE) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)

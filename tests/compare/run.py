@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from effectively_once_jobs.system_usage.settings import ALL, Semantics
+from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
 from infra.embedded.job import RunError
@@ -77,9 +78,19 @@ def _begun(given: argparse.Namespace) -> Path:
 
 def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
     """Play the arms of a run that have not come to their end, and judge all of it."""
-    whole, (manifest, plan) = RunDirectory(path), planned(path)
+    manifest, plan = planned(path)
     left = [semantics for semantics in only if not ended(path / semantics)]
-    console, quick = default_console(), manifest["jvm"] == QUICK
+    console = default_console()
+    console.say(f"run {os.path.relpath(path)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
+    if left:
+        _play(path, plan, left, console, quick=manifest["jvm"] == QUICK)
+    results = write(path)
+    console.say(f"page {os.path.relpath(path / 'page.html')}")
+    return results
+
+
+def _play(path: Path, plan: Plan, left: Sequence[Semantics], console: Console, *, quick: bool) -> None:
+    """Start what all arms share, and play them one after the other."""
     programs = find_postgres()
     if programs is None:
         raise RunError(f"the look-up needs a result store. {HOW}")
@@ -88,12 +99,11 @@ def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
     if quick:
         with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
             archive = class_archive(Cache(cache_root()), toolchain)
-    console.say(f"run {os.path.relpath(path)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
     stop = threading.Event()
     with EmbeddedStack(path, toolchain, console.say, long_lived=not quick) as stack:
         os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
         os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
-        with result_store(whole, programs) as server:
+        with result_store(RunDirectory(path), programs) as server:
             assert server is not None, "its programs are there"
             outputs = Outputs(server)
             outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
@@ -105,9 +115,6 @@ def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
                     own, semantics, plan, toolchain, stack.endpoints, server.url, outputs, console,
                     long_lived=not quick, class_archive=archive, stop=stop,
                 ).play()  # fmt: skip
-    results = write(path)
-    console.say(f"page {os.path.relpath(path / 'page.html')}")
-    return results
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
