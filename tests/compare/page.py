@@ -21,6 +21,8 @@ NAMES: dict[Semantics, str] = {
     AT_MOST_ONCE: "at most once", ACKNOWLEDGED: "at least once, acknowledger",
     CHECKPOINTED: "at least once, checkpoint", EXACTLY_ONCE: "exactly once",
 }  # fmt: skip
+SHORT: dict[Semantics, str] = {**NAMES, ACKNOWLEDGED: "acknowledger", CHECKPOINTED: "checkpoint"}
+"""In figures, where there is little room; both are at least once."""
 STYLE = """
 :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;margin:1rem 0;font-size:13px}
@@ -95,15 +97,15 @@ def plots(results: Comparison) -> dict[str, str]:
     arms = results.arms
     found = {
         "accuracy": drawn("Events never counted, and counted more than once", "events", {
-            f"{NAMES[one.semantics]}, {says}": [float(number)]
+            f"{SHORT[one.semantics]}, {says}": [float(number)]
             for one in arms for says, number in (("never", one.lost), ("more than once", one.doubled))
         }),
         "times": drawn("Times processed and times delivered, for each event", "mean", {
-            f"{NAMES[one.semantics]}, {says}": [_mean(times)]
+            f"{SHORT[one.semantics]}, {says}": [_mean(times)]
             for one in arms for says, times in (("processed", one.processed), ("delivered", one.delivered))
         }),
-        "latency": drawn("Latency from sending to the commit of the count (dots: p50, p90, p99; bar: p90)", "ms", {
-            f"{NAMES[one.semantics]}, {says}": [took.p50_ms, took.p90_ms, took.p99_ms]
+        "latency": drawn("Latency from sending to the commit of the count (dots: p50, p90, p99; bar: p90)", "s", {
+            f"{SHORT[one.semantics]}, {says}": [each / 1000 for each in (took.p50_ms, took.p90_ms, took.p99_ms)]
             for one in arms for says, took in (("calm", one.calm), ("failures", one.struck)) if took is not None
         }),
         "throughput": drawn("Burst", "events/s", _each(arms, lambda one: one.throughput_per_s)),
@@ -122,10 +124,10 @@ def html(results: Comparison) -> str:
     plan = results.plan
     parts = [
         f"<h1>System usage under four semantics: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {plan.seed}; {plan.rate:.1%} of the look-ups fail, and {plan.kills} executors, then "
-        f"{plan.driver_kills} drivers are killed while {plan.struck:,} records are sent, {plan.pace} a second, after "
-        f"{plan.calm:,} at that pace without failures and a burst of {plan.burst:,}. The same records, kills and "
-        "failing look-ups under each semantics. "
+        f"<p>Seed {plan.seed}. A burst of {plan.burst:,} records, {plan.calm:,} at {plan.pace} a second, then "
+        f"{plan.struck:,} at that pace while {plan.rate:.1%} of the look-ups fail and processes are killed: executors "
+        f"{plan.kills}, drivers {plan.driver_kills}. The records are the same under each semantics, and so are the "
+        "numbers of the look-ups that fail and of those at which is killed. "
         f"<code>{escape(results.command)}</code></p>",
     ]
     for title, heading, rows in tables(results):
@@ -153,7 +155,7 @@ def _rows(arms: Sequence[Figures], figures: Mapping[str, Told]) -> list[list[str
 
 
 def _each(arms: Sequence[Figures], of: Callable[[Figures], float | None]) -> dict[str, list[float]]:
-    found = {NAMES[one.semantics]: of(one) for one in arms}
+    found = {SHORT[one.semantics]: of(one) for one in arms}
     return {name: [float(value or 0.0)] for name, value in found.items()}
 
 

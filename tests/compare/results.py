@@ -1,11 +1,15 @@
 """The results of a comparison, computed from the files of its run directory.
 
-`python -m tests.compare.results runs/compare/RUN` judges a run again from its files.
+`python -m tests.compare.results runs/compare/RUN` judges a run again from its files; with `--to FOLDER` it also copies
+what the repository keeps of it there.
 """
 
 from __future__ import annotations
 
+import argparse
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
 
-MANIFEST, RESULTS = "manifest.json", "results.json"
+MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
 
 class Comparison(Model):
@@ -94,28 +98,38 @@ def write(path: Path) -> Comparison:
 
     results = judge(path)
     RunDirectory(path).write_json(path / RESULTS, results)
-    (path / "table.md").write_text(page.markdown(results) + "\n")
+    (path / TABLE).write_text(page.markdown(results) + "\n")
     for name, svg in page.plots(results).items():
         (path / f"{name}.svg").write_text(svg + "\n")
-    (path / "page.html").write_text(page.html(results))
+    (path / PAGE).write_text(page.html(results))
     return results
 
 
-def main(arguments: list[str]) -> int:
+def keep(path: Path, to: Path) -> None:
+    """Copy what is worth keeping of a judged run: all but the evidence itself, which the seed makes again."""
+    to.mkdir(parents=True, exist_ok=True)
+    for one in sorted([path / MANIFEST, path / RESULTS, path / TABLE, path / PAGE, *path.glob("*.svg")]):
+        shutil.copy(one, to / one.name)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.compare import page  # noqa: PLC0415
 
-    if len(arguments) != 1:
-        sys.stderr.write("✗ one argument is needed: a folder of runs/compare\n")
-        return 2
+    parser = argparse.ArgumentParser(prog="python -m tests.compare.results", description="Judges a comparison again.")
+    parser.add_argument("run", type=Path, help="a folder of runs/compare")
+    parser.add_argument("--to", type=Path, help="where to copy its results")
+    given = parser.parse_args(arguments)
     try:
-        results = write(Path(arguments[0]))
+        results = write(given.run)
     except EvidenceError as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
+    if given.to is not None:
+        keep(given.run, given.to)
     sys.stdout.write(page.markdown(results) + "\n")
     return results.verdict.exit_code
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

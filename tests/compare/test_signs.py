@@ -115,7 +115,9 @@ def test_an_arm_without_evidence_makes_it_unknown(tmp_path: Path, file: str) -> 
 def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = made(tmp_path / "run")
     results = write(path)
-    assert main([str(path)]) == 0
+    assert main([str(path), "--to", str(tmp_path / "kept")]) == 0
+    kept = {one.name for one in (tmp_path / "kept").iterdir()}
+    assert {"manifest.json", "results.json", "table.md", "page.html", "latency.svg"} < kept
     assert (path / "results.json").read_text().startswith("{")
     told = capsys.readouterr().out
     assert "✓ at most once never over-counts: transactions -40" in told
