@@ -1,0 +1,1 @@
+"""The payment service of the card ledger."""
