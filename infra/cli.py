@@ -24,7 +24,7 @@ from infra.toolchain.wheel import build_wheel
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-RECORDS, KILLS = 200_000, 3
+RECORDS, CARD_RECORDS, KILLS = 200_000, 1_200, 3
 WIDTH = 160
 LEAVES_ENGINE = ("up", "images")
 """Commands that may start a container engine, which outlives them."""
@@ -191,8 +191,10 @@ def demo(
     seed: Annotated[
         int | None, typer.Option(min=0, help="What is sent and killed; drawn and printed when left out.")
     ] = None,
-    job: Annotated[str, typer.Option(help="Which job; there is one so far.")] = "user_counts",
-    records: Annotated[int, typer.Option(min=1_000, help="Records of the seeded stream.")] = RECORDS,
+    job: Annotated[
+        str, typer.Option(help="user_counts, or card_ledger: three ways to call a service.")
+    ] = "user_counts",
+    records: Annotated[int | None, typer.Option(min=1_000, help="Records of the seeded stream.")] = None,
     kills: Annotated[int, typer.Option(min=1, help="How many; of several one is of another role.")] = KILLS,
     input: Annotated[Path | None, typer.Option(help="Your own events: .csv, .jsonl or .parquet.")] = None,  # noqa: A002
     key: Annotated[str | None, typer.Option(help="Column of INPUT to count by.")] = None,
@@ -200,24 +202,32 @@ def demo(
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
+    from tests.harness.cards.demo import CardDemo  # noqa: PLC0415
+    from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
     from tests.harness.demo import Demo  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
-    if job != "user_counts":
-        raise RefusedError(f"there is no job {job!r}; there is: user_counts")
+    if job not in ("user_counts", "card_ledger"):
+        raise RefusedError(f"there is no job {job!r}; there are: user_counts, card_ledger")
+    if input is not None and job != "user_counts":
+        raise RefusedError(f"INPUT is for user_counts: {job} sends transactions of its own")
     if input is None and (key or time):
         raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
     console = default_console()
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     try:
-        what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records)
+        what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records or RECORDS)
     except InputError as error:
         raise RefusedError(str(error)) from error
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
+    if job == "card_ledger":
+        of_cards = CardDemo(CHECKOUT, toolchain, seed, console, archive, records or CARD_RECORDS, kills).run()
+        show_cards(of_cards, console_out())
+        raise typer.Exit(of_cards.verdict.exit_code)
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)

@@ -79,6 +79,8 @@ class OwnDrivers(SupervisedDrivers):
 class OwnAct(Act):
     """The act with the sinks of a declaration; nothing is sent but the records of the file."""
 
+    _make: Callable[[Path], None] = staticmethod(lambda _: None)
+
     def declare(
         self, declaration: Declaration, kafka_sinks: Sequence[str], collector: Collector, make: Callable[[Path], None]
     ) -> None:

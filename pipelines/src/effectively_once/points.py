@@ -27,6 +27,7 @@ POINTS = {
     "declared": "head declares the epoch, and records the one before",
     "dedup_begun": "first step of a shard; `epoch`, `shard`, as for all that follow",
     "ids_decided": "its decision is durable where it is an object of its own",
+    "answered": "a recorded step has called, and nothing of its answer is recorded; `sink`, the step's name",
     "transaction_open": "all rows and the mark are acknowledged by the broker, not committed; `sink`",
     "committed": "they are committed; `sink`",
     "published": "the shard of the sink is done; `sink`",

@@ -137,8 +137,9 @@ class ShardStep:
     def record(self, step: stable.RecordedStep, rows: pa.Table) -> pa.Table:
         """Return rows with the recorded output of a step that is not deterministic."""
         given, before = stable.recorded(
-            step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows
-        )
+            step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
+            answered=lambda: self.announce("answered", step.name),
+        )  # fmt: skip
         self.repeated |= before
         self.lap(step.name)
         self.announce("recorded", step.name)

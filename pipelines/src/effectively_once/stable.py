@@ -71,8 +71,9 @@ class _About(Record):
 
 
 def recorded(
-    step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table
-) -> tuple[pa.Table, bool]:
+    step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table,
+    answered: Callable[[], None] = lambda: None,
+) -> tuple[pa.Table, bool]:  # fmt: skip
     """Add a step's columns to the accepted rows of a shard: from its record, or else from its function.
 
     Must be called before anything that depends on the columns is decided or published. For no rows the function is not
@@ -85,6 +86,7 @@ def recorded(
         epoch: the declared one.
         shard: that of the rows.
         rows: in source order, the same whenever the epoch is repeated.
+        answered: called where the function has given its answer, and nothing is recorded yet.
 
     Returns:
         The rows with the columns added, and whether another attempt's answer was used.
@@ -108,7 +110,13 @@ def recorded(
     digests = {name: column_digest.of_values(rows[name]) for name in rows.column_names}
     about = _About(step=step.name, epoch=epoch, shard=shard, rows=rows.num_rows, made_for=digests)
     key = layout.recorded(step.name, epoch, shard)
-    body, another = run(_settled(key, lambda: _encoded(_answer(step, rows, key), about)), store)
+
+    def made() -> bytes:
+        answer = _answer(step, rows, key)
+        answered()
+        return _encoded(answer, about)
+
+    body, another = run(_settled(key, made), store)
     # Read back also by whoever made it: first attempt and repeat go one way.
     return _joined(rows, _decoded(body, key, step, about)), another
 

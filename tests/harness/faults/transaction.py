@@ -1,8 +1,9 @@
-"""Faults that are about an open transaction: whoever opened it is held until they have struck, and then commits."""
+"""Faults that strike while whoever announced the step is held there: at an open transaction above all."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ HELD_S = 5.0
 """The announcement comes right before the point."""
 INIT_S = 20.0
 ENDED_S, POLL_S = 60.0, 0.05
-"""A broker ends in order within some seconds."""
+"""A broker ends in order within some seconds, and a worker whose executor is gone within moments."""
 
 
 class WhileOpen(Fault):
@@ -51,9 +52,14 @@ class WhileOpen(Fault):
         try:
             if told is None or any(told[name] != event[name] for name in ("epoch", "shard", "sink", "pid")):
                 raise NoProcessError(f"who announced {event['step']} is not held")
-            return self._inner.strike(event)
+            struck = self._inner.strike(event)
+            self._until(event["pid"])
+            return struck
         finally:
             self._healing.pay(self._debt)
+
+    def _until(self, pid: int) -> None:
+        """Wait for what is to happen while the process is held; here for nothing."""
 
     def endure(self) -> None:
         self._inner.endure()
@@ -69,6 +75,25 @@ class WhileOpen(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return self._inner.evidence()
+
+
+class Lost(WhileOpen):
+    """Another fault that ends the process which announced the step: it is held there for good.
+
+    A worker outlives its executor, and an executor its driver, by some moments. Let go, it would take the next step.
+    """
+
+    _gone = False
+
+    def landed(self) -> bool:
+        return self._gone and super().landed()
+
+    def _until(self, pid: int) -> None:
+        waited = 0.0
+        while identity(pid) is not None and waited < ENDED_S:
+            time.sleep(POLL_S)
+            waited += POLL_S
+        self._gone = identity(pid) is None
 
 
 class LongStoppedServer(StoppedServer):

@@ -134,6 +134,11 @@ class Book:
         return "repeated", account.balance
 
 
+def card_names(count: int) -> list[str]:
+    """Names of that many cards."""
+    return [f"card-{number:04d}" for number in range(count)]
+
+
 def _balance_set(call: SetCardBalance, account: Account) -> tuple[Outcome, int]:
     if call.balance < 0 or call.version < 1:
         raise RefusedError(422, "bad_balance", "a balance is at least 0, and its version at least 1")

@@ -30,7 +30,7 @@ import orjson
 from pydantic import ValidationError
 
 from infra.embedded.ports import HOST
-from tests.harness.payments.book import Book, Call, Charge, Entry, RefusedError, SetCardBalance
+from tests.harness.payments.book import Book, Call, Charge, Entry, RefusedError, SetCardBalance, card_names
 from tests.harness.payments.journal import Journal
 from tests.harness.payments.mischief import Mischief
 
@@ -96,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     payments: Payments
 
-    def do_POST(self) -> None:  # noqa: N802 - the base class calls it so
+    def do_POST(self) -> None:
         """A call."""
         try:
             entry = self.payments.answer(self._call(), self.headers.get(CALLER) or "nobody")
@@ -110,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._say(200, {"outcome": entry.outcome, "balance": entry.balance})
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class calls it so
+    def do_GET(self) -> None:
         """What there is."""
         if self.path == "/cards":
             self._say(200, self.payments.cards())
@@ -176,15 +176,10 @@ class Listener(ThreadingHTTPServer):
         # A handler of its own for each service: tests have several in one process.
         super().__init__((HOST, port), type("Bound", (Handler,), {"payments": payments}))
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that was killed leaves a broken connection: no news. Anything else is a defect, and is told."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
-
-
-def card_names(count: int) -> list[str]:
-    """Names of that many cards."""
-    return [f"card-{number:04d}" for number in range(count)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

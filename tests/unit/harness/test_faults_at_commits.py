@@ -21,7 +21,7 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.faults import transaction
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileOpen
+from tests.harness.faults.transaction import LongStoppedServer, Lost, RestartedServer, TakenId, WhileOpen
 from tests.harness.history import History
 from tests.harness.schedule import PlannedFault
 from tests.unit.harness.sleepers import SLEEP, Server, sleeper, soon, state_of
@@ -257,3 +257,32 @@ def test_an_id_that_cannot_be_taken_is_a_miss(world: World, monkeypatch: pytest.
     soon("nothing to be done to it", worker.running)
     assert worker.child is not None
     worker.child.kill()
+
+
+def test_who_is_to_be_lost_is_let_go_only_when_it_has_ended(world: World) -> None:
+    """As an executor outlives its driver by moments: it would take the next step."""
+
+    class Ends(Blow):
+        def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+            threading.Timer(0.5, task.kill).start()
+            return super().strike(event)
+
+    fault = Lost(Ends(world.hold), world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    task = world.task("3.1", "4.1")
+    assert world.hold.held(20.0) is not None
+    fault.strike(world.announce(task.pid, t=1))
+    assert output(task) == [], "it never went on"
+    assert fault.landed()
+    assert world.healing.owed == []
+
+
+def test_a_process_that_outlives_the_blow_makes_it_a_miss(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "ENDED_S", 0.2)
+    fault = Lost(Blow(world.hold), world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    task = world.task("3.1")
+    assert world.hold.held(20.0) is not None
+    fault.strike(world.announce(task.pid, t=1))
+    assert output(task) == ["passed 3.1"]
+    assert not fault.landed()

@@ -354,3 +354,15 @@ def test_the_example_of_the_documentation_works() -> None:
     first, _ = recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows)
     assert recorded(names["RATED"], store, LAYOUT, epoch=0, shard=0, rows=rows) == (first, True)
     assert [value is None for value in first["rate"].to_pylist()] == [False, True]
+
+
+def test_it_is_told_where_the_code_has_answered_and_nothing_is_recorded() -> None:
+    store, unsteady = MemoryStore(), Unsteady()
+    seen: list[tuple[int, bool]] = []
+    step = RecordedStep("rate", unsteady, ADDS)
+    for _ in range(2):
+        recorded(
+            step, store, LAYOUT, epoch=3, shard=1, rows=rows_of("a"),
+            answered=lambda: seen.append((unsteady.calls, KEY in store.objects)),
+        )  # fmt: skip
+    assert seen == [(1, False)], "a repeat that reads the record has nobody to ask"

@@ -13,10 +13,10 @@ import orjson
 import pytest
 import urllib3
 
-from tests.harness.payments.book import Entry
+from tests.harness.payments.book import Entry, card_names
 from tests.harness.payments.journal import Journal, entries
 from tests.harness.payments.mischief import Mischief
-from tests.harness.payments.service import Listener, Payments, card_names
+from tests.harness.payments.service import Listener, Payments
 
 CARDS = 3
 
@@ -28,7 +28,7 @@ class Running:
     address: str
     journal: Path
 
-    def post(self, path: str, body: Any, timeout: float = 10.0, **headers: str) -> tuple[int, dict[str, Any]]:
+    def post(self, path: str, body: Any, timeout: float = 10.0, /, **headers: str) -> tuple[int, dict[str, Any]]:
         """One call, made once: status and answer."""
         content = body if isinstance(body, bytes) else orjson.dumps(body)
         whole = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -37,7 +37,7 @@ class Running:
         return answer.status, orjson.loads(answer.data)
 
     def charge(self, amount: object = 5, card: object = "card-0001", **headers: str) -> tuple[int, dict[str, Any]]:
-        return self.post("charge", {"card": card, "amount": amount, "transaction": "t1"}, **headers)
+        return self.post("charge", {"card": card, "amount": amount, "transaction": "t1"}, 10.0, **headers)
 
     def set(self, balance: int, version: int, card: str = "card-0001") -> tuple[int, dict[str, Any]]:
         return self.post("set_card_balance", {"card": card, "balance": balance, "version": version})

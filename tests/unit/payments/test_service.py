@@ -106,7 +106,7 @@ def test_a_call_without_a_length_is_refused(service: Running) -> None:
 def test_a_withheld_answer_is_of_a_charge_that_was_made(begin: Begin) -> None:
     service = begin(late=1.0)
     with pytest.raises(urllib3.exceptions.TimeoutError):
-        service.post("charge", {"card": "card-0001", "amount": 5, "transaction": "t1"}, timeout=0.2)
+        service.post("charge", {"card": "card-0001", "amount": 5, "transaction": "t1"}, 0.2)
     assert service.account()["balance"] == 5
     assert [(entry.outcome, entry.late) for entry in service.entries()] == [("charged", True)]
     assert service.charge() == (200, {"outcome": "charged", "balance": 10}), "the second call comes through"
@@ -174,7 +174,7 @@ def test_trouble_is_drawn_from_the_seed_and_befalls_first_calls_alone(begin: Beg
 @pytest.mark.parametrize("shares", [{"late": -0.1}, {"late": 0.6, "unavailable": 0.5}])
 def test_shares_that_are_none_are_refused(shares: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="shares of calls"):
-        Mischief(1, **shares)
+        Mischief(1, shares.get("late", 0.0), shares.get("unavailable", 0.0))
 
 
 def test_a_killed_process_comes_back_with_every_account(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The card ledger's demo: three ways, one after the other, under the same records and kills; a table and a verdict.
+
+`make demo JOB=card_ledger` runs it and exits with 0 pass, 1 fail, 2 unknown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infra.console import Console
+from infra.embedded.stack import EmbeddedStack
+from infra.toolchain.prepare import Toolchain
+from infra.versions import of_run
+from tests.harness.cards.judge import directory_of, judge
+from tests.harness.cards.play import Play
+from tests.harness.cards.results import CardResults
+from tests.harness.cards.ways import KILLS, WAYS, Way, told
+from tests.harness.cards.workload import write
+from tests.harness.manifest import git_state
+from tests.harness.run_directory import RunDirectory, new_run, point_latest
+
+RECORDS = 1_200
+
+
+@dataclass
+class CardDemo:
+    """One run from start to verdict; whichever way `run` ends, no process is left.
+
+    Attributes:
+        checkout: where `runs/` is.
+        toolchain: of the embedded stack.
+        seed: what is sent, killed and goes wrong.
+        console: tells what is under way.
+        class_archive: shared class data of Spark's JVMs.
+        records: how many are sent to each way.
+        kills: how many each way gets.
+        stop: set from outside to end early.
+    """
+
+    checkout: Path
+    toolchain: Toolchain
+    seed: int
+    console: Console
+    class_archive: Path | None = None
+    records: int = RECORDS
+    kills: int = len(KILLS)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> CardResults:
+        """Run it all and judge it; a way that broke off makes the run unknown."""
+        path = new_run(self.checkout / "runs" / "cards", self.seed)
+        directory = RunDirectory(path)
+        self.console.say(
+            f"run {path.relative_to(self.checkout)}, seed {self.seed}: {self.records:,} records to each of {len(WAYS)} "
+            f"ways; {told(self.kills)}"
+        )
+        directory.write_json(directory.manifest_path, self._manifest())
+        point_latest(path)
+        records = path / "transactions.jsonl"
+        write(records, self.seed, self.records)
+        with EmbeddedStack(path, self.toolchain, self.console.say) as stack:
+            for way in WAYS:
+                self._play(way, directory, stack, records)
+        with self.console.step("judge"):
+            results = judge(path)
+        self.console.say(f"results {directory.results_path.relative_to(self.checkout)}")
+        return results
+
+    def _play(self, way: Way, directory: RunDirectory, stack: EmbeddedStack, records: Path) -> None:
+        self.console.say(f"{way.name}: {way.says}")
+        own = directory_of(directory.path, way)
+        try:
+            Play(
+                way, own, stack, self.toolchain, records, self.seed, self.kills, self.console, self.class_archive,
+                self.stop,
+            ).go()  # fmt: skip
+        except Exception as error:
+            # What is there of it says for itself that it does not come to an end.
+            trace = own.logs / "error.txt"
+            trace.parent.mkdir(parents=True, exist_ok=True)
+            trace.write_text(traceback.format_exc())
+            self.console.say(f"✗ {way.name} broke off: {error}\n  details: {trace.relative_to(self.checkout)}")
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed, "kills": self.kills, "records": self.records,
+            "started_at": time.time_ns() // 1_000_000, "versions": of_run(), "git": git_state(self.checkout),
+        }  # fmt: skip

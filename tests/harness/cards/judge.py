@@ -1,0 +1,221 @@
+"""Judges a run of the card ledger from its files: the service's journals against what the broker acknowledged.
+
+`python -m tests.harness.cards.judge runs/cards/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tests.harness.cards.results import CardResults, WayResult
+from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
+from tests.harness.cards.workload import CARDS, Due, due
+from tests.harness.evidence import EvidenceError
+from tests.harness.payments.book import Book, Charge, Entry, SetCardBalance, card_names
+from tests.harness.payments.journal import entries
+from tests.harness.results import Fault, Verdict
+from tests.harness.run_directory import RunDirectory, read_lines
+
+CLAIM = (
+    "A step that calls an outside service may call again after a kill: a plain charge is then made twice; with an "
+    "idempotency key, or told as a running balance, it is not, and no way loses one."
+)
+JOURNAL = "journal.jsonl"
+WIDTH = 160
+"""Where no terminal says how wide it is, nothing is cut."""
+_TODO = "take the run again from where it was recorded, or run again"
+
+
+class CardManifest(BaseModel):
+    """`manifest.json` of a run: what was planned."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: int
+    kills: int
+    records: int
+    started_at: int
+    versions: dict[str, Any]
+    git: dict[str, Any]
+
+
+def directory_of(run: Path, way: Way) -> RunDirectory:
+    """Where the files of one way are."""
+    return RunDirectory(run / "ways" / way.name)
+
+
+def judge(run: Path) -> CardResults:
+    """Judge a run, and write `results.json`; what cannot be judged makes it unknown, never a pass.
+
+    Raises:
+        EvidenceError: there is no manifest.
+    """
+    manifest = _manifest(run)
+    found: list[WayResult] = []
+    failed: list[str] = []
+    unknown: list[str] = []
+    ended_at = manifest.started_at
+    for way in WAYS:
+        try:
+            result, at = _way(way, directory_of(run, way), manifest)
+        except EvidenceError as error:
+            unknown.append(f"{way.name}: {error}")
+            continue
+        found.append(result)
+        ended_at = max(ended_at, at)
+        failed += [f"{way.name}: {why}" for why in wrong(result)]
+        unknown += [f"{way.name}: {why}" for why in not_shown(result, manifest.kills)]
+    verdict = Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS
+    results = CardResults(
+        claim=CLAIM, verdict=verdict, seed=manifest.seed, kills_planned=manifest.kills, ways=tuple(found),
+        reasons=(*failed, *unknown), duration_s=(ended_at - manifest.started_at) / 1000, versions=manifest.versions,
+        git=manifest.git,
+    )  # fmt: skip
+    directory = RunDirectory(run)
+    directory.write_json(directory.results_path, results)
+    return results
+
+
+def wrong(result: WayResult) -> Iterator[str]:
+    """What refutes the claim."""
+    if result.missing:
+        yield f"{result.missing} transactions were not charged"
+    if result.phantom:
+        yield f"{result.phantom} charges that nobody asked for"
+    if result.way == PLAIN.name:
+        return
+    if result.doubled:
+        yield f"{result.doubled} double charges"
+    if result.balances_wrong:
+        yield f"{result.balances_wrong} balances are wrong"
+
+
+def not_shown(result: WayResult, kills: int) -> Iterator[str]:
+    """What the run was to show, and did not: nothing follows from it then."""
+    hits = sum(fault.hit for fault in result.faults)
+    if hits < kills:
+        yield f"{hits} of {kills} kills hit a running epoch"
+    if not result.epochs_repeated:
+        yield "no epoch was repeated"
+    if result.way == PLAIN.name and not result.doubled_by_replay:
+        yield "no kill doubled a charge"
+    if result.way != PLAIN.name and not result.repeated:
+        yield "no call was made again, so nothing was recognised"
+
+
+def counted(way: Way, told: Sequence[Entry], wanted: Due, faults: Sequence[Fault], epochs_repeated: int) -> WayResult:
+    """Count what a journal says against what is due."""
+    book = Book(wanted.balances)
+    for entry in told:
+        book.apply(entry)
+    outcomes = Counter(entry.outcome for entry in told)
+    codes = Counter(entry.code for entry in told if entry.outcome == "refused")
+    charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
+    return WayResult(
+        way=way.name, asked=len(wanted.charges), calls=len(told), **charges,
+        balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
+        repeated=outcomes["repeated"], stale=codes["stale_version"],
+        refused=outcomes["refused"] - codes["stale_version"], withheld=sum(entry.late for entry in told),
+        unavailable=outcomes["unavailable"], epochs_repeated=epochs_repeated, faults=tuple(faults),
+    )  # fmt: skip
+
+
+def _of_charges(told: Sequence[Entry], wanted: Due) -> dict[str, int]:
+    made: dict[str, list[str]] = defaultdict(list)
+    phantom = 0
+    for entry in told:
+        call = entry.call
+        if not entry.effective:
+            continue
+        if isinstance(call, Charge) and wanted.charges.get(call.transaction) == (call.card, call.amount):
+            made[call.transaction].append(entry.caller)
+        else:
+            phantom += 1
+    by_replay = sum(len(set(callers)) - 1 for callers in made.values())
+    by_retry = sum(len(callers) - len(set(callers)) for callers in made.values())
+    return {
+        "charged": sum(map(len, made.values())), "doubled": by_replay + by_retry, "doubled_by_replay": by_replay,
+        "doubled_by_retry": by_retry, "missing": len(wanted.charges) - len(made), "phantom": phantom,
+    }  # fmt: skip
+
+
+def _of_balances(book: Book, wanted: Due) -> dict[str, int]:
+    """A version counts the transactions in a balance; which ones they are, its amount has to tell."""
+    per_card = wanted.per_card
+    beyond = {card: account.version - per_card[card] for card, account in book.accounts.items()}
+    doubled = sum(max(number, 0) for number in beyond.values())
+    return {
+        "charged": sum(account.version for account in book.accounts.values()), "doubled": doubled,
+        "doubled_by_replay": doubled, "doubled_by_retry": 0, "phantom": 0,
+        "missing": sum(max(-number, 0) for number in beyond.values()),
+    }  # fmt: skip
+
+
+def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[WayResult, int]:
+    """Judge one way; when its history ends."""
+    events = directory.events()
+    last = events[-1]
+    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
+        raise EvidenceError("the history does not come to its end", directory.history_path, _TODO)
+    sent = sorted(read_lines(directory.sent_path), key=lambda row: (row["partition"], row["offset"]))
+    if len(sent) != manifest.records:
+        raise EvidenceError(f"{len(sent)} of {manifest.records} records were acknowledged", directory.sent_path, _TODO)
+    told = list(entries(directory.path / JOURNAL))
+    expected = SetCardBalance if way == RESTRUCTURED else Charge
+    if not all(isinstance(entry.call, expected) for entry in told):
+        raise EvidenceError("the journal holds calls of another way", directory.path / JOURNAL, _TODO)
+    if way == KEYED and not all(isinstance(entry.call, Charge) and entry.call.key for entry in told):
+        raise EvidenceError("the journal holds calls without a key", directory.path / JOURNAL, _TODO)
+    wanted = due((_payload(row) for row in sent), card_names(CARDS), manifest.started_at)
+    repeats = sum(bool(event.get("repeat")) for event in events if event["event"] == "epoch")
+    return counted(way, told, wanted, [_fault(event) for event in events if event["event"] == "fault"], repeats), last[
+        "t"
+    ]
+
+
+def _payload(row: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(row["payload"])
+    return found
+
+
+def _fault(event: Mapping[str, Any]) -> Fault:
+    return Fault.model_validate({name: value for name, value in event.items() if name in Fault.model_fields})
+
+
+def _manifest(run: Path) -> CardManifest:
+    path = RunDirectory(run).manifest_path
+    try:
+        return CardManifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, _TODO) from error
+    except ValidationError as error:
+        raise EvidenceError(f"no manifest: {error.errors()[0]['msg']}", path, _TODO) from error
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge the run that the command line names."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from tests.harness.cards.show import show  # noqa: PLC0415
+
+    if len(arguments) != 1:
+        sys.stderr.write("✗ name a run: python -m tests.harness.cards.judge runs/cards/<run>\n")
+        return 2
+    try:
+        results = judge(Path(arguments[0]))
+    except EvidenceError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    show(results, Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH))
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The card ledger: bad input is told by name, a recorded call is not made again, and the demo shows what it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from effectively_once import KafkaRecord, Trial
+from effectively_once_jobs import card_ledger
+from effectively_once_jobs.card_ledger.payments import VARIABLE
+from infra.console import Console
+from infra.embedded.class_archive import class_archive
+from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.prepare import Toolchain
+from tests.harness.cards.demo import CardDemo
+from tests.harness.cards.judge import judge
+from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED
+from tests.harness.payments.mischief import Mischief
+from tests.harness.payments.server import PaymentService
+from tests.harness.results import Verdict
+
+pytestmark = pytest.mark.spark
+NOW_MS, DAY_MS = 1_700_000_000_000, 24 * 3_600_000
+SEED, RECORDS, KILLS = 7, 1_000, 2
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PaymentService]:
+    running = PaymentService(tmp_path / "journal.jsonl", tmp_path / "payments.log", 3, Mischief(SEED))
+    running.start()
+    monkeypatch.setenv(VARIABLE, running.address)
+    yield running
+    running.stop()
+
+
+def sent(id_: str, **fields: Any) -> KafkaRecord:
+    row = {"id": id_, "card": "card-0001", "amount_cents": 5, "event_time_ms": NOW_MS, **fields}
+    return KafkaRecord({name: value for name, value in row.items() if value is not None}, timestamp_ms=NOW_MS)
+
+
+def test_a_call_that_is_recorded_is_not_made_again(service: PaymentService, spark: SparkSession) -> None:
+    trial = Trial(card_ledger.plain, spark)
+    first = trial.epoch([sent("a"), sent("b", card="card-9999"), sent("a", amount_cents=6)])
+    assert {row["id"]: row["outcome"] for row in first["charges"]} == {"a": "charged", "b": "unknown_card"}
+    assert trial.last.counts.duplicate == 1, "one id with another payload: the first counts"
+    assert trial.repeat() == first
+    assert service.cards()["card-0001"]["balance"] == 5
+
+
+def test_what_is_no_transaction_is_refused_by_name_and_never_charged(
+    service: PaymentService, spark: SparkSession
+) -> None:
+    bad = {
+        "negative": sent("negative", amount_cents=-5), "zero": sent("zero", amount_cents=0),
+        "half": sent("half", amount_cents=2.5), "text": sent("text", amount_cents="five"),
+        "free": sent("free", amount_cents=None), "nobody": sent("nobody", card=None), "blank": sent("blank", card=""),
+        "timeless": sent("timeless", event_time_ms=None), "far": sent("far", event_time_ms=NOW_MS + DAY_MS + 1),
+    }  # fmt: skip
+    trial = Trial(card_ledger.keyed, spark)
+    given = trial.epoch([*bad.values(), sent("", card="card-0002"), KafkaRecord("{broken", timestamp_ms=NOW_MS)])
+    assert {row["id"]: row["reason"] for row in given["dead_letter"] if row["id"]} == {
+        **dict.fromkeys(("negative", "zero", "half", "text", "free"), "bad_amount"),
+        **dict.fromkeys(("nobody", "blank"), "missing_card"), "timeless": "bad_time", "far": "ahead",
+    }  # fmt: skip
+    assert sorted(row["reason"] for row in given["dead_letter"] if not row["id"]) == ["missing_id", "not_json"]
+    assert given["charges"] == []
+    assert all(account["balance"] == 0 for account in service.cards().values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_plain_call_doubles_under_kills_and_the_other_two_ways_do_not(tmp_path: Path, toolchain: Toolchain) -> None:
+    archive = class_archive(Cache(cache_root()), toolchain)
+    results = CardDemo(tmp_path, toolchain, SEED, Console(), archive, RECORDS, KILLS).run()
+    assert results.verdict is Verdict.PASS, results.reasons
+    plain, keyed, restructured = (results.way(one.name) for one in (PLAIN, KEYED, RESTRUCTURED))
+    assert plain.doubled_by_replay > 0
+    assert (keyed.doubled, keyed.balances_wrong) == (restructured.doubled, restructured.balances_wrong) == (0, 0)
+    assert min(keyed.repeated, restructured.repeated) > 0
+    (run,) = (one for one in (tmp_path / "runs" / "cards").iterdir() if not one.is_symlink())
+    assert judge(run) == results, "from its files alone"

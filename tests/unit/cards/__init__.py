@@ -1,0 +1,1 @@
+"""The card ledger under kills: its records, its plan, its judge."""

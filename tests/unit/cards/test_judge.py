@@ -1,0 +1,174 @@
+"""The judge of the card ledger: a run that shows what it claims passes, and nothing else does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.harness.cards import judge as judging
+from tests.harness.cards.judge import JOURNAL, directory_of, judge
+from tests.harness.cards.results import CardResults
+from tests.harness.cards.show import COLUMNS, markdown
+from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, Way
+from tests.harness.evidence import EvidenceError
+from tests.harness.payments.book import Charge, SetCardBalance
+from tests.harness.results import Verdict
+from tests.unit.cards import runs
+
+FIRST, CARD = runs.DOUBLED[0], "card-0003"
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return runs.recorded(tmp_path)
+
+
+def again(key: str | None = None) -> Charge:
+    """A charge that is due, once more."""
+    (call,) = {call for _, call in runs.calls_of(PLAIN) if call.transaction == FIRST}
+    return Charge(card=call.card, amount=call.amount, transaction=FIRST, key=key)
+
+
+def test_a_run_that_shows_it_passes(run: Path) -> None:
+    results = judge(run)
+    assert (results.verdict, results.reasons) == (Verdict.PASS, ())
+    plain, keyed, restructured = (results.way(way.name) for way in (PLAIN, KEYED, RESTRUCTURED))
+    assert (plain.doubled, plain.doubled_by_replay, plain.doubled_by_retry) == (3, 3, 0)
+    assert plain.charged == plain.asked + 3 == plain.calls
+    assert plain.balances_wrong > 0
+    assert (keyed.doubled, keyed.repeated, keyed.calls) == (0, 3, keyed.asked + 3)
+    assert (restructured.doubled, restructured.repeated, restructured.charged) == (0, 40, restructured.asked)
+    assert CardResults.model_validate_json((run / "results.json").read_bytes()) == results
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda run: runs.without(run, PLAIN, FIRST), "plain: 1 transactions were not charged"),
+        (lambda run: runs.without(run, KEYED, FIRST), "keyed: 1 transactions were not charged"),
+        (lambda run: runs.without(run, RESTRUCTURED, CARD), "restructured: [0-9]+ transactions were not charged"),
+        (lambda run: runs.without(run, KEYED, also=[("c", again("another"))]), "keyed: 1 double charges"),
+        (lambda run: runs.without(run, KEYED, also=[("c", again("another"))]), "keyed: 1 balances are wrong"),
+        (
+            lambda run: runs.without(
+                run, RESTRUCTURED, also=[("c", SetCardBalance(card=CARD, balance=10**9, version=99))]
+            ),
+            "restructured: [0-9]+ double charges",
+        ),
+        (
+            lambda run: runs.without(
+                run, PLAIN, also=[("c", Charge(card=CARD, amount=1, transaction="nobody's"))]
+            ),
+            "plain: 1 charges that nobody asked for",
+        ),
+        (
+            lambda run: runs.without(
+                run, KEYED, also=[("c", Charge(card=CARD, amount=1, transaction=FIRST, key="k"))]
+            ),
+            "keyed: 1 charges that nobody asked for",
+        ),
+    ],
+)  # fmt: skip
+def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) -> None:
+    change(run)
+    results = judge(run)
+    assert results.verdict is Verdict.FAIL
+    assert any(re.fullmatch(reason, one) for one in results.reasons), results.reasons
+
+
+def test_a_balance_of_the_right_number_and_another_sum_is_wrong(run: Path) -> None:
+    calls = [
+        (caller, call.model_copy(update={"balance": call.balance + 1}) if call.card == CARD else call)
+        for caller, call in runs.calls_of(RESTRUCTURED)
+    ]
+    runs.write_journal(directory_of(run, RESTRUCTURED), runs.journal(calls))
+    assert judge(run).reasons == ("restructured: 1 balances are wrong",)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            lambda run: runs.without(run, PLAIN, *runs.DOUBLED, also=[("a", again()), *missing()]),
+            "plain: no kill doubl",
+        ),
+        (lambda run: runs.changed_history(run, KEYED, {"hit": False}, "fault"), "keyed: 0 of 2 kills hit"),
+        (lambda run: runs.changed_history(run, KEYED, {"repeat": False}, "epoch"), "keyed: no epoch was repeated"),
+        (lambda run: only_once(run, KEYED), "keyed: no call was made again"),
+        (lambda run: only_once(run, RESTRUCTURED), "restructured: no call was made again"),
+        (lambda run: runs.cut_sent(run, PLAIN), "plain: 299 of 300 records were acknowledged"),
+        (lambda run: (directory_of(run, PLAIN).path / JOURNAL).unlink(), "plain: journal cannot be read"),
+        (lambda run: tear(directory_of(run, KEYED).path / JOURNAL), "keyed: the last entry of the journal is torn"),
+        (lambda run: swap(run, KEYED, PLAIN), "keyed: the journal holds calls without a key"),
+        (lambda run: swap(run, RESTRUCTURED, KEYED), "restructured: the journal holds calls of another way"),
+        (lambda run: cut(directory_of(run, PLAIN).history_path), "plain: the history does not come to its end"),
+    ],
+)
+def test_what_shows_nothing_is_unknown(run: Path, change: Change, reason: str) -> None:
+    change(run)
+    results = judge(run)
+    assert results.verdict is Verdict.UNKNOWN
+    assert any(one.startswith(reason) for one in results.reasons), results.reasons
+
+
+def missing() -> list[tuple[str, Charge]]:
+    """The rest of what was doubled, made once."""
+    return [("a", call) for caller, call in runs.calls_of(PLAIN) if caller == "b" and call.transaction != FIRST]
+
+
+def only_once(run: Path, way: Way) -> None:
+    calls = [(caller, call) for caller, call in runs.calls_of(way) if caller == "a"]
+    runs.write_journal(directory_of(run, way), runs.journal(calls))
+
+
+def tear(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def swap(run: Path, way: Way, other: Way) -> None:
+    journal = (directory_of(run, other).path / JOURNAL).read_bytes()
+    (directory_of(run, way).path / JOURNAL).write_bytes(journal)
+
+
+def test_a_call_made_again_by_one_run_of_a_step_is_told_apart(run: Path) -> None:
+    calls = [one for pair in ((one, one) for one in runs.calls_of(PLAIN)) for one in pair]
+    runs.write_journal(directory_of(run, PLAIN), runs.journal(calls))
+    plain = judge(run).way(PLAIN.name)
+    assert (plain.doubled_by_replay, plain.doubled_by_retry) == (3, plain.asked + 3)
+
+
+def test_the_command_judges_again_and_says_how(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert judging.main([str(run)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("PASS ")
+    assert "restructured" in out
+    tear(directory_of(run, PLAIN).path / JOURNAL)
+    assert judging.main([str(run)]) == 2
+    assert "torn" in capsys.readouterr().out
+    runs.without(run, KEYED, FIRST)
+    assert judging.main([str(run)]) == 1
+
+
+def test_a_run_without_a_manifest_or_name_cannot_be_judged(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "manifest.json").write_bytes(orjson.dumps({"seed": 7}))
+    with pytest.raises(EvidenceError, match="no manifest"):
+        judge(run)
+    assert judging.main([str(run)]) == judging.main([]) == 2
+    assert "name a run" in capsys.readouterr().err
+
+
+def test_the_table_has_a_row_a_way(run: Path) -> None:
+    head, line, *rows = markdown(judge(run)).splitlines()
+    assert [part.strip() for part in head.strip("|").split("|")] == list(COLUMNS)
+    assert line.count("---") == len(COLUMNS)
+    assert [row.split("|")[1].strip() for row in rows] == ["plain", "keyed", "restructured"]
+    assert rows[0].endswith("| 2 of 2 |")
