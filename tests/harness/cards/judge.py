@@ -106,8 +106,10 @@ def not_shown(result: WayResult, kills: int) -> Iterator[str]:
         yield "no epoch was repeated"
     if result.way == PLAIN.name and not result.doubled_by_replay:
         yield "no kill doubled a charge"
-    if result.way != PLAIN.name and not result.repeated:
-        yield "no call was made again, so nothing was recognised"
+    if result.way != PLAIN.name and not result.repeated_by_replay:
+        yield "no call was made again by another run of the step, so nothing was recognised"
+    if result.way == RESTRUCTURED.name and not result.stale:
+        yield "no balance came after a newer one, so none was refused"
 
 
 def counted(way: Way, told: Sequence[Entry], wanted: Due, faults: Sequence[Fault], epochs_repeated: int) -> WayResult:
@@ -121,10 +123,24 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, faults: Sequence[Fault
     return WayResult(
         way=way.name, asked=len(wanted.charges), calls=len(told), **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
-        repeated=outcomes["repeated"], stale=codes["stale_version"],
+        repeated=outcomes["repeated"], repeated_by_replay=_recognised(told), stale=codes["stale_version"],
         refused=outcomes["refused"] - codes["stale_version"], withheld=sum(entry.late for entry in told),
         unavailable=outcomes["unavailable"], epochs_repeated=epochs_repeated, faults=tuple(faults),
     )  # fmt: skip
+
+
+def _recognised(told: Sequence[Entry]) -> int:
+    """Repeated calls of another run of the step than the one whose call took effect."""
+    effective: dict[object, str] = {}
+    found = 0
+    for entry in told:
+        call = entry.call
+        about = (call.card, call.version) if isinstance(call, SetCardBalance) else call.key
+        if entry.effective:
+            effective[about] = entry.caller
+        elif entry.outcome == "repeated":
+            found += effective[about] != entry.caller
+    return found
 
 
 def _of_charges(told: Sequence[Entry], wanted: Due) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from effectively_once.settings import PipelineSettings
 from effectively_once_jobs import card_ledger
-from effectively_once_jobs.card_ledger.payments import VARIABLE
+from effectively_once_jobs.card_ledger.payments import VARIABLE, Payments, PaymentsError, StaleBalanceError
 from infra.console import Console
 from infra.embedded.job import Job
 from infra.embedded.stack import EmbeddedStack
@@ -23,7 +23,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.cards.judge import JOURNAL
-from tests.harness.cards.ways import Way, plan
+from tests.harness.cards.ways import RESTRUCTURED, Way, plan
 from tests.harness.cards.workload import CARD, CARDS, TIME
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
@@ -34,6 +34,8 @@ from tests.harness.history import History
 from tests.harness.mixture import DRIVER, SIGKILL
 from tests.harness.own_act import PROGRAM, OwnAct, OwnHome
 from tests.harness.own_plan import subject_of
+from tests.harness.payments.book import SetCardBalance
+from tests.harness.payments.journal import entries
 from tests.harness.payments.mischief import Mischief
 from tests.harness.payments.server import PaymentService
 from tests.harness.place import Patience, Place
@@ -45,6 +47,9 @@ SHARDS = 2
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 LATE, UNAVAILABLE = 0.01, 0.02
 """Shares of first calls about a charge or balance that get no answer, or 503."""
+
+
+LATE_WRITER = "a writer that comes too late"
 
 
 class WayAct(OwnAct):
@@ -132,6 +137,9 @@ class Play:
         with closing(_Stopped(service)), History(directory.history_path) as history:
             service.start()
             self._act(history, service.address).go()
+            if self.way == RESTRUCTURED:
+                late = told_late(service)
+                self.console.say(f"✓ {late} balances told again by a writer that comes too late: refused")
             history.end()
         shutil.rmtree(directory.path / "work", ignore_errors=True)
 
@@ -167,6 +175,29 @@ class Play:
             **{**defaults, **self._settings}, kafka_bootstrap=endpoints.kafka_bootstrap,
             s3_endpoint=endpoints.s3_endpoint, s3_bucket=endpoints.s3_bucket, epoch_rows_max=subject.epoch_rows_max,
         )  # fmt: skip
+
+
+def told_late(service: PaymentService) -> int:
+    """Tell every card's first balance once more, as a writer would that slept meanwhile; how many were refused.
+
+    Raises:
+        PaymentsError: the service took one.
+    """
+    first: dict[str, SetCardBalance] = {}
+    last: dict[str, SetCardBalance] = {}
+    for entry in entries(service.journal):
+        if entry.effective and isinstance(entry.call, SetCardBalance):
+            first.setdefault(entry.call.card, entry.call)
+            last[entry.call.card] = entry.call
+    late = [call for card, call in first.items() if call != last[card]]
+    payments = Payments(service.address, LATE_WRITER)
+    for call in late:
+        try:
+            payments.set_card_balance(call.card, call.balance, call.version)
+        except StaleBalanceError:
+            continue
+        raise PaymentsError(f"version {call.version} of card {call.card!r} was taken, and a newer one is there")
+    return len(late)
 
 
 @dataclass

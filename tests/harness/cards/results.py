@@ -28,6 +28,7 @@ class WayResult(_Frozen):
         phantom: charges that nobody asked for.
         balances_wrong: cards whose balance is not the sum of their transactions.
         repeated: calls that the service recognised as made before; nothing happened again.
+        repeated_by_replay: of them those of another run of the step than the one that took effect.
         stale: balances that came after a newer one, and were refused.
         refused: other calls that were refused, `unknown_card` above all.
         withheld: calls that took effect and got no answer.
@@ -47,6 +48,7 @@ class WayResult(_Frozen):
     phantom: int
     balances_wrong: int
     repeated: int
+    repeated_by_replay: int
     stale: int
     refused: int
     withheld: int

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "way", "asked for", "calls", "made", "double: by replay", "by retry", "missing", "balances wrong",
-    "calls recognised", "kills that hit",
+    "recognised", "stale", "kills that hit",
 )  # fmt: skip
 
 
@@ -22,7 +22,7 @@ def rows(results: CardResults) -> list[tuple[str, ...]]:
             one.way,
             *(f"{number:,}" for number in (
                 one.asked, one.calls, one.charged, one.doubled_by_replay, one.doubled_by_retry, one.missing,
-                one.balances_wrong, one.repeated,
+                one.balances_wrong, one.repeated, one.stale,
             )),
             f"{sum(fault.hit for fault in one.faults)} of {results.kills_planned}",
         )

@@ -42,6 +42,7 @@ def calls_of(way: Way) -> Iterator[tuple[str, Any]]:
         for card, version in WANTED.per_card.items():
             for caller in ("a", "b"):
                 yield caller, SetCardBalance(card=card, balance=WANTED.balances[card], version=version)
+            yield "late", SetCardBalance(card=card, balance=1, version=version - 1)
         return
     for id_, (card, amount) in WANTED.charges.items():
         call = Charge(card=card, amount=amount, transaction=id_, key=id_ if way == KEYED else None)

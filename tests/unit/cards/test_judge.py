@@ -43,6 +43,7 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
     assert plain.balances_wrong > 0
     assert (keyed.doubled, keyed.repeated, keyed.calls) == (0, 3, keyed.asked + 3)
     assert (restructured.doubled, restructured.repeated, restructured.charged) == (0, 40, restructured.asked)
+    assert (restructured.stale, restructured.refused) == (40, 0)
     assert CardResults.model_validate_json((run / "results.json").read_bytes()) == results
 
 
@@ -101,6 +102,8 @@ def test_a_balance_of_the_right_number_and_another_sum_is_wrong(run: Path) -> No
         (lambda run: runs.changed_history(run, KEYED, {"repeat": False}, "epoch"), "keyed: no epoch was repeated"),
         (lambda run: only_once(run, KEYED), "keyed: no call was made again"),
         (lambda run: only_once(run, RESTRUCTURED), "restructured: no call was made again"),
+        (lambda run: only_once(run, RESTRUCTURED), "restructured: no balance came after a newer one"),
+        (lambda run: by_one_caller(run, KEYED), "keyed: no call was made again by another run"),
         (lambda run: runs.cut_sent(run, PLAIN), "plain: 299 of 300 records were acknowledged"),
         (lambda run: (directory_of(run, PLAIN).path / JOURNAL).unlink(), "plain: journal cannot be read"),
         (lambda run: tear(directory_of(run, KEYED).path / JOURNAL), "keyed: the last entry of the journal is torn"),
@@ -124,6 +127,10 @@ def missing() -> list[tuple[str, Charge]]:
 def only_once(run: Path, way: Way) -> None:
     calls = [(caller, call) for caller, call in runs.calls_of(way) if caller == "a"]
     runs.write_journal(directory_of(run, way), runs.journal(calls))
+
+
+def by_one_caller(run: Path, way: Way) -> None:
+    runs.write_journal(directory_of(run, way), runs.journal([("a", call) for _, call in runs.calls_of(way)]))
 
 
 def tear(path: Path) -> None:
