@@ -307,6 +307,10 @@ def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("
     if not run.is_dir():
         typer.echo(f"✗ there is no run directory {run}; `make demo` makes one", err=True)
         raise typer.Exit(2)
+    if (run / "ways").is_dir():
+        from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
+
+        raise typer.Exit(of_cards([str(run)]))
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":

@@ -24,7 +24,7 @@ from tests.harness.cards.workload import write
 from tests.harness.manifest import git_state
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 
-RECORDS = 1_200
+CARD_RECORDS = 1_200
 
 
 @dataclass
@@ -47,7 +47,7 @@ class CardDemo:
     seed: int
     console: Console
     class_archive: Path | None = None
-    records: int = RECORDS
+    records: int = CARD_RECORDS
     kills: int = len(KILLS)
     stop: threading.Event = field(default_factory=threading.Event)
 

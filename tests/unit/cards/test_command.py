@@ -1,0 +1,90 @@
+"""The command of the card ledger: which jobs the demo has, and its runs judged again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import cli
+from infra.console import Console
+from tests.harness.cards import demo
+from tests.harness.cards.demo import CARD_RECORDS, CardDemo
+from tests.harness.cards.judge import directory_of
+from tests.harness.cards.ways import KEYED, WAYS, Way
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.unit.cards import runs
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["cli", *words])
+    return cli.run()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--job", "cards"], "there is no job 'cards'; there are: user_counts, card_ledger"),
+        (["--job", "card_ledger", "--input", "mine.csv"], "INPUT is for user_counts"),
+    ],
+)
+def test_what_the_demo_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert command(monkeypatch, "demo", *words) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_check_judges_a_run_of_the_card_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = runs.recorded(tmp_path)
+    assert command(monkeypatch, "check", "--run", str(run)) == 0
+    runs.without(run, KEYED, runs.DOUBLED[0])
+    assert command(monkeypatch, "check", "--run", str(run)) == 1
+    assert "keyed: 1 transactions were not charged" in capsys.readouterr().out
+
+
+def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = runs.recorded(tmp_path)
+    played: list[str] = []
+
+    class Stack:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def __enter__(self) -> Stack:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    class Play:
+        def __init__(self, way: Way, own: RunDirectory, *_: object) -> None:
+            self.way, self.own = way, own
+
+        def go(self) -> None:
+            played.append(self.way.name)
+            if self.way == WAYS[1]:
+                raise RuntimeError("the broker is gone")
+            shutil.copytree(directory_of(finished, self.way).path, self.own.path)
+
+    monkeypatch.setattr(demo, "EmbeddedStack", Stack)
+    monkeypatch.setattr(demo, "Play", Play)
+    results = CardDemo(tmp_path, None, runs.SEED, Console(), None, runs.RECORDS, runs.KILLS).run()  # type: ignore[arg-type]
+    assert played == [way.name for way in WAYS]
+    assert results.verdict is Verdict.UNKNOWN
+    assert [one.way for one in results.ways] == ["plain", "restructured"]
+    (reason,) = results.reasons
+    assert reason.startswith("keyed: history cannot be read")
+    (error,) = (tmp_path / "runs" / "cards").glob("2*/ways/keyed/logs/error.txt")
+    assert "the broker is gone" in error.read_text()
+
+
+def test_the_command_line_sends_as_many_records_as_the_demo() -> None:
+    assert cli.CARD_RECORDS == CARD_RECORDS
