@@ -15,19 +15,20 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tests.harness.cards.results import CardResults, WayResult
+from tests.harness.cards.show import markdown, show
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, Due, due
 from tests.harness.evidence import EvidenceError
 from tests.harness.payments.book import Book, Charge, Entry, SetCardBalance, card_names
 from tests.harness.payments.journal import entries
 from tests.harness.results import Fault, Verdict
-from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.run_directory import RunDirectory, read_lines, write_atomically
 
 CLAIM = (
     "A step that calls an outside service may call again after a kill: a plain charge is then made twice; with an "
     "idempotency key, or told as a running balance, it is not, and no way loses one."
 )
-JOURNAL = "journal.jsonl"
+JOURNAL, TABLE = "journal.jsonl", "table.md"
 WIDTH = 160
 """Where no terminal says how wide it is, nothing is cut."""
 _TODO = "take the run again from where it was recorded, or run again"
@@ -52,7 +53,7 @@ def directory_of(run: Path, way: Way) -> RunDirectory:
 
 
 def judge(run: Path) -> CardResults:
-    """Judge a run, and write `results.json`; what cannot be judged makes it unknown, never a pass.
+    """Judge a run, and write `results.json` and `table.md`; what cannot be judged makes it unknown, never a pass.
 
     Raises:
         EvidenceError: there is no manifest.
@@ -80,6 +81,7 @@ def judge(run: Path) -> CardResults:
     )  # fmt: skip
     directory = RunDirectory(run)
     directory.write_json(directory.results_path, results)
+    write_atomically(run / TABLE, markdown(results).encode() + b"\n")
     return results
 
 
@@ -218,8 +220,6 @@ def _manifest(run: Path) -> CardManifest:
 def main(arguments: Sequence[str]) -> int:
     """Judge the run that the command line names."""
     from rich.console import Console  # noqa: PLC0415
-
-    from tests.harness.cards.show import show  # noqa: PLC0415
 
     if len(arguments) != 1:
         sys.stderr.write("✗ name a run: python -m tests.harness.cards.judge runs/cards/<run>\n")

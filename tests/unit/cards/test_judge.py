@@ -174,7 +174,9 @@ def test_a_run_without_a_manifest_or_name_cannot_be_judged(run: Path, capsys: py
 
 
 def test_the_table_has_a_row_a_way(run: Path) -> None:
-    head, line, *rows = markdown(judge(run)).splitlines()
+    results = judge(run)
+    assert (run / "table.md").read_text() == markdown(results) + "\n"
+    head, line, *rows = markdown(results).splitlines()
     assert [part.strip() for part in head.strip("|").split("|")] == list(COLUMNS)
     assert line.count("---") == len(COLUMNS)
     assert [row.split("|")[1].strip() for row in rows] == ["plain", "keyed", "restructured"]
