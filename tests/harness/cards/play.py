@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,9 @@ class Play:
         os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
         mischief = Mischief(self.seed, LATE, UNAVAILABLE)
         service = PaymentService(directory.path / JOURNAL, directory.logs / "payments.log", CARDS, mischief)
-        with closing(_Stopped(service)), History(directory.history_path) as history:
+        with ExitStack() as held:
+            history = held.enter_context(History(directory.history_path))
+            held.callback(service.stop)
             service.start()
             self._act(history, service.address).go()
             if self.way == RESTRUCTURED:
@@ -198,13 +200,3 @@ def told_late(service: PaymentService) -> int:
             continue
         raise PaymentsError(f"version {call.version} of card {call.card!r} was taken, and a newer one is there")
     return len(late)
-
-
-@dataclass
-class _Stopped:
-    """Stops a service when a block ends."""
-
-    service: PaymentService
-
-    def close(self) -> None:
-        self.service.stop()
