@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tests.harness.cards.results import CardResults, WayResult
 from tests.harness.cards.show import markdown, show
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
-from tests.harness.cards.workload import CARDS, Due, due
+from tests.harness.cards.workload import CARDS, COUNTS, Due, due
 from tests.harness.evidence import EvidenceError
 from tests.harness.payments.book import Book, Charge, Entry, SetCardBalance, card_names
 from tests.harness.payments.journal import entries
@@ -87,6 +87,8 @@ def judge(run: Path) -> CardResults:
 
 def wrong(result: WayResult) -> Iterator[str]:
     """What refutes the claim."""
+    if result.records != result.records_due:
+        yield f"of the records became {_said(result.records)}; due are {_said(result.records_due)}"
     if result.missing:
         yield f"{result.missing} transactions were not charged"
     if result.phantom:
@@ -114,8 +116,12 @@ def not_shown(result: WayResult, kills: int) -> Iterator[str]:
         yield "no balance came after a newer one, so none was refused"
 
 
-def counted(way: Way, told: Sequence[Entry], wanted: Due, faults: Sequence[Fault], epochs_repeated: int) -> WayResult:
-    """Count what a journal says against what is due."""
+def _said(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())
+
+
+def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mapping[str, Any]]) -> WayResult:
+    """Count what a journal and a history say against what is due."""
     book = Book(wanted.balances)
     for entry in told:
         book.apply(entry)
@@ -123,12 +129,21 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, faults: Sequence[Fault
     codes = Counter(entry.code for entry in told if entry.outcome == "refused")
     charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
     return WayResult(
-        way=way.name, asked=len(wanted.charges), calls=len(told), **charges,
+        way=way.name, records=_records(events), records_due=dict(wanted.records), asked=len(wanted.charges),
+        calls=len(told), **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
         repeated=outcomes["repeated"], repeated_by_replay=_recognised(told), stale=codes["stale_version"],
         refused=outcomes["refused"] - codes["stale_version"], withheld=sum(entry.late for entry in told),
-        unavailable=outcomes["unavailable"], epochs_repeated=epochs_repeated, faults=tuple(faults),
+        unavailable=outcomes["unavailable"],
+        epochs_repeated=sum(bool(event.get("repeat")) for event in events if event["event"] == "epoch"),
+        faults=tuple(_fault(event) for event in events if event["event"] == "fault"),
     )  # fmt: skip
+
+
+def _records(events: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """What the epochs count, each as it was published last."""
+    epochs = {event["epoch"]: event for event in events if event["event"] == "epoch" and event["state"] == "published"}
+    return {name: sum(event[name] for event in epochs.values()) for name in COUNTS}
 
 
 def _recognised(told: Sequence[Entry]) -> int:
@@ -192,10 +207,7 @@ def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[Way
     if way == KEYED and not all(isinstance(entry.call, Charge) and entry.call.key for entry in told):
         raise EvidenceError("the journal holds calls without a key", directory.path / JOURNAL, _TODO)
     wanted = due((_payload(row) for row in sent), card_names(CARDS), manifest.started_at)
-    repeats = sum(bool(event.get("repeat")) for event in events if event["event"] == "epoch")
-    return counted(way, told, wanted, [_fault(event) for event in events if event["event"] == "fault"], repeats), last[
-        "t"
-    ]
+    return counted(way, told, wanted, events), last["t"]
 
 
 def _payload(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ FAR_FUTURE_MS = 4_000_000_000_000
 NOBODYS_CARD = "card-nobody"
 SHARES = (0.06, 0.01, 0.01, 0.01, 0.005)
 """Of the records: copies of one before, its id with another amount, an unknown card, a negative amount, a far time."""
+COUNTS = ("accepted", "duplicate", "late", "malformed")
+"""What becomes of a record; nothing here is late."""
 
 
 def records(seed: int, count: int) -> Iterator[dict[str, Any]]:
@@ -42,10 +44,12 @@ class Due:
     Attributes:
         charges: transaction -> card and amount.
         balances: card -> what its charges come to; of every card.
+        records: what becomes of all records that were sent, as an epoch counts them.
     """
 
     charges: Mapping[str, tuple[str, int]]
     balances: Mapping[str, int]
+    records: Mapping[str, int]
 
     @property
     def per_card(self) -> Counter[str]:
@@ -64,15 +68,18 @@ def due(rows: Iterable[Mapping[str, Any]], cards: Iterable[str], now_ms: int) ->
     charges: dict[str, tuple[str, int]] = {}
     balances = dict.fromkeys(cards, 0)
     seen: set[str] = set()
+    counts = dict.fromkeys(COUNTS, 0)
     for row in rows:
         amount, card, id_ = row["amount_cents"], row[CARD], row["id"]
-        if amount < 1 or row[TIME] > now_ms + 24 * 3_600_000 or id_ in seen:
+        bad = amount < 1 or row[TIME] > now_ms + 24 * 3_600_000
+        counts["malformed" if bad else "duplicate" if id_ in seen else "accepted"] += 1
+        if bad or id_ in seen:
             continue
         seen.add(id_)
         if card in balances:
             charges[id_] = (card, amount)
             balances[card] += amount
-    return Due(charges, balances)
+    return Due(charges, balances, counts)
 
 
 def _transaction(n: int, rng: random.Random) -> dict[str, Any]:

@@ -63,8 +63,9 @@ def recorded(path: Path) -> Path:
                 lines.write({"payload": orjson.dumps(row).decode(), "partition": 0, "offset": n})
         write_journal(own, journal(list(calls_of(way))))
         with History(own.history_path) as history:
+            for repeat in (False, True):
+                history.record("epoch", epoch=3, state="published", repeat=repeat, **WANTED.records)
             for fault in plan(way, SEED, KILLS, 2):
-                history.record("epoch", epoch=3, state="published", repeat=True)
                 history.record(
                     "fault", kind=fault.strike.kind, target=fault.strike.target, epoch=3, phase=fault.phase,
                     injected_at=STARTED_MS, hit=True,

@@ -62,6 +62,10 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
             "restructured: [0-9]+ double charges",
         ),
         (
+            lambda run: runs.changed_history(run, PLAIN, {"duplicate": 0, "late": 1}, "epoch"),
+            "plain: of the records became [0-9]+ accepted, 0 duplicate, 1 late, .*; due are .* 0 late, .*",
+        ),
+        (
             lambda run: runs.without(
                 run, PLAIN, also=[("c", Charge(card=CARD, amount=1, transaction="nobody's"))]
             ),

@@ -31,7 +31,10 @@ def test_a_seed_is_a_stream_with_every_sort_of_bad_input() -> None:
     assert any(one["amount_cents"] < 0 for one in rows)
     assert any(one[CARD] == NOBODYS_CARD for one in rows)
     assert any(one[TIME] == FAR_FUTURE_MS for one in rows)
-    assert len(due(rows, card_names(CARDS), NOW_MS).charges) > 1_000
+    wanted = due(rows, card_names(CARDS), NOW_MS)
+    assert len(wanted.charges) > 1_000
+    assert all(wanted.records[name] > 0 for name in ("accepted", "duplicate", "malformed"))
+    assert (wanted.records["late"], sum(wanted.records.values())) == (0, 1_200)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,7 @@ def test_what_is_due_is_the_first_good_record_of_an_id(rows: list[dict[str, obje
     found = due(rows, ["card-0001"], NOW_MS)
     assert {id_: amount for id_, (_, amount) in found.charges.items()} == charges
     assert found.balances == {"card-0001": sum(charges.values())}
+    assert sum(found.records.values()) == len(rows)
     assert found.per_card == Counter({"card-0001": len(charges)} if charges else {})
 
 
