@@ -40,7 +40,11 @@ while [ "$state" != T ] && [ "$tries" -lt 500 ]; do
   state=${line%% *} tries=$((tries + 1))
   if [ "$state" != T ]; then sleep 0.01; fi
 done
-if [ "$state" = T ]; then echo "stop $victim"; fi
+if [ "$state" = T ]; then
+  echo "stop $victim"
+  # The last line of a shell that ends is lost now and then: it stays until the session is closed.
+  read -r go
+fi
 """
 
 
