@@ -145,7 +145,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="without a plan; drawn and printed when left out")
     parser.add_argument("--on", choices=STACKS, help="only parts of this stack; without a plan embedded")
     parser.add_argument("--at", type=Path, metavar="DIR", help=f"keeps state and sum (below {BELOW})")
-    parser.add_argument("--take", type=Path, nargs="+", default=[], metavar="RUN", help="count runs started by hand")
+    parser.add_argument(
+        "--take", type=Path, nargs="+", action="extend", default=[], metavar="RUN", help="count runs started by hand"
+    )
     parser.add_argument("--again", nargs="+", default=[], metavar="PART", help="run parts again, whatever they came to")
     return parser.parse_args(arguments)
 
