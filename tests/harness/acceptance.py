@@ -68,8 +68,8 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,
         arsenal=None if beyond is None else lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, beyond, stage.run, stage.console.say,
-            leaders=leaders_of(stage, beyond),
+            drivers, watch, stage.cluster, beyond, stage.run, leaders=leaders_of(stage, beyond),
+            say=stage.console.say,
         ),
     )  # fmt: skip
 

@@ -162,7 +162,7 @@ class Chaos:
                 faults=plan(self.seed, self.strikes, SHARDS, table=TABLE),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.console.say, self.lengths, database, clock,
+                    self.lengths, database, clock, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),

@@ -97,7 +97,8 @@ def programme_of(
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, stage.console.say, zombie_s, leaders_of(stage, platform)
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
+            say=stage.console.say,
         ),
         table=table,
     )  # fmt: skip

@@ -111,7 +111,7 @@ class Demo:
             alone = ProcessDrivers(home, JOB, watch.path)
             return alone, ExecutorArsenal(alone)
         drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
-        return drivers, Kills(drivers, watch, stack.kafka, stack.object_store, self.console.say)
+        return drivers, Kills(drivers, watch, stack.kafka, stack.object_store, say=self.console.say)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)

@@ -163,7 +163,7 @@ class OwnPipeline:
                 console=self.console, stop=self.stop, faults=plan(self.seed, self.strikes, settings.shards, said),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, settings.pipeline,
-                    self.seed, self.console.say, result_store=database,
+                    self.seed, result_store=database, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
             )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,6 @@ from tests.harness.cards.ways import RESTRUCTURED, Way, plan
 from tests.harness.cards.workload import CARD, CARDS, TIME
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.transaction import Lost
 from tests.harness.history import History
@@ -81,13 +80,6 @@ class CardKills(HealingArsenal):
     drivers: SupervisedDrivers
     watch: Watch
     hold: Hold
-    say: Callable[[str], None]
-    ended: threading.Event = field(default_factory=threading.Event, init=False)
-    healing: Healing = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing to heal."""
-        self.healing = Healing(self.say)
 
     def _makers(self) -> Makers:
         drivers, watch = self.drivers, self.watch
@@ -161,7 +153,7 @@ class Play:
         place = Place(endpoints, self._complete(subject, pipeline.defaults), drivers, watch, patience=PATIENCE)
         act = WayAct(
             directory, history, place, subject, faults=planned, console=self.console, stop=self.stop,
-            arsenal=CardKills(drivers, watch, hold, self.console.say), open_transactions=list,
+            arsenal=CardKills(drivers, watch, hold, say=self.console.say), open_transactions=list,
         )  # fmt: skip
         act.kafka_sinks = pipeline.kafka_sinks
         return act

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -20,7 +19,6 @@ from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
@@ -138,7 +136,6 @@ class EmbeddedArsenal(HealingArsenal):
         bootstrap: of the broker.
         pipeline: whose transactional ids another producer takes.
         seed: draws which requests are hit.
-        say: told what was healed at the end.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
@@ -155,18 +152,15 @@ class EmbeddedArsenal(HealingArsenal):
     bootstrap: str
     pipeline: str
     seed: int
-    say: Callable[[str], None]
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
-    ended: threading.Event = field(default_factory=threading.Event, init=False)
-    healing: Healing = field(init=False)
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing to heal."""
-        self.healing = Healing(self.say)
+        """Begin with nothing to heal, and the steps in an order of the seed."""
+        super().__post_init__()
         # Each step comes once before one comes twice.
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)

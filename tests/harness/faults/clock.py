@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,6 @@ STEPS_S = (120, -120, 3600, -3600)
 """Beyond the time-outs of Spark in these runs, or beyond the quarter of an hour by which S3 lets a signature be off."""
 NAMED = "clock"
 """A driver that ends of its clock says so."""
-POLL_S = 0.1
 
 
 class SteppedClock(KilledDriver):
@@ -70,10 +68,7 @@ class SteppedClock(KilledDriver):
         return [self._struck]
 
     def endure(self) -> None:
-        began = time.monotonic()
-        while (lasted := time.monotonic() - began) < self._longest_s and not self._ended.wait(POLL_S):
-            if lasted >= self._seconds and self.landed():
-                return
+        self._last(self._seconds, self._longest_s, self._ended)
 
     def heal(self) -> None:
         self._healing.pay(self._debt)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from tests.harness.adapters.cluster import Cluster, cordoned_by
@@ -18,7 +17,6 @@ from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
 
@@ -35,7 +33,6 @@ class ClusterArsenal(HealingArsenal):
         cluster: where they are.
         platform: what they stand on.
         run: named on what is changed in the cluster.
-        say: told what was healed at the end.
         zombie_s: how long the driver beside a zombie may take to publish.
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
     """
@@ -47,15 +44,8 @@ class ClusterArsenal(HealingArsenal):
     cluster: Cluster
     platform: Platform
     run: str
-    say: Callable[[str], None]
     zombie_s: float = ZOMBIE_S
     leaders: Leaders | None = None
-    ended: threading.Event = field(default_factory=threading.Event, init=False)
-    healing: Healing = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing to heal."""
-        self.healing = Healing(self.say)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended

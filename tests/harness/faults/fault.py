@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ import psutil
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.schedule import PlannedFault
+
+POLL_S = 0.1
 
 
 class Fault(ABC):
@@ -55,6 +58,13 @@ class Fault(ABC):
     def landed(self) -> bool:
         """Whether it met what it was to meet, as far as it knows itself; asked when it is over."""
         return True
+
+    def _last(self, seconds: float, longest_s: float, ended: threading.Event) -> None:
+        """Wait for so long, and longer as long as it has not landed, up to `longest_s` or the end of the run."""
+        began = time.monotonic()
+        while (lasted := time.monotonic() - began) < longest_s and not ended.wait(POLL_S):
+            if lasted >= seconds and self.landed():
+                return
 
     def evidence(self) -> dict[str, Any]:
         """What history tells of it besides: `stopped_s`, `refusal`, `requests`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tests.harness.faults.fault import Fault
@@ -15,18 +16,25 @@ Makers = dict[tuple[str, str], Callable[[], Fault]]
 """What makes a fault, by kind and target of its strike."""
 
 
+@dataclass
 class HealingArsenal(ABC):
     """Makes faults by kind and target, and undoes at the end what is left of them.
 
     Attributes:
+        say: told what was healed at the end.
         torn_down: whether the whole stack ends with the run, so that its servers can stay down.
         ended: set when the run ends: what lasts gives up.
         healing: what is to be undone.
     """
 
     torn_down: ClassVar[bool]
-    ended: threading.Event
-    healing: Healing
+    say: Callable[[str], None] = field(kw_only=True)
+    ended: threading.Event = field(default_factory=threading.Event, init=False)
+    healing: Healing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal."""
+        self.healing = Healing(self.say)
 
     def fault(self, strike: Strike) -> Fault:
         """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""

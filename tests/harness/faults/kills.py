@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.server import KilledServer, Restartable
 from tests.harness.faults.worker import KilledWorker
@@ -30,7 +27,6 @@ class Kills(HealingArsenal):
         watch: what they announce.
         broker: of the stack.
         object_store: of the stack.
-        say: told what was healed at the end.
     """
 
     torn_down = True
@@ -39,13 +35,6 @@ class Kills(HealingArsenal):
     watch: Watch
     broker: Restartable
     object_store: Restartable
-    say: Callable[[str], None]
-    ended: threading.Event = field(default_factory=threading.Event, init=False)
-    healing: Healing = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing to heal."""
-        self.healing = Healing(self.say)
 
     def _makers(self) -> Makers:
         return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +22,6 @@ SHARE = 0.5
 LATE_S = (1.0, 4.0)
 BEYOND_S, BEYOND_SHARE = 12.0, 0.1
 """Some answers come later than clients wait for one (10 s)."""
-POLL_S = 0.1
 
 BUSY = Treatment("503", passed_on=False, answer=(503, "SlowDown"))
 BROKEN = Treatment("500 once carried out", answer=(500, "InternalError"))
@@ -93,10 +91,7 @@ class StoreAnswers(Fault):
         return [(who, now_ms())]
 
     def endure(self) -> None:
-        began = time.monotonic()
-        while (lasted := time.monotonic() - began) < self._longest_s and not self._ended.wait(POLL_S):
-            if lasted >= self._seconds and self.landed():
-                return
+        self._last(self._seconds, self._longest_s, self._ended)
 
     def heal(self) -> None:
         self._healing.pay(self._debt)

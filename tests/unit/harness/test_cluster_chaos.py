@@ -61,7 +61,7 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
-    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", print, leaders=leaders)
+    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders)
 
 
 @pytest.mark.parametrize("name", CLUSTER)
