@@ -1,0 +1,96 @@
+"""Snapshots: all operators as stateful steps of one query of Spark, which keeps offsets and states of all in one place.
+
+A batch is committed when every operator's state of it is on the object store. After a restart all of them go back to
+the last batch that is, and the source with them; within a batch Spark repeats what an executor took along. The output
+is written by id, so a batch that is repeated writes the same rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from effectively_once import points
+from effectively_once.progress import announce
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once.stateful_plan import settings as stateful_settings
+from effectively_once_jobs.two_ways.running import NOTHING, Record, advanced
+from effectively_once_jobs.two_ways.settings import WaySettings
+from effectively_once_jobs.two_ways.stage import TAKEN
+from effectively_once_jobs.two_ways.table import shared
+
+ROWS = "id string, user string, event_time_ms long, amount long, place long"
+STATE = "count long, total long"
+WRITTEN = "rows long"
+# Spark refuses a stateful operator behind another one of this kind, as a watermark that both share could drop what the
+# first one gives late. Here is no watermark, and nothing is dropped.
+UNCHECKED = {"spark.sql.streaming.statefulOperator.checkCorrectness.enabled": "false"}
+
+
+def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
+    """Start the query; its checkpoint is on the object store."""
+    for name, value in {**stateful_settings(settings.partitions), **UNCHECKED}.items():
+        spark.conf.set(name, value)
+    source = KafkaSource(settings.library())
+    stream = source.stream(spark, {settings.topic: source.first_offsets()})
+    table = partial(_written, settings.database, settings.pipeline)
+
+    def publish(batch: DataFrame, number: int) -> None:
+        announce("epoch", epoch=number, state="declared")
+        rows = sum(row.rows for row in batch.mapInArrow(table, WRITTEN).collect())
+        announce("epoch", epoch=number, state="published", rows=rows)
+
+    writer = chained(records(stream), settings.operators).writeStream.foreachBatch(publish)
+    folder = f"s3://{settings.s3_bucket}/{settings.pipeline}/checkpoint"
+    return writer.option("checkpointLocation", folder).queryName(settings.pipeline).start()
+
+
+def records(stream: DataFrame) -> DataFrame:
+    """Rows of `ROWS` from what Kafka has; the place is the offset: a user's records are all in one partition."""
+    sent = f.from_json(f.col("value").cast("string"), "id string, user string, event_time_ms long, payload string")
+    row = f.col("row")
+    return stream.select(sent.alias("row"), f.col("offset").alias("place")).select(
+        row["id"].alias("id"), row["user"].alias("user"), row["event_time_ms"].alias("event_time_ms"),
+        row["payload"].cast("long").alias("amount"), "place",
+    )  # fmt: skip
+
+
+def chained(rows: DataFrame, operators: int) -> DataFrame:
+    """Put operators one behind the other, each with a state and a shuffle of its own."""
+    for operator in range(operators):
+        rows = rows.groupBy("user").applyInPandasWithState(
+            partial(_operator, operator), ROWS, STATE, "append", GroupStateTimeout.NoTimeout
+        )
+    return rows
+
+
+def _operator(
+    operator: int, _: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
+) -> Iterator[pd.DataFrame]:
+    """All records of a user in a batch, in their order. A shuffle has none, so they are sorted by their place."""
+    rows = pd.concat(list(frames)).sort_values("place", ignore_index=True)
+    announce(TAKEN, operator=operator, pid=os.getpid(), rows=len(rows), copies=0)
+    points.reach(TAKEN, operator=operator)
+    kept, amounts = (state.get if state.exists else NOTHING), []
+    for amount in rows["amount"]:
+        kept, passed_on = advanced(kept, int(amount))
+        amounts.append(passed_on)
+    state.update(kept)
+    yield rows.assign(amount=amounts)
+
+
+def _written(database: str, pipeline: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write one partition's part of a batch."""
+    rows = [Record(*(row[name] for name in Record.__slots__)) for batch in batches for row in batch.to_pylist()]
+    if rows:
+        shared(database, pipeline).write(rows)
+    yield pa.RecordBatch.from_pydict({"rows": [len(rows)]})

@@ -1,0 +1,104 @@
+"""Topics as an operator of dedup reads and writes them: at least once, in the order of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from effectively_once.errors import SourceError, UnreachableError
+from effectively_once_jobs.two_ways.running import Record
+from effectively_once_jobs.two_ways.settings import WaySettings
+
+ANSWER_S = 30.0
+
+
+class Input:
+    """The operator's topic from what was committed, by the offsets that the broker keeps for it.
+
+    Partitions are assigned, not shared out: there is one process for an operator, and no group that has to agree.
+
+    Raises:
+        UnreachableError: the broker does not answer.
+
+    """
+
+    def __init__(self, settings: WaySettings) -> None:
+        self._topic, self._bootstrap = settings.reads(settings.operator), settings.kafka_bootstrap
+        self._rows_max, self._turn_s = settings.rows_max, settings.turn_s
+        self._consumer = Consumer({
+            "bootstrap.servers": settings.kafka_bootstrap, "group.id": f"{settings.pipeline}.{settings.operator}",
+            "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0, "fetch.wait.max.ms": 20,
+        })  # fmt: skip
+        asked = [TopicPartition(self._topic, number) for number in range(settings.partitions)]
+        try:
+            known = self._consumer.committed(asked, timeout=ANSWER_S)
+        except KafkaException as error:
+            raise self._silent(error) from error
+        # An offset below 0 says that nothing was committed.
+        self._consumer.assign([TopicPartition(self._topic, one.partition, max(one.offset, 0)) for one in known])
+        self._ends: dict[int, int] = {}
+
+    def read(self) -> Sequence[Record]:
+        """See Source."""
+        found = [message for message in self._consumer.consume(self._rows_max, self._turn_s) if self._whole(message)]
+        for message in found:
+            self._ends[message.partition()] = message.offset() + 1
+        return [Record.decoded(message.value()) for message in found]
+
+    def commit(self) -> None:
+        """See Source."""
+        offsets = [TopicPartition(self._topic, partition, end) for partition, end in self._ends.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            raise self._silent(error) from error
+        self._ends.clear()
+
+    def _whole(self, message: Message) -> bool:
+        error = message.error()
+        if error is not None and not error.retriable():
+            raise SourceError(f"the topic cannot be read: {error.str()}", f"topic {self._topic}", "Look at it.")
+        return error is None
+
+    def _silent(self, error: KafkaException) -> UnreachableError:
+        return UnreachableError(
+            f"the Kafka broker does not answer: {error.args[0].str()}", self._bootstrap,
+            "Check that it runs; what was not committed is read again, start the operator again.",
+        )  # fmt: skip
+
+
+class Output:
+    """The next operator's topic. A record of a user follows the one before, as the producer is idempotent."""
+
+    def __init__(self, settings: WaySettings) -> None:
+        self._topic, self._bootstrap = settings.reads(settings.operator + 1), settings.kafka_bootstrap
+        self._partitions = settings.partitions
+        self._producer = Producer({
+            "bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0,
+            "compression.type": "lz4", "log_level": 3,
+        })  # fmt: skip
+
+    def pass_on(self, records: Sequence[Record]) -> None:
+        """Publish records; on return the broker has acknowledged them all.
+
+        Raises:
+            UnreachableError: it has not; some may be there.
+
+        """
+        refused: list[str] = []
+
+        def delivered(error: object, _: Message) -> None:
+            if error is not None:
+                refused.append(str(error))
+
+        for record in records:
+            where = crc32(record.user.encode()) % self._partitions
+            self._producer.produce(self._topic, record.encoded(), record.user.encode(), where, on_delivery=delivered)
+            self._producer.poll(0)
+        if self._producer.flush(ANSWER_S) or refused:
+            raise UnreachableError(
+                f"the Kafka broker did not acknowledge: {(refused or ['no answer'])[0]}", self._bootstrap,
+                "Check that it runs; nothing was committed, start the operator again.",
+            )  # fmt: skip
