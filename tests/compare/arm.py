@@ -15,8 +15,8 @@ from infra.console import Console
 from infra.embedded.job import Job
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
+from tests.arms.cpu import Cpu
 from tests.bench.facts import load
-from tests.compare.cpu import Cpu
 from tests.compare.figures import FACTS, Counts, Facts
 from tests.compare.outputs import Outputs
 from tests.compare.plan import EPOCH_ROWS, LATENESS_MS, Plan
@@ -106,7 +106,7 @@ class Arm:
 
         watch.start()
         try:
-            with self.directory.sent_writer() as lines, Cpu(lambda: drivers.driver) as cpu:
+            with self.directory.sent_writer() as lines, Cpu(lambda: [drivers.driver]) as cpu:
                 sender = Sender(
                     kafka_producer(self.endpoints.kafka_bootstrap), lines,
                     Pacer(Pace(horizon_ms=None, max_outstanding=self.plan.records + 2)), lambda: SETTLED,

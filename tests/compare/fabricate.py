@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL, AT_MOST_ONCE, CHECKPOINTED, Semantics
+from tests.arms.kept import MANIFEST
 from tests.compare.figures import ASKED, COUNTED, FACTS, USAGE, Counts, Facts
 from tests.compare.plan import BURST, CALM, STRUCK, Plan
-from tests.compare.results import MANIFEST
 from tests.harness.run_directory import RunDirectory
 
 PLAN = Plan(7, rate=0.01, kills=1, driver_kills=0, warm_up=20, burst=100, calm=100, struck=1_000, pace=100)

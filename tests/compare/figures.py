@@ -8,32 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
-from pydantic import BaseModel, ConfigDict
 
 from effectively_once_jobs.system_usage.settings import Semantics
+from tests.arms.figures import Latency, Model, latency
 from tests.compare.plan import BURST, CALM, STRUCK, Plan
 from tests.harness.run_directory import RunDirectory, read_lines
 
 FACTS = "facts.json"
 COUNTED, USAGE, ASKED = "counted", "usage", "asked"
-
-
-class Model(BaseModel):
-    """A part of the results."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Latency(Model):
-    """Milliseconds from a record's sending to the commit of its first row, over the events that have one."""
-
-    events: int
-    p50_ms: float
-    p90_ms: float
-    p99_ms: float
-    max_ms: float
 
 
 class Counts(Model):
@@ -227,11 +210,7 @@ def _first(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _latency(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> Latency | None:
-    took = [first[one] - row["sent_at"] for one, row in sends.items() if row["n"] in part and one in first]
-    if not took:
-        return None
-    p50, p90, p99, most = (round(float(one), 1) for one in np.percentile(took, [50, 90, 99, 100]))
-    return Latency(events=len(took), p50_ms=p50, p90_ms=p90, p99_ms=p99, max_ms=most)
+    return latency([first[one] - row["sent_at"] for one, row in sends.items() if row["n"] in part and one in first])
 
 
 def _throughput(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> float | None:

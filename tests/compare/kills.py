@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from effectively_once_jobs.system_usage.look_up import LOOKED_UP
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS
+from tests.arms.strikes import Strikes
 from tests.compare.plan import DRIVER, Strike
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
@@ -19,7 +19,7 @@ from tests.harness.history import History
 REPLACED_S, HELD_S = 120.0, 60.0
 
 
-class Kills(threading.Thread):
+class Kills(Strikes[Strike]):
     """Carries out a plan of kills, one after the other.
 
     When so many look-ups were announced, the next process that tells of one is held; then its executor, or the driver,
@@ -39,38 +39,21 @@ class Kills(threading.Thread):
         self, strikes: Sequence[Strike], drivers: SupervisedDrivers, watch: Watch, hold: Hold, *,
         history: History, say: Callable[[str], None],
     ) -> None:  # fmt: skip
-        super().__init__(name="kills", daemon=True)
-        self._strikes, self._drivers, self._watch, self._hold = strikes, drivers, watch, hold
-        self._history, self._say = history, say
-        with watch.changed:
-            self._from = len(watch.seen)
-        self.stop_asked = threading.Event()
-        self.error: BaseException | None = None
+        super().__init__(strikes, watch, hold)
+        self._drivers, self._history, self._say = drivers, history, say
 
-    def run(self) -> None:
-        """Kill; what goes wrong is kept for the arm to raise."""
-        try:
-            for strike in self._strikes:
-                if not self._reached(strike.call):
-                    return
-                self._strike(strike)
-        except BaseException as error:
-            self.error = error
-        finally:
-            self._hold.release()
-
-    def _reached(self, call: int) -> bool:
+    def reached(self, strike: Strike) -> bool:
         """Wait until so many look-ups were announced; False when this is to stop before."""
         told = 0
 
         def nth(event: dict[str, Any]) -> bool:
             nonlocal told
             told += int(event["event"] == LOOKED_UP)
-            return told >= call
+            return told >= strike.call
 
         return self._watch.next_step(nth, self._from, self.stop_asked) is not None
 
-    def _strike(self, strike: Strike) -> None:
+    def strike(self, strike: Strike) -> None:
         self._hold.ask(LOOKED_UP)
         held = self._hold.held(HELD_S)
         if held is None:

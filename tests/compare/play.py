@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from infra.console import Console
-from tests.compare.cpu import Cpu
+from tests.arms.cpu import Cpu
+from tests.arms.pace import paced
 from tests.compare.kills import Kills
 from tests.compare.outputs import Outputs
 from tests.compare.plan import BURST, LATENESS_MS, STRUCK, WARM_UP, Plan
@@ -101,16 +101,6 @@ class Play:
             f"{self.pipeline} to be done with {self._sent:,} records", lambda: done_with(self.watch.seen) >= self._sent,
             DRAIN_S, self.drivers.alive,
         )  # fmt: skip
-
-
-def paced(records: Iterable[Planned], per_s: int, stop: threading.Event) -> Iterator[Planned]:
-    """Give records out when each is due by the clock, whatever becomes of those before it."""
-    began = time.monotonic()
-    for number, record in enumerate(records):
-        wait_s = began + number / per_s - time.monotonic()
-        if wait_s > 0 and stop.wait(wait_s):
-            return
-        yield record
 
 
 def done_with(seen: Sequence[dict[str, Any]]) -> int:

@@ -7,7 +7,6 @@ what the repository keeps of it there.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +16,13 @@ import orjson
 from pydantic import ValidationError
 
 from effectively_once_jobs.system_usage.settings import ALL
+from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE, keep
 from tests.compare.figures import FACTS, Facts, Figures, Model, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
-
-MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
 
 class Comparison(Model):
@@ -103,13 +101,6 @@ def write(path: Path) -> Comparison:
         (path / f"{name}.svg").write_text(svg + "\n")
     (path / PAGE).write_text(page.html(results))
     return results
-
-
-def keep(path: Path, to: Path) -> None:
-    """Copy what is worth keeping of a judged run: all but the evidence itself, which the seed makes again."""
-    to.mkdir(parents=True, exist_ok=True)
-    for one in sorted([path / MANIFEST, path / RESULTS, path / TABLE, path / PAGE, *path.glob("*.svg")]):
-        shutil.copy(one, to / one.name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,12 +26,13 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
+from tests.arms.kept import MANIFEST
 from tests.bench.facts import machine
 from tests.compare import page
 from tests.compare.arm import Arm
 from tests.compare.outputs import Outputs
 from tests.compare.plan import Plan
-from tests.compare.results import MANIFEST, Comparison, ended, planned, write
+from tests.compare.results import Comparison, ended, planned, write
 from tests.harness.evidence import EvidenceError
 from tests.harness.manifest import git_state
 from tests.harness.run_directory import RunDirectory, new_run, point_latest

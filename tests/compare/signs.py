@@ -12,26 +12,19 @@ from effectively_once_jobs.system_usage.settings import (
     EXACTLY_ONCE,
     Semantics,
 )
-from tests.compare.figures import Figures, Model
+from tests.arms.figures import Said
+from tests.arms.figures import verdict as judged_as
+from tests.compare.figures import Figures
 from tests.compare.plan import Plan
 from tests.harness.results import Verdict
 
 AT_LEAST_ONCE = (ACKNOWLEDGED, CHECKPOINTED)
 
 
-class Sign(Model):
-    """A sentence that holds or not.
-
-    Attributes:
-        promise: whether it is one of the semantics; otherwise a guard: without it the run shows nothing.
-
-    """
+class Sign(Said):
+    """A sentence about one semantics."""
 
     semantics: Semantics
-    says: str
-    holds: bool
-    found: str
-    promise: bool = True
 
 
 def signs(found: Sequence[Figures], plan: Plan) -> list[Sign]:
@@ -41,10 +34,8 @@ def signs(found: Sequence[Figures], plan: Plan) -> list[Sign]:
 
 def verdict(found: Sequence[Figures], judged: Sequence[Sign]) -> Verdict:
     """Fail for a promise that does not hold, unknown for a guard, or for a semantics that was not played to its end."""
-    if any(sign.promise and not sign.holds for sign in judged):
-        return Verdict.FAIL
     whole = {one.semantics for one in found if one.broke_off is None} == {*ALL}
-    return Verdict.PASS if whole and all(sign.holds for sign in judged) else Verdict.UNKNOWN
+    return judged_as(judged, whole=whole)
 
 
 def _promises(one: Figures) -> Iterator[Sign]:

@@ -6,8 +6,9 @@ import threading
 import time
 from typing import Any
 
+from tests.arms.pace import paced
 from tests.compare.plan import Plan
-from tests.compare.play import done_with, paced
+from tests.compare.play import done_with
 
 
 def test_an_epoch_that_is_repeated_has_read_its_records_once() -> None:

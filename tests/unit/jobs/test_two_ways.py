@@ -175,7 +175,7 @@ def test_without_a_catalog_the_same_crashes_double(point: str) -> None:
                 left[0] -= 1
                 raise CrashError
 
-        chain._at = at  # type: ignore[method-assign]
+        chain._at = at  # type: ignore[assignment, method-assign]
         return first_of_each(chain.run(records))
 
     records = sent(100)

@@ -1,9 +1,9 @@
-"""Processor time of a driver and everything below it, also of processes that have ended meanwhile."""
+"""Processor time of processes and everything below them, also of those that have ended meanwhile."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import psutil
 
@@ -15,8 +15,9 @@ EVERY_S = 0.25
 class Cpu:
     """Asks every quarter of a second, so of a process that was killed less than that is missing."""
 
-    def __init__(self, driver: Callable[[], int | None]) -> None:
-        self._driver = driver
+    def __init__(self, roots: Callable[[], Iterable[int | None]]) -> None:
+        """`roots` gives the processes that run now, by number; None stands for one that does not."""
+        self._roots = roots
         self._seen: dict[tuple[int, float], float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="cpu", daemon=True)
@@ -41,9 +42,11 @@ class Cpu:
             self._ask()
 
     def _ask(self) -> None:
-        pid = self._driver()
-        if pid is None:
-            return
+        for pid in self._roots():
+            if pid is not None:
+                self._ask_family(pid)
+
+    def _ask_family(self, pid: int) -> None:
         try:
             family = [psutil.Process(pid), *descendants(pid)]
         except psutil.NoSuchProcess:

@@ -1,0 +1,43 @@
+"""Pieces of a page that needs no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+STYLE = """
+:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:1rem 0;font-size:13px}
+td,th{border:1px solid #8886;padding:.25rem .6rem;text-align:right}
+td:first-child,th:first-child{text-align:left}code{font-size:90%}svg{max-width:100%;height:auto}
+"""
+
+
+def drawn_table(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with what is said above it."""
+    head = "".join(f"<th>{escape(one)}</th>" for one in heading)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
+    return f"<h2>{escape(title)}</h2><table><tr>{head}</tr>{body}</table>"
+
+
+def bullets(title: str, lines: Sequence[str]) -> str:
+    """Return a list with what is said above it."""
+    return f"<h2>{escape(title)}</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in lines) + "</ul>"
+
+
+def on_machine(machine: Mapping[str, Any], jvm: str) -> str:
+    """Return a sentence that tells where it ran."""
+    return (
+        f"<p>{machine['cores']} cores ({escape(str(machine['processor']))}), {machine['memory_gib']} GiB, load "
+        f"{machine['load']} when it began; {escape(jvm)} JVMs.</p>"
+    )
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """Return the whole page."""
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style><body>\n{body}\n</body></html>\n"
+    )
