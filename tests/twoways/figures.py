@@ -1,0 +1,214 @@
+"""Figures of one arm, computed from the evidence that it left and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from effectively_once_jobs.two_ways.settings import Way
+from effectively_once_jobs.two_ways.stage import TAKEN
+from tests.arms.figures import Latency, Model, latency
+from tests.harness.run_directory import RunDirectory, read_lines
+from tests.twoways.plan import BURST, PACED, Arm, Part, Plan
+from tests.twoways.truth import expected
+
+FACTS, RESULTS = "facts.json", "results"
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+class Facts(Model):
+    """What the play noted down beside rows.
+
+    Attributes:
+        cpu_s: processor time of the job's processes, by part.
+        object_store_bytes: below the pipeline's name, when it had ended.
+        topics_bytes: of the topics between its operators.
+        load: of the machine in the minute before it began, and in its last one.
+        broke_off: why the play did not come to its end.
+
+    """
+
+    way: Way
+    operators: int
+    catalog: bool
+    cpu_s: dict[str, float]
+    object_store_bytes: int
+    objects: int
+    topics_bytes: int
+    load: tuple[float, float]
+    broke_off: str | None = None
+
+
+class Recovery(Model):
+    """What came after a kill.
+
+    Attributes:
+        target: what was killed.
+        next_s: from the kill to the next new row of the output, whatever it is of.
+        through_s: to the first row of a record that was sent after the kill; None where none was.
+
+    """
+
+    target: str
+    operator: int
+    stage: str
+    next_s: float | None
+    through_s: float | None
+
+
+class Level(Model):
+    """One number of kills: the burst, and the part at a pace.
+
+    Attributes:
+        throughput_per_s: records of the burst, from its first sending to its last row.
+        paced: latency of the part at a pace.
+        taken: records that operators took, by all of them together, over records times operators: 1 without kills.
+        copies: records that operators dropped as copies, in the same measure.
+        recoveries: of the part at a pace.
+        hit: kills that hit, in both parts.
+
+    """
+
+    kills: int
+    throughput_per_s: float | None
+    paced: Latency | None
+    taken: float
+    copies: float
+    recoveries: list[Recovery]
+    hit: int
+    planned: int
+
+
+class Figures(Model):
+    """One arm.
+
+    Attributes:
+        due: records that were sent.
+        lost: without a row.
+        wrong: with another amount than they are due.
+        phantoms: rows that nothing was sent for.
+        differing: rows that were written again with another amount.
+        rewritten: rows that were written more than once.
+
+    """
+
+    name: str
+    way: Way
+    operators: int
+    catalog: bool
+    due: int
+    lost: int
+    wrong: int
+    phantoms: int
+    differing: int
+    rewritten: int
+    levels: list[Level]
+    cpu_s_per_1000: float
+    object_store_bytes: int
+    objects: int
+    topics_bytes: int
+    load: tuple[float, float]
+    broke_off: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the output is what is due."""
+        return not (self.lost or self.wrong or self.phantoms or self.differing)
+
+
+def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
+    """Compute them.
+
+    Raises:
+        EvidenceError: evidence is missing or damaged.
+        ValidationError: the facts are none.
+
+    """
+    facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
+    evidence = Evidence.of(RunDirectory(path))
+    due, rows = expected(evidence.sends.values(), arm.operators), evidence.rows
+    _, *parts = plan.parts(arm)
+    by_kills = {kills: [part for part in parts if part.kills == kills] for kills in {part.kills for part in parts}}
+    return Figures(
+        name=arm.name, way=arm.way, operators=arm.operators, catalog=arm.catalog, due=len(due),
+        lost=len(due.keys() - rows.keys()), phantoms=len(rows.keys() - due.keys()),
+        wrong=sum(rows[one]["amount"] != amount for one, amount in due.items() if one in rows),
+        differing=sum(not row["same"] for row in rows.values()),
+        rewritten=sum(row["times"] > 1 for row in rows.values()),
+        levels=[_level(plan, arm, of, evidence) for _, of in sorted(by_kills.items())],
+        cpu_s_per_1000=round(1000 * sum(facts.cpu_s.values()) / parts[-1].numbers.stop, 3),
+        object_store_bytes=facts.object_store_bytes, objects=facts.objects, topics_bytes=facts.topics_bytes,
+        load=facts.load, broke_off=facts.broke_off,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an arm left.
+
+    Attributes:
+        sends: id -> what was sent, and when.
+        rows: id -> row of the output.
+        events: phase -> what happened in it, by the order of the file: announcements are read within some ms.
+
+    """
+
+    sends: Rows
+    rows: Rows
+    events: Mapping[str, Sequence[Mapping[str, Any]]]
+
+    @classmethod
+    def of(cls, run: RunDirectory) -> Evidence:
+        """Read it. Raises EvidenceError."""
+        events: dict[str, list[Mapping[str, Any]]] = {}
+        phase = ""
+        for event in run.events():
+            phase = event["phase"] if event["event"] == "phase" else phase
+            events.setdefault(phase, []).append(event)
+        sends = {row["id"]: row for row in read_lines(run.sent_path)}
+        return cls(sends, {row["id"]: row for row in run.rows(RESULTS)}, events)
+
+
+def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> Level:
+    events = [event for part in parts for event in evidence.events.get(part.name, ())]
+    work = [event for event in events if event["event"] == TAKEN]
+    faults = [event for event in events if event["event"] == "fault"]
+    each = sum(len(part.numbers) for part in parts) * arm.operators
+    done = {
+        part.kind: [(row["sent_at"], evidence.rows[id_]["at_ms"]) for id_, row in evidence.sends.items()
+                    if row["n"] in part.numbers and id_ in evidence.rows]
+        for part in parts
+    }  # fmt: skip
+    return Level(
+        kills=parts[0].kills, throughput_per_s=_throughput(done.get(BURST, ())),
+        paced=latency([at_ms - sent_ms for sent_ms, at_ms in done.get(PACED, ())]),
+        taken=round(sum(event["rows"] for event in work) / each, 3),
+        copies=round(sum(event["copies"] for event in work) / each, 3),
+        recoveries=[_recovery(fault, evidence) for fault in faults if fault["part"].startswith(PACED)],
+        hit=sum(fault["hit"] for fault in faults), planned=sum(part.kills for part in parts),
+    )  # fmt: skip
+
+
+def _throughput(burst: Sequence[tuple[float, float]]) -> float | None:
+    if not burst:
+        return None
+    began, ended = min(sent_ms for sent_ms, _ in burst), max(at_ms for _, at_ms in burst)
+    return float(round(len(burst) / (ended - began) * 1000, 1))
+
+
+def _recovery(fault: Mapping[str, Any], evidence: Evidence) -> Recovery:
+    at, rows = fault["t"], evidence.rows
+    after = [row["at_ms"] for row in rows.values() if row["at_ms"] > at]
+    through = [rows[id_]["at_ms"] for id_, row in evidence.sends.items() if row["sent_at"] > at and id_ in rows]
+
+    def since(times: Sequence[float]) -> float | None:
+        return round((min(times) - at) / 1000, 3) if times else None
+
+    return Recovery(
+        target=fault["target"], operator=fault["operator"], stage=fault["stage"], next_s=since(after),
+        through_s=since(through),
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""The results of a run, computed from the files of its run directory.
+
+`python -m tests.twoways.results runs/two-ways/RUN` judges a run again from its files; with `--to FOLDER` it also copies
+what the repository keeps of it there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from tests.arms.figures import Model
+from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE, keep
+from tests.harness.evidence import EvidenceError
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.twoways.figures import FACTS, Facts, Figures, figures
+from tests.twoways.plan import Plan
+from tests.twoways.signs import Sign, signs, verdict
+
+
+class TwoWays(Model):
+    """All of it, as `results.json` has it.
+
+    Attributes:
+        command: repeats it.
+        machine: cores, memory, load and versions, when it began.
+        unread: arms of which there is no usable evidence, with the reason.
+
+    """
+
+    run: str
+    command: str
+    plan: Plan
+    jvm: str
+    machine: dict[str, Any]
+    git: dict[str, Any]
+    arms: list[Figures]
+    unread: dict[str, str]
+    signs: list[Sign]
+    verdict: Verdict
+
+
+def planned(path: Path) -> tuple[dict[str, Any], Plan]:
+    """Read what a run was to play: its manifest, and the plan in it.
+
+    Raises:
+        EvidenceError: there is none that can be read.
+
+    """
+    try:
+        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
+        return manifest, Plan.of(manifest["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "name a folder of runs/two-ways"
+        raise EvidenceError(f"this is no run of both ways: {error}", path / MANIFEST, todo) from error
+
+
+def ended(arm: Path) -> bool:
+    """Whether an arm was played to its end."""
+    try:
+        return Facts.model_validate(orjson.loads((arm / FACTS).read_bytes())).broke_off is None
+    except (OSError, ValueError):
+        return False
+
+
+def judge(path: Path) -> TwoWays:
+    """Compute the results of a run.
+
+    Raises:
+        EvidenceError: there is no manifest that can be read.
+
+    """
+    manifest, plan = planned(path)
+    arms: list[Figures] = []
+    unread: dict[str, str] = {}
+    for arm in plan.arms:
+        try:
+            arms.append(figures(path / arm.name, plan, arm))
+        except (EvidenceError, OSError, ValueError, ValidationError) as error:
+            unread[arm.name] = str(error)
+    judged = signs(arms)
+    told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
+    return TwoWays(**told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged, plan))
+
+
+def write(path: Path) -> TwoWays:
+    """Judge a run, and write its results, its table, its figures and its page."""
+    from tests.twoways import page  # noqa: PLC0415 - it draws what is here
+
+    results = judge(path)
+    RunDirectory(path).write_json(path / RESULTS, results)
+    (path / TABLE).write_text(page.markdown(results) + "\n")
+    for name, svg in page.plots(results).items():
+        (path / f"{name}.svg").write_text(svg + "\n")
+    (path / PAGE).write_text(page.html(results))
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.twoways import page  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(prog="python -m tests.twoways.results", description="Judges a run again.")
+    parser.add_argument("run", type=Path, help="a folder of runs/two-ways")
+    parser.add_argument("--to", type=Path, help="where to copy its results")
+    given = parser.parse_args(arguments)
+    try:
+        results = write(given.run)
+    except EvidenceError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    if given.to is not None:
+        keep(given.run, given.to)
+    sys.stdout.write(page.markdown(results) + "\n")
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
