@@ -268,6 +268,17 @@ def compare(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+@app.command(
+    name="two-ways",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def two_ways(context: typer.Context) -> None:
+    """Snapshots and dedup per operator under the same kills; exit 0 both exact, 1 an output wrong, 2 not shown."""
+    from tests.twoways.run import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
 @app.command(name="new-pipeline")
 def new_pipeline_command(
     name: Annotated[str, typer.Option(help="Of the pipeline, and of its Python package.")],
