@@ -12,10 +12,11 @@ from effectively_once_jobs.system_usage.settings import (
     EXACTLY_ONCE,
     Semantics,
 )
+from tests.arms.figures import Latency
 from tests.arms.page import bullets, document, drawn_table, on_machine
 from tests.bench.figure import drawn
 from tests.bench.table import table
-from tests.compare.figures import Figures, Latency
+from tests.compare.figures import Figures
 from tests.compare.results import Comparison
 
 NAMES: dict[Semantics, str] = {

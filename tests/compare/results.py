@@ -16,8 +16,9 @@ import orjson
 from pydantic import ValidationError
 
 from effectively_once_jobs.system_usage.settings import ALL
+from tests.arms.figures import Model
 from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE, keep
-from tests.compare.figures import FACTS, Facts, Figures, Model, figures
+from tests.compare.figures import FACTS, Facts, Figures, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
 from tests.harness.evidence import EvidenceError

@@ -85,4 +85,4 @@ class OperatorKills(Strikes[Strike]):
 
 
 def _of(event: Mapping[str, Any], operator: int) -> bool:
-    return event["event"] == TAKEN and event["operator"] == operator
+    return bool(event["event"] == TAKEN and event["operator"] == operator)

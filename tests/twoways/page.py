@@ -37,9 +37,8 @@ def tables(results: TwoWays) -> list[Table]:
         ]),
         ("Throughput of a burst, records/s", heading, _rows(pairs, lambda one: one.throughput_per_s, ",.0f")),
         ("Latency at a pace, ms: p50 / p99", heading, [
-            [name, *(_latency(level and level.paced) for level in levels),
-             _ratio(*(level and level.paced and level.paced.p50_ms for level in levels))]
-            for name, levels in pairs
+            [name, *(_latency(took) for took in calm), _ratio(*(took.p50_ms if took else None for took in calm))]
+            for name, levels in pairs for calm in [[level.paced if level else None for level in levels]]
         ]),
         ("Recovery, s: from the kill to a record that was sent after it (to the next record of all)", heading[:3], [
             [name, *(_recoveries(level) for level in levels)] for name, levels in pairs if any(_struck(levels))

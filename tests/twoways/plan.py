@@ -172,4 +172,5 @@ class Plan:
     @classmethod
     def of(cls, told: dict[str, Any]) -> Plan:
         """Read what `told` gave."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+        values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in told.items()}
+        return cls(**values)

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
@@ -70,8 +71,9 @@ def _begun(given: argparse.Namespace) -> Path:
     """Make the folder of a new run, with what is to be played in it."""
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     asked = {name: getattr(given, name) for name in (*SIZES, *LISTS)}
-    sizes = {name: tuple(value) if name in LISTS else value for name, value in asked.items() if value is not None}
-    plan = Plan(seed, **{**(SMALL if given.quick else {}), **sizes})
+    sizes: dict[str, Any] = dict(SMALL) if given.quick else {}
+    sizes |= {name: tuple(value) if name in LISTS else value for name, value in asked.items() if value is not None}
+    plan = Plan(seed, **sizes)
     jvm = given.jvm or (QUICK if given.quick else LASTING)
     path = new_run(given.runs, plan.seed)
     point_latest(path)

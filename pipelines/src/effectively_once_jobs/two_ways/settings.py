@@ -73,8 +73,8 @@ class WaySettings(BaseModel):
         """The settings as the library's source and session take them."""
         return PipelineSettings(
             pipeline=self.pipeline, topic=self.topic, kafka_bootstrap=self.kafka_bootstrap,
-            s3_endpoint=self.s3_endpoint, s3_bucket=self.s3_bucket, job="effectively_once_jobs.two_ways", shards=self.partitions,
-            epoch_rows_max=self.rows_max,
+            s3_endpoint=self.s3_endpoint, s3_bucket=self.s3_bucket, job="effectively_once_jobs.two_ways",
+            shards=self.partitions, epoch_rows_max=self.rows_max,
         )  # fmt: skip
 
 
