@@ -73,7 +73,7 @@ def chained(rows: DataFrame, operators: int) -> DataFrame:
     return rows
 
 
-class Operator(StatefulProcessor):
+class Operator(StatefulProcessor):  # type: ignore[misc]  # pyspark tells no types here
     """One of them, as Spark's tasks call it."""
 
     def __init__(self, operator: int) -> None:
