@@ -6,7 +6,6 @@ what the repository keeps of it there.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +15,10 @@ import orjson
 from pydantic import ValidationError
 
 from effectively_once_jobs.system_usage.settings import ALL
+from tests.arms.command import judged_again, played_to_its_end
 from tests.arms.figures import Model
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE, keep
-from tests.compare.figures import FACTS, Facts, Figures, figures
+from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
+from tests.compare.figures import FACTS, Figures, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
 from tests.harness.evidence import EvidenceError
@@ -65,10 +65,7 @@ def planned(path: Path) -> tuple[dict[str, Any], Plan]:
 
 def ended(arm: Path) -> bool:
     """Whether an arm was played to its end."""
-    try:
-        return Facts.model_validate(orjson.loads((arm / FACTS).read_bytes())).broke_off is None
-    except (OSError, ValueError):
-        return False
+    return played_to_its_end(arm / FACTS)
 
 
 def judge(path: Path) -> Comparison:
@@ -108,19 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.compare import page  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(prog="python -m tests.compare.results", description="Judges a comparison again.")
-    parser.add_argument("run", type=Path, help="a folder of runs/compare")
-    parser.add_argument("--to", type=Path, help="where to copy its results")
-    given = parser.parse_args(arguments)
-    try:
-        results = write(given.run)
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    if given.to is not None:
-        keep(given.run, given.to)
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    return judged_again(arguments, "tests.compare.results", write, page.markdown)
 
 
 if __name__ == "__main__":

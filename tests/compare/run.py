@@ -17,59 +17,33 @@ from pathlib import Path
 
 from effectively_once_jobs.system_usage.settings import ALL, Semantics
 from infra.console import Console
-from infra.embedded.class_archive import class_archive
-from infra.embedded.guard import guarded, interrupted
-from infra.embedded.job import RunError
-from infra.embedded.process import ServerError
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.command import ToolchainError
-from infra.toolchain.postgres import HOW, find_postgres
-from infra.toolchain.prepare import CHECKOUT, default_console, prepare
-from tests.arms.kept import MANIFEST
-from tests.bench.facts import machine
+from infra.embedded.guard import guarded
+from infra.toolchain.prepare import CHECKOUT, default_console
+from tests.arms.command import answered, begun
+from tests.arms.embedded import LASTING, QUICK, shared
 from tests.compare import page
 from tests.compare.arm import Arm
 from tests.compare.outputs import Outputs
 from tests.compare.plan import Plan
 from tests.compare.results import Comparison, ended, planned, write
-from tests.harness.evidence import EvidenceError
-from tests.harness.manifest import git_state
-from tests.harness.run_directory import RunDirectory, new_run, point_latest
-from tests.harness.surroundings import result_store
-from tests.harness.workload.errors import InputError
+from tests.harness.run_directory import RunDirectory
 
-LASTING, QUICK = "lasting", "quick"
 SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills", "driver_kills")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
     given = _given(arguments)
-    try:
-        results = _compared(given.resume or _begun(given), given.only)
-    except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    return answered(lambda: _compared(given.resume or _begun(given), given.only), page.markdown)
 
 
 def _begun(given: argparse.Namespace) -> Path:
     """Make the folder of a new run, with what is to be played in it."""
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     plan = Plan(seed, given.rate, **{name: getattr(given, name) for name in SIZES})
-    path = new_run(given.runs, plan.seed)
-    point_latest(path)
     sizes = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
     command = f'make compare SEED={plan.seed} RATE={plan.rate:g} ARGS="{sizes} --jvm {given.jvm}"'
-    RunDirectory(path).write_json(path / MANIFEST, {
-        "run": path.name, "command": command, "plan": plan.told(), "jvm": given.jvm, "machine": machine(),
-        "git": git_state(CHECKOUT),
-    })  # fmt: skip
-    return path
+    return begun(given.runs, plan.seed, command, plan.told(), given.jvm)
 
 
 def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
@@ -87,30 +61,18 @@ def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
 
 def _play(path: Path, plan: Plan, left: Sequence[Semantics], console: Console, *, quick: bool) -> None:
     """Start what all arms share, and play them one after the other."""
-    programs = find_postgres()
-    if programs is None:
-        raise RunError(f"the look-up needs a result store. {HOW}")
-    toolchain = prepare(console)
-    archive = None
-    if quick:
-        with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-            archive = class_archive(Cache(cache_root()), toolchain)
     stop = threading.Event()
-    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick) as stack:
-        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
-        with result_store(RunDirectory(path), programs) as server:
-            assert server is not None, "its programs are there"
-            outputs = Outputs(server)
-            outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
-            for semantics in left:
-                own = RunDirectory(path / semantics)
-                shutil.rmtree(own.path, ignore_errors=True)
-                own.path.mkdir()
-                Arm(
-                    own, semantics, plan, toolchain, stack.endpoints, server.url, outputs, console,
-                    long_lived=not quick, class_archive=archive, stop=stop,
-                ).play()  # fmt: skip
+    with shared(path, console, "the look-up", quick=quick) as place:
+        outputs = Outputs(place.server)
+        outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
+        for semantics in left:
+            own = RunDirectory(path / semantics)
+            shutil.rmtree(own.path, ignore_errors=True)
+            own.path.mkdir()
+            Arm(
+                own, semantics, plan, place.toolchain, place.endpoints, place.server.url, outputs, console,
+                long_lived=place.long_lived, class_archive=place.class_archive, stop=stop,
+            ).play()  # fmt: skip
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -6,15 +6,13 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from effectively_once.object_store import BucketAddress
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS, WaySettings
 from infra.console import Console
 from infra.embedded.job import Job
-from infra.embedded.stack import Endpoints
-from infra.toolchain.prepare import Toolchain
 from tests.arms.cpu import Cpu
+from tests.arms.embedded import Shared
 from tests.bench.facts import load
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
@@ -43,23 +41,16 @@ class Play:
 
     Attributes:
         directory: of this arm; evidence goes there.
-        broker_data: where the broker keeps its topics.
-        long_lived: JVMs for throughput.
-        class_archive: of JVMs that are to be up soon.
+        place: where it runs.
 
     """
 
     directory: RunDirectory
     arm: Arm
     plan: Plan
-    toolchain: Toolchain
-    endpoints: Endpoints
-    database: str
-    broker_data: Path
+    place: Shared
     outputs: Outputs
     console: Console
-    long_lived: bool = True
-    class_archive: Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     _cpu_s: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -81,14 +72,14 @@ class Play:
         self._collect(broke_off, before)
 
     def _go(self, history: History) -> None:
-        settings = self._settings()
-        Topics(self.endpoints.kafka_bootstrap).create(dict.fromkeys(self._topics(settings[0]), PARTITIONS))
+        settings, place = self._settings(), self.place
+        Topics(place.endpoints.kafka_bootstrap).create(dict.fromkeys(self._topics(settings[0]), PARTITIONS))
         self.outputs.make(self.pipeline)
         hold = Hold(self.directory.path / "work" / "points")
         watch = Watch(self.directory.path / "work" / "events.jsonl", history)
         home = OwnHome(
-            self.toolchain, self.endpoints, self.directory.path, self.class_archive, long_lived=self.long_lived,
-            environment={**Job.named(JOB).environment(self.toolchain), **hold.env},
+            place.toolchain, place.endpoints, self.directory.path, place.class_archive, long_lived=place.long_lived,
+            environment={**Job.named(JOB).environment(place.toolchain), **hold.env},
         )  # fmt: skip
         drivers = [
             SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say) for _ in settings
@@ -97,7 +88,7 @@ class Play:
         try:
             with self.directory.sent_writer() as lines, Cpu(lambda: [one.driver for one in drivers]) as cpu:
                 sender = Sender(
-                    kafka_producer(self.endpoints.kafka_bootstrap), lines,
+                    kafka_producer(place.endpoints.kafka_bootstrap), lines,
                     Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)), lambda: SETTLED,
                     unacknowledged=lambda *_: None, stop=self.stop,
                     target=Target(self.pipeline, PARTITIONS, DRAIN_S),
@@ -124,13 +115,14 @@ class Play:
 
     def _settings(self) -> list[WaySettings]:
         """One for each process."""
+        endpoints = self.place.endpoints
         processes = 1 if self.arm.way == SNAPSHOTS else self.arm.operators
         return [
             WaySettings(
                 pipeline=self.pipeline, way=self.arm.way, operators=self.arm.operators, operator=number,
                 topic=self.pipeline, partitions=PARTITIONS, rows_max=self.plan.rows_max, catalog=self.arm.catalog,
-                kafka_bootstrap=self.endpoints.kafka_bootstrap, s3_endpoint=self.endpoints.s3_endpoint,
-                s3_bucket=self.endpoints.s3_bucket, database=self.database,
+                kafka_bootstrap=endpoints.kafka_bootstrap, s3_endpoint=endpoints.s3_endpoint,
+                s3_bucket=endpoints.s3_bucket, database=self.place.server.url,
             )
             for number in range(processes)
         ]  # fmt: skip
@@ -143,10 +135,10 @@ class Play:
     def _collect(self, broke_off: str | None, before: float) -> None:
         from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
-        store = S3ListingStore(BucketAddress(self.endpoints.s3_endpoint, self.endpoints.s3_bucket))
+        store = S3ListingStore(BucketAddress(self.place.endpoints.s3_endpoint, self.place.endpoints.s3_bucket))
         objects = [one.bytes for one in store.listed(f"{self.pipeline}/")]
         between = self._topics(self._settings()[0])[1:]
-        logs = [log for topic in between for log in self.broker_data.glob(f"*/{topic}-*/*.log")]
+        logs = [log for topic in between for log in self.place.broker_data.glob(f"*/{topic}-*/*.log")]
         with suppress(Exception):  # an arm that broke off early has no table; its evidence is then missing, and told
             self.outputs.write(self.directory, self.pipeline)
         facts = Facts(

@@ -6,7 +6,6 @@ what the repository keeps of it there.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from tests.arms.command import judged_again, played_to_its_end
 from tests.arms.figures import Model
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE, keep
+from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
-from tests.twoways.figures import FACTS, Facts, Figures, figures
+from tests.twoways.figures import FACTS, Figures, figures
 from tests.twoways.plan import Plan
 from tests.twoways.signs import Sign, signs, verdict
 
@@ -64,10 +64,7 @@ def planned(path: Path) -> tuple[dict[str, Any], Plan]:
 
 def ended(arm: Path) -> bool:
     """Whether an arm was played to its end."""
-    try:
-        return Facts.model_validate(orjson.loads((arm / FACTS).read_bytes())).broke_off is None
-    except (OSError, ValueError):
-        return False
+    return played_to_its_end(arm / FACTS)
 
 
 def judge(path: Path) -> TwoWays:
@@ -107,19 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.twoways import page  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(prog="python -m tests.twoways.results", description="Judges a run again.")
-    parser.add_argument("run", type=Path, help="a folder of runs/two-ways")
-    parser.add_argument("--to", type=Path, help="where to copy its results")
-    given = parser.parse_args(arguments)
-    try:
-        results = write(given.run)
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    if given.to is not None:
-        keep(given.run, given.to)
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    return judged_again(arguments, "tests.twoways.results", write, page.markdown)
 
 
 if __name__ == "__main__":

@@ -13,33 +13,22 @@ import shutil
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from infra.console import Console
-from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
-from infra.embedded.job import RunError
-from infra.embedded.process import ServerError
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.command import ToolchainError
-from infra.toolchain.postgres import HOW, find_postgres
-from infra.toolchain.prepare import CHECKOUT, default_console, prepare
-from tests.arms.kept import MANIFEST
-from tests.bench.facts import machine
-from tests.harness.evidence import EvidenceError
-from tests.harness.manifest import git_state
-from tests.harness.run_directory import RunDirectory, new_run, point_latest
-from tests.harness.surroundings import result_store
-from tests.harness.workload.errors import InputError
+from infra.toolchain.prepare import CHECKOUT, default_console
+from tests.arms.command import answered, begun
+from tests.arms.embedded import LASTING, QUICK, shared
+from tests.harness.run_directory import RunDirectory
 from tests.twoways import page
 from tests.twoways.arm import Play
 from tests.twoways.outputs import Outputs
 from tests.twoways.plan import Arm, Plan
 from tests.twoways.results import TwoWays, ended, planned, write
 
-LASTING, QUICK = "lasting", "quick"
 SIZES = ("warm_up", "burst", "paced", "pace", "users", "rows_max")
 LISTS = ("operators", "kills")
 SMALL = {
@@ -51,20 +40,7 @@ SMALL = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
     given = _given(arguments)
-    try:
-        results = _played(given.resume or _begun(given), given.only)
-    except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write(
-            "✗ interrupted; everything that was started has been stopped; --resume RUN plays what is left\n"
-        )
-        if isinstance(end, SystemExit):
-            raise
-        return 130
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    return answered(lambda: _played(given.resume or _begun(given), given.only), page.markdown)
 
 
 def _begun(given: argparse.Namespace) -> Path:
@@ -75,16 +51,10 @@ def _begun(given: argparse.Namespace) -> Path:
     sizes |= {name: tuple(value) if name in LISTS else value for name, value in asked.items() if value is not None}
     plan = Plan(seed, **sizes)
     jvm = given.jvm or (QUICK if given.quick else LASTING)
-    path = new_run(given.runs, plan.seed)
-    point_latest(path)
     told = " ".join(f"--{name.replace('_', '-')} {getattr(plan, name)}" for name in SIZES)
     lists = " ".join(f"--{name} {' '.join(map(str, getattr(plan, name)))}" for name in LISTS)
     command = f'make two-ways SEED={plan.seed} ARGS="{lists} {told} --jvm {jvm}"'
-    RunDirectory(path).write_json(path / MANIFEST, {
-        "run": path.name, "command": command, "plan": plan.told(), "jvm": jvm, "machine": machine(),
-        "git": git_state(CHECKOUT),
-    })  # fmt: skip
-    return path
+    return begun(given.runs, plan.seed, command, plan.told(), jvm)
 
 
 def _played(path: Path, only: Sequence[str] | None) -> TwoWays:
@@ -103,32 +73,13 @@ def _played(path: Path, only: Sequence[str] | None) -> TwoWays:
 
 def _play(path: Path, plan: Plan, left: Sequence[Arm], console: Console, *, quick: bool) -> None:
     """Start what all arms share, and play them one after the other."""
-    programs = find_postgres()
-    if programs is None:
-        raise RunError(f"the output needs a result store. {HOW}")
-    toolchain = prepare(console)
-    archive = None
-    if quick:
-        with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-            archive = class_archive(Cache(cache_root()), toolchain)
     stop = threading.Event()
-    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick) as stack:
-        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
-        with result_store(RunDirectory(path), programs) as server:
-            assert server is not None, "its programs are there"
-            outputs = Outputs(server)
-            try:
-                for arm in left:
-                    own = RunDirectory((path / arm.name).absolute())
-                    shutil.rmtree(own.path, ignore_errors=True)
-                    own.path.mkdir()
-                    Play(
-                        own, arm, plan, toolchain, stack.endpoints, server.url, path.absolute() / "work" / "kafka",
-                        outputs, console, long_lived=not quick, class_archive=archive, stop=stop,
-                    ).go()  # fmt: skip
-            finally:
-                outputs.close()
+    with shared(path, console, "the output", quick=quick) as place, closing(Outputs(place.server)) as outputs:
+        for arm in left:
+            own = RunDirectory((path / arm.name).absolute())
+            shutil.rmtree(own.path, ignore_errors=True)
+            own.path.mkdir()
+            Play(own, arm, plan, place, outputs, console, stop).go()
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
