@@ -49,7 +49,7 @@ class Recovery(Model):
     Attributes:
         target: what was killed.
         next_s: from the kill to the next new row of the output, whatever it is of.
-        through_s: to the first row of a record that was sent after the kill; None where none was.
+        through_s: to the last row of a record that was sent before the kill: nothing of what was under way is missing.
 
     """
 
@@ -140,7 +140,9 @@ def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
         differing=sum(not row["same"] for row in rows.values()),
         rewritten=sum(row["times"] > 1 for row in rows.values()),
         levels=[_level(plan, arm, of, evidence) for _, of in sorted(by_kills.items())],
-        cpu_s_per_1000=round(1000 * sum(facts.cpu_s.values()) / parts[-1].numbers.stop, 3),
+        cpu_s_per_1000=round(
+            1000 * sum(facts.cpu_s.get(part.name, 0.0) for part in parts) / sum(len(part.numbers) for part in parts), 3
+        ),
         object_store_bytes=facts.object_store_bytes, objects=facts.objects, topics_bytes=facts.topics_bytes,
         load=facts.load, broke_off=facts.broke_off,
     )  # fmt: skip
@@ -203,12 +205,12 @@ def _throughput(burst: Sequence[tuple[float, float]]) -> float | None:
 def _recovery(fault: Mapping[str, Any], evidence: Evidence) -> Recovery:
     at, rows = fault["t"], evidence.rows
     after = [row["at_ms"] for row in rows.values() if row["at_ms"] > at]
-    through = [rows[id_]["at_ms"] for id_, row in evidence.sends.items() if row["sent_at"] > at and id_ in rows]
+    before = [rows[id_]["at_ms"] for id_, row in evidence.sends.items() if row["sent_at"] <= at and id_ in rows]
 
-    def since(times: Sequence[float]) -> float | None:
-        return round((min(times) - at) / 1000, 3) if times else None
+    def since(at_ms: float | None) -> float | None:
+        return None if at_ms is None else round(max(at_ms - at, 0) / 1000, 3)
 
     return Recovery(
-        target=fault["target"], operator=fault["operator"], stage=fault["stage"], next_s=since(after),
-        through_s=since(through),
+        target=fault["target"], operator=fault["operator"], stage=fault["stage"],
+        next_s=since(min(after, default=None)), through_s=since(max(before, default=None)),
     )  # fmt: skip

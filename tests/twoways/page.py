@@ -16,6 +16,7 @@ from tests.twoways.results import TwoWays
 
 BOTH: tuple[Way, Way] = (SNAPSHOTS, DEDUP)
 RATIO = "dedup / snapshots"
+RECOVERY = "Recovery, s: from the kill until all that was sent before it is in the output (to the next new record)"
 Table = tuple[str, list[str], list[list[str]]]
 Number = Callable[[Level], float | None]
 
@@ -40,7 +41,7 @@ def tables(results: TwoWays) -> list[Table]:
             [name, *(_latency(took) for took in calm), _ratio(*(took.p50_ms if took else None for took in calm))]
             for name, levels in pairs for calm in [[level.paced if level else None for level in levels]]
         ]),
-        ("Recovery, s: from the kill to a record that was sent after it (to the next record of all)", heading[:3], [
+        (RECOVERY, heading[:3], [
             [name, *(_recoveries(level) for level in levels)] for name, levels in pairs if any(_struck(levels))
         ]),
         ("Work: records that operators took, over records times operators; copies dropped", heading[:3], [
@@ -95,7 +96,7 @@ def plots(results: TwoWays) -> dict[str, str]:
             f"{name}: {way}": [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
             for name, way, level in pairs if level and level.paced
         }),
-        "recovery": ("From a kill to a record that was sent after it (a dot a kill)", "s", {
+        "recovery": ("From a kill until all that was sent before it is in the output (a dot a kill)", "s", {
             f"{name}: {way}": times for name, way, level in pairs if level and (times := _through(level.recoveries))
         }),
         "work": ("Records that operators took, over records times operators", "times", {
@@ -159,6 +160,10 @@ def _through(recoveries: list[Recovery]) -> list[float]:
     return [one.through_s for one in recoveries if one.through_s is not None]
 
 
+def _middle(times: list[float]) -> str:
+    return f"{median(times):.1f}" if times else "–"
+
+
 def _recoveries(level: Level | None) -> str:
     """By what was killed; of several the median, and all of them."""
     found: dict[str, list[Recovery]] = {}
@@ -167,6 +172,5 @@ def _recoveries(level: Level | None) -> str:
     told = []
     for target, of in found.items():
         through, soonest = _through(of), [one.next_s for one in of if one.next_s is not None]
-        if through and soonest:
-            told.append(f"{target} {median(through):.1f} ({median(soonest):.1f})")
+        told.append(f"{target} {_middle(through)} ({_middle(soonest)})")
     return ", ".join(told)
