@@ -20,12 +20,12 @@ WARMING = -1
 
 
 def main(argv: list[str]) -> None:
-    """Read the settings: format and options (of what is read), parts, rounds, variants."""
+    """Read the settings: format and options (of what is read), parts, rounds (their numbers), variants."""
     asked = json.loads(Path(argv[0]).read_text())
     spark = plain_session("optimisations", {})
     kafka = spark.read.format(asked["format"]).options(**asked["options"]).load()
     arms, parts = asked["variants"], asked["parts"]
-    for number in range(WARMING, asked["rounds"]):
+    for number in [WARMING, *asked["rounds"]]:
         turn = number % len(arms)
         for arm in arms[turn:] + arms[:turn]:
             load = round(os.getloadavg()[0], 2)

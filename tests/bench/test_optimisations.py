@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bench.errors import BenchError
-from tests.bench.optimisations import compared
+from tests.bench.optimisations_runs import compared
 from tests.bench.optimisations_table import paired, text
 
 

@@ -51,7 +51,7 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         mine = values[part::FILES]
         pq.write_table(_as_kafka(part, mine), folder / "rows" / f"{part}.parquet")
     settings = folder / "settings.json"
-    asked = {"format": "parquet", "options": {"path": str(folder / "rows")}, "parts": PARTS, "rounds": 1}
+    asked = {"format": "parquet", "options": {"path": str(folder / "rows")}, "parts": PARTS, "rounds": [0]}
     settings.write_text(json.dumps({**asked, "variants": [*VARIANTS]}))
     home = SparkHome(
         toolchain, NOWHERE, folder, master="local[2]", long_lived=True, conf=event_log.settings(folder / "log")
