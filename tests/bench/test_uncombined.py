@@ -8,6 +8,7 @@ import sys
 import pyarrow as pa
 
 from effectively_once import Count, Sum, state
+from effectively_once.aggregates import Aggregate
 from effectively_once.windows import Windows
 from infra.cluster.access import CHECKOUT
 
@@ -34,7 +35,8 @@ def test_a_worker_that_is_handed_another_pipeline_does() -> None:
 
 
 def test_rows_come_to_the_same_aggregates_before_the_shuffle_or_behind_it() -> None:
-    values, windows = {"count": Count(), "sum": Sum("cents")}, Windows(60_000, 0)
+    values: dict[str, Aggregate] = {"count": Count(), "sum": Sum("cents")}
+    windows = Windows(60_000, 0)
     rows = pa.table({
         "user": ["a", "b", "a", "a"], "event_time_ms": pa.array([1, 2, 59_999, 60_000], pa.int64()),
         "cents": pa.array([5, 7, 11, 13], pa.int64()),
