@@ -38,19 +38,18 @@ def measure(asked: argparse.Namespace) -> str:
         pipeline_rounds=asked.pipeline_rounds, parts=PARTS, epoch_rows=asked.epoch_rows, lateness_ms=LATENESS_MS,
         jvm=LASTING_JVM, heap_mib=HEAP_MIB, master=MASTERS[asked.master],
     )  # fmt: skip
+    rounds = {QUERY: asked.rounds, EPOCH: asked.pipeline_rounds}
     with opened() as place:
-        for users in asked.users:
-            events = Events(asked.records, users)
-            rounds = {QUERY: asked.rounds, EPOCH: asked.pipeline_rounds if users == asked.users[0] else 0}
-            left = [part for part in (QUERY, EPOCH) if not done(kept, part, users, range(rounds[part]))]
-            if not left:
+        for part, users in [*((QUERY, users) for users in asked.users), (EPOCH, asked.users[0])]:
+            if done(kept, part, users, range(rounds[part])):
                 continue
+            events = Events(asked.records, users)
             place.created([NewTopic(TOPIC, PARTITIONS, 1)])
             with place.console.step(f"{events.records:,} events of {users:,} users into a topic"):
                 fill(place.endpoints.kafka_bootstrap, TOPIC, events.values())
-            if QUERY in left:
+            if part == QUERY:
                 queries(kept, place, events, asked)
-            if EPOCH in left:
+            else:
                 epochs(kept, place, events, asked)
             place.deleted([TOPIC])
     table, figures = text(kept.samples(), asked.records)
