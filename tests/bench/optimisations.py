@@ -29,6 +29,7 @@ def arguments(given: argparse.ArgumentParser) -> None:
     given.add_argument("--epoch-rows", type=int, default=100_000)
     given.add_argument("--master", choices=sorted(MASTERS), default="local")
     given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+    given.add_argument("--finish", action="store_true", help="with --resume: the table of the rounds that are there")
 
 
 def measure(asked: argparse.Namespace) -> str:
@@ -38,6 +39,14 @@ def measure(asked: argparse.Namespace) -> str:
         pipeline_rounds=asked.pipeline_rounds, parts=PARTS, epoch_rows=asked.epoch_rows, lateness_ms=LATENESS_MS,
         jvm=LASTING_JVM, heap_mib=HEAP_MIB, master=MASTERS[asked.master],
     )  # fmt: skip
+    if not asked.finish:
+        _measured(kept, asked)
+    table, figures = text(kept.samples(), asked.records)
+    return kept.finished(table, "Fusion and combiner lifting", "rows/s", figures)
+
+
+def _measured(kept: Kept, asked: argparse.Namespace) -> None:
+    """Take the samples that are not there yet."""
     rounds = {QUERY: asked.rounds, EPOCH: asked.pipeline_rounds}
     with opened() as place:
         for part, users in [*((QUERY, users) for users in asked.users), (EPOCH, asked.users[0])]:
@@ -52,5 +61,3 @@ def measure(asked: argparse.Namespace) -> str:
             else:
                 epochs(kept, place, events, asked)
             place.deleted([TOPIC])
-    table, figures = text(kept.samples(), asked.records)
-    return kept.finished(table, "Fusion and combiner lifting", "rows/s", figures)

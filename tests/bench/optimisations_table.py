@@ -33,7 +33,7 @@ def text(samples: Sequence[Sample], records: int) -> tuple[str, dict[str, list[f
 def paired(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> str:
     """Divide round by round: what made a round slow made both slow."""
     others = {one["round"]: one[what] for one in theirs}
-    ratios = [one[what] / others[one["round"]] for one in ours]
+    ratios = [one[what] / others[one["round"]] for one in ours if one["round"] in others]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
@@ -41,7 +41,13 @@ def _section(part: str, users: int, samples: Sequence[Sample], records: int) -> 
     arms = _by_arm(samples)
     rows = [[arm, *_row(found, records)] for arm, found in arms.items()]
     title = {QUERY: "S1 as a query", EPOCH: "S1 as the pipeline, exactly once, sum of its epochs"}[part]
-    lines = [f"{title}: {records:,} events of {users:,} users", "", table.table(HEADING, rows), ""]
+    rounds = min(map(len, arms.values()))
+    lines = [
+        f"{title}: {records:,} events of {users:,} users, {rounds} round{'s' if rounds > 1 else ''}",
+        "",
+        table.table(HEADING, rows),
+        "",
+    ]
     for name, arm in (("fusion", FUSION), ("combiner lifting", COMBINER)):
         if arm in arms:
             speed, cpu = (paired(arms[AS_IS], arms[arm], what) for what in ("rows_per_s", "cpu_s"))
