@@ -49,7 +49,8 @@ def _measured(kept: Kept, asked: argparse.Namespace) -> None:
     """Take the samples that are not there yet."""
     rounds = {QUERY: asked.rounds, EPOCH: asked.pipeline_rounds}
     with opened() as place:
-        for part, users in [*((QUERY, users) for users in asked.users), (EPOCH, asked.users[0])]:
+        first, *others = asked.users
+        for part, users in [(QUERY, first), (EPOCH, first), *((QUERY, users) for users in others)]:
             if done(kept, part, users, range(rounds[part])):
                 continue
             events = Events(asked.records, users)
