@@ -21,6 +21,8 @@ from tests.bench import figure, table
 from tests.bench.errors import BenchError
 
 FACTS, RAW = "facts.json", "raw.jsonl"
+PLANS = "plans.md"
+"""Of Spark, where a case keeps them."""
 
 
 def machine() -> dict[str, Any]:

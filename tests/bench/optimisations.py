@@ -12,9 +12,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from tests.bench.facts import Kept
+from tests.bench.facts import PLANS, Kept
 from tests.bench.optimisations_runs import PARTS, done, epochs, queries
-from tests.bench.optimisations_table import EPOCH, QUERY, text
+from tests.bench.optimisations_table import EPOCH, QUERY, plans, text
 from tests.bench.place import HEAP_MIB, LASTING_JVM, MASTERS, opened
 from tests.bench.s1_arms import LATENESS_MS, TOPIC
 from tests.bench.s1_events import PARTITIONS, Events, fill
@@ -41,6 +41,7 @@ def measure(asked: argparse.Namespace) -> str:
     )  # fmt: skip
     if not asked.finish:
         _measured(kept, asked)
+    (kept.folder / PLANS).write_text(plans(kept.samples()) + "\n")
     table, figures = text(kept.samples(), asked.records)
     return kept.finished(table, "Fusion and combiner lifting", "rows/s", figures)
 

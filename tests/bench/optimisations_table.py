@@ -26,8 +26,14 @@ def text(samples: Sequence[Sample], records: int) -> tuple[str, dict[str, list[f
         parts.append(_section(part, users, mine, records))
         for arm, found in _by_arm(mine).items():
             figures[f"{part}, {users:,} users, {arm}"] = [float(one["rows_per_s"]) for one in found]
-    plans = [_plans(part, [one for one in samples if one["part"] == part]) for part in (QUERY, EPOCH)]
-    return "\n\n".join([*parts, *(each for each in plans if each)]), figures
+    return "\n\n".join(parts), figures
+
+
+def plans(samples: Sequence[Sample]) -> str:
+    """Write the plan of each variant in its first round; plans do not depend on the number of users."""
+    found = {(one["part"], one["arm"]): one["plan"] for one in reversed(samples) if "plan" in one}
+    told = [f"## {part}, {arm}\n\n```\n{event_log.drawn(plan)}\n```" for (part, arm), plan in sorted(found.items())]
+    return "\n\n".join(["# Plans, from Spark's event log", *told])
 
 
 def paired(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> str:
@@ -64,13 +70,6 @@ def _row(found: Sequence[Sample], records: int) -> list[str]:
         str(found[0]["stages"]), f"{size:,.0f}", f"{moved:,.0f}", f"{size / records:,.2f}",
         spread([one["rows_per_s"] for one in found]), spread([one["cpu_s"] for one in found], 1),
     ]  # fmt: skip
-
-
-def _plans(part: str, samples: Sequence[Sample]) -> str:
-    """Plans of the first round, one of each variant: they do not depend on the number of users."""
-    found = {one["arm"]: one["plan"] for one in reversed(samples) if "plan" in one}
-    told = [f"Plan, {part}, {arm}:\n\n```\n{event_log.drawn(plan)}\n```" for arm, plan in reversed(found.items())]
-    return "\n\n".join(told)
 
 
 def _by_arm(samples: Sequence[Sample]) -> dict[str, list[Sample]]:

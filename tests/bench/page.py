@@ -15,7 +15,7 @@ from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from tests.bench.errors import BenchError
-from tests.bench.facts import FACTS, RAW
+from tests.bench.facts import FACTS, PLANS, RAW
 
 TABLE, FIGURE = "table.md", "figure.svg"
 EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md")
@@ -55,6 +55,8 @@ def measure(asked: argparse.Namespace) -> str:
             to.mkdir(parents=True, exist_ok=True)
             for name in (FACTS, RAW, TABLE, FIGURE):
                 shutil.copy(each / name, to / name)
+            if (each / PLANS).exists():
+                shutil.copy(each / PLANS, to / PLANS)
     page = asked.docs / PAGE
     page.write_text(written(asked.docs / EVIDENCE))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")

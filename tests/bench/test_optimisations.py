@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.errors import BenchError
 from tests.bench.optimisations_runs import compared
-from tests.bench.optimisations_table import paired, text
+from tests.bench.optimisations_table import paired, plans, text
 
 
 def sample(arm: str, number: int, rows_per_s: int, size: int, part: str = "query") -> dict[str, Any]:
@@ -38,7 +38,9 @@ def test_the_tables_hold_each_variant_its_ratios_and_the_plan_of_the_first_round
     assert "combiner lifting, on / off by pairs of one round: rows/s 1.50 (1.00 to 2.00)" in told
     assert "bytes shuffled off / on 3.00 (3.00 to 3.00)" in told
     assert "fusion, on / off" not in told, "no round of it was taken"
-    assert "Plan, query, not combined:\n\n```\nstage 1\n    Scan\nstage 2\n    Exchange of not combined\n```" in told
+    assert "## query, not combined\n\n```\nstage 1\n    Scan\nstage 2\n    Exchange of not combined\n```" in plans(
+        SAMPLES
+    )
     assert figures["query, 1,000 users, as it is"] == [100, 20, 12]
     assert figures["epoch, 1,000 users, as it is"] == [7]
 
