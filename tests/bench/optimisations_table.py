@@ -61,7 +61,8 @@ def _section(part: str, users: int, samples: Sequence[Sample], records: int) -> 
             lines.append(
                 f"{name}, on / off by pairs of one round: rows/s {speed}, CPU {cpu}; bytes shuffled off / on {moved}"
             )
-    return "\n".join(lines)
+    loads = [one["load_before"] for one in samples]
+    return "\n".join([*lines, f"load of the machine before a sample: {min(loads):.0f} to {max(loads):.0f}"])
 
 
 def _row(found: Sequence[Sample], records: int) -> list[str]:

@@ -14,7 +14,7 @@ from tests.bench.optimisations_table import paired, plans, text
 def sample(arm: str, number: int, rows_per_s: int, size: int, part: str = "query") -> dict[str, Any]:
     return {
         "part": part, "users": 1_000, "arm": arm, "round": number, "rows_per_s": rows_per_s, "stages": 3,
-        "shuffled_bytes": size, "shuffled_records": size // 10, "cpu_s": 2.0,
+        "shuffled_bytes": size, "shuffled_records": size // 10, "cpu_s": 2.0, "load_before": number + 0.8,
         **({} if number else {"plan": ["Scan", f"Exchange of {arm}"]}),
     }  # fmt: skip
 
@@ -37,6 +37,7 @@ def test_the_tables_hold_each_variant_its_ratios_and_the_plan_of_the_first_round
     assert told.index("| as it is |") < told.index("| not combined |")
     assert "combiner lifting, on / off by pairs of one round: rows/s 1.50 (1.00 to 2.00)" in told
     assert "bytes shuffled off / on 3.00 (3.00 to 3.00)" in told
+    assert "load of the machine before a sample: 1 to 3" in told
     assert "fusion, on / off" not in told, "no round of it was taken"
     assert "## query, not combined\n\n```\nstage 1\n    Scan\nstage 2\n    Exchange of not combined\n```" in plans(
         SAMPLES
