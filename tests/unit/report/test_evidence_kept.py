@@ -76,7 +76,7 @@ def test_the_page_of_the_docs_says_what_the_results_say(kept: CampaignResults) -
     hits = {(one.kind, one.target): one.hits for one in kept.recovery}
     operator = sum(number for (kind, target), number in hits.items() if kind == "sigkill" and "operator" in target)
     servers = ", ".join(str(hits["sigkill", one]) for one in ("broker", "object store", "result store"))
-    planned, hit = sum(one.faults_planned for one in kept.parts), sum(one.hits for one in kept.parts)
+    planned, hit = sum(one.faults_planned or 0 for one in kept.parts), sum(one.hits or 0 for one in kept.parts)
     sent, epochs = kept.workload, kept.epochs
     told = " ".join((CHECKOUT / "docs" / "evidence" / "README.md").read_text(encoding="utf-8").split())
     for line in (
