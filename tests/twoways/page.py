@@ -145,7 +145,10 @@ def _rows(pairs: list[tuple[str, list[Level | None]]], of: Number, form: str) ->
 
 
 def _ratio(snapshots: float | None, dedup: float | None) -> str:
-    return f"{dedup / snapshots:.2f}" if snapshots and dedup else ""
+    if not snapshots or not dedup:
+        return ""
+    found = dedup / snapshots
+    return f"{found:.2f}" if found >= 0.1 else f"{found:.3f}"
 
 
 def _latency(took: Latency | None) -> str:
