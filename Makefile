@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo chaos soak compare reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -24,6 +24,8 @@ soak: ## hours of it in parts; goes on after an interrupt [PLAN=file | HOURS=1 S
 	@$(CLI) soak $(call option,plan,PLAN) $(call option,hours,HOURS) $(call option,seed,SEED) $(call option,on,ON) $(call option,at,AT) $(ARGS)
 compare: ## one job under four semantics, same records and kills: errors, latency, cost [SEED= RATE=0.02 ARGS="--kills 3"]
 	@$(CLI) compare $(call option,seed,SEED) $(call option,rate,RATE) $(ARGS)
+reconcile: ## a batch run of the same code over the topic: what each stream has too many or too few, window by window [SEED= ARGS=]
+	@$(CLI) reconcile $(call option,seed,SEED) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:

@@ -14,6 +14,7 @@ from effectively_once_jobs.system_usage.settings import (
 )
 from tests.bench.figure import drawn
 from tests.bench.table import table
+from tests.compare import sheet
 from tests.compare.figures import Figures, Latency
 from tests.compare.results import Comparison
 
@@ -23,12 +24,6 @@ NAMES: dict[Semantics, str] = {
 }  # fmt: skip
 SHORT: dict[Semantics, str] = {**NAMES, ACKNOWLEDGED: "acknowledger", CHECKPOINTED: "checkpoint"}
 """In figures, where there is little room; both are at least once."""
-STYLE = """
-:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0;font-size:13px}
-td,th{border:1px solid #8886;padding:.25rem .6rem;text-align:right}
-td:first-child,th:first-child{text-align:left}code{font-size:90%}svg{max-width:100%;height:auto}
-"""
 TIMES = "Events by the times they were processed (looked up, failing look-ups among them) and delivered (counted)"
 MORE = 3
 Told = Callable[[Figures], str]
@@ -130,24 +125,10 @@ def html(results: Comparison) -> str:
         "numbers of the look-ups that fail and of those at which is killed. "
         f"<code>{escape(results.command)}</code></p>",
     ]
-    for title, heading, rows in tables(results):
-        head = "".join(f"<th>{escape(one)}</th>" for one in heading)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in rows)
-        parts.append(f"<h2>{escape(title)}</h2><table><tr>{head}</tr>{body}</table>")
+    parts += [sheet.table(*one) for one in tables(results)]
     parts += [f"<figure>{svg}</figure>" for svg in plots(results).values()]
-    parts.append(
-        "<h2>What was judged</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in judged(results)) + "</ul>"
-    )
-    machine = results.machine
-    parts.append(
-        f"<p>{machine['cores']} cores ({escape(str(machine['processor']))}), {machine['memory_gib']} GiB, load "
-        f"{machine['load']} when it began; {escape(results.jvm)} JVMs.</p>"
-    )
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Semantics compared, seed {plan.seed}</title>'
-        f"<style>{STYLE}</style><body>\n{body}\n</body></html>\n"
-    )
+    parts += [sheet.judged(judged(results)), sheet.machine(results.machine, results.jvm)]
+    return sheet.page(f"Semantics compared, seed {plan.seed}", parts)
 
 
 def _rows(arms: Sequence[Figures], figures: Mapping[str, Told]) -> list[list[str]]:
