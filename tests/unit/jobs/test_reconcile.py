@@ -51,8 +51,8 @@ def test_what_has_no_counts_in_a_topic_is_refused(pipeline: Pipeline) -> None:
 
 
 def test_what_a_recorded_step_gave_is_not_asked_for_again() -> None:
-    step = RecordedStep("look_up", lambda rows: rows, pa.schema([("fraud", pa.int64())]))
-    summed = replace(windowed(values={"frauds": Sum("fraud")}), recorded=step)
+    step = RecordedStep("look_up", lambda rows: rows, pa.schema([pa.field("fraud", pa.int64(), nullable=False)]))
+    summed = replace(user_counts.pipeline, recorded=step, windows=(replace(COUNTS, values={"frauds": Sum("fraud")}),))
     with pytest.raises(SettingsError, match="recorded step look_up gave, which a batch run would"):
         countable(job(summed))
     assert countable(job(replace(user_counts.pipeline, recorded=step))) is COUNTS
@@ -72,7 +72,9 @@ def declaration(**changes: Any) -> Declaration:
 def head(last: Declaration | None, declared: Declaration | None = None) -> Head:
     counts = Counts(**{"in": 0}, accepted=0, duplicate=0, late=0, malformed=0)
     tail = (
-        (EpochRecord(**last.model_dump(), generation=1, counts=counts, max_event_time_ms=1, sinks={}),) if last else ()
+        (EpochRecord(**last.model_dump(), generation=1, counts=counts, max_event_time_ms=1, sinks={}, deltas={}),)
+        if last
+        else ()
     )
     return Head(pipeline="user_counts", generation=1, owner="me", settings={}, tail=tail, declared=declared)
 

@@ -31,20 +31,25 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
         key, window_start_ms, and `<kind>_<value>` for each kind and each value that adds up.
 
     """
-    judged = rows.judged(pipeline, topic).where("reason IS NULL")
-    flagged = judged.join(late.distinct().withColumn("late", f.lit(True)), ["partition", "offset"], "left")
-    flagged = flagged.withColumn("late", f.coalesce("late", f.lit(False)))
+    names = added_up(each)
+    known = ["id"] if pipeline.ids == "attached" else []
+    # Under names of our own, so that none of the job's is in the way.
+    good = rows.judged(pipeline, topic).where("reason IS NULL").select(
+        "partition", "offset", *known, f.col(each.by).alias("key"),
+        f.expr(f"event_time_ms - pmod(event_time_ms, {windows.length_ms})").alias(WINDOW_START),
+        *(_of(each.values[name]).alias(f"v_{name}") for name in names),
+    )  # fmt: skip
+    refused = late.distinct().withColumn("late", f.lit(True))
+    good = good.join(refused, ["partition", "offset"], "left").fillna(False, ["late"])
     kind = f.when(f.col("late"), "late").otherwise("timely")
-    if pipeline.ids == "attached":
+    if known:
         # Of the copies of an id one counts, whichever: all are the same record. One that was taken is before those
         # that came too late, so that an id is late only where the stream has refused all of it.
         nth = f.row_number().over(Window.partitionBy("id").orderBy("late", "partition", "offset"))
         kind = f.when(nth > 1, "copies").otherwise(kind)
-    start = f.expr(f"event_time_ms - pmod(event_time_ms, {windows.length_ms})")
-    keyed = flagged.select(f.col(each.by).alias("key"), start.alias(WINDOW_START), kind.alias("kind"), "*")
-    return keyed.groupBy("key", WINDOW_START).agg(*(
-        f.coalesce(f.sum(f.when(f.col("kind") == kind, _of(each.values[name]))), f.lit(0)).alias(f"{kind}_{name}")
-        for kind in KINDS for name in added_up(each)
+    return good.withColumn("kind", kind).groupBy("key", WINDOW_START).agg(*(
+        f.coalesce(f.sum(f.when(f.col("kind") == one, f.col(f"v_{name}"))), f.lit(0)).alias(f"{one}_{name}")
+        for one in KINDS for name in names
     ))  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def countable(job: Job) -> Windowed:
     for each in pipeline.windows:
         if not isinstance(each.to, ToKafka) or not cells.added_up(each) or not _whole(each, each.to):
             continue
-        columns = {value.column for value in each.values.values()}
+        columns = {each.by, *(value.column for value in each.values.values())}
         if pipeline.recorded is not None and columns & {*pipeline.recorded.adds.names}:
             raise SettingsError(
                 f"{each.name} adds up what the recorded step {pipeline.recorded.name} gave, which a batch run would "
