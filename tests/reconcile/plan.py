@@ -51,7 +51,7 @@ class Plan:
     """
 
     seed: int
-    records: int = 6_000
+    records: int = 4_000
     kills: int = 3
 
     def __post_init__(self) -> None:

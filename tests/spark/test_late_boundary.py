@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,8 +35,9 @@ def answered(pipeline: Pipeline) -> Pipeline:
     step = pipeline.recorded
     assert step is not None
 
-    def nothing(rows: pa.Table) -> Mapping[str, Any]:
-        return {field.name: pa.repeat(pa.scalar(0).cast(field.type), rows.num_rows) for field in step.adds}
+    def nothing(rows: pa.Table) -> pa.Table:
+        columns = [pa.repeat(pa.scalar(0).cast(field.type), rows.num_rows) for field in step.adds]
+        return pa.table(columns, schema=step.adds)
 
     return replace(pipeline, recorded=RecordedStep(step.name, nothing, step.adds))
 
