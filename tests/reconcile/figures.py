@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict
 
 from effectively_once_jobs.reconcile.difference import Cell, lines, total
@@ -16,10 +15,10 @@ from tests.harness.checkers import adding_up
 from tests.harness.evidence import EvidenceError
 from tests.harness.run_directory import RunDirectory, read_lines
 from tests.harness.workload.record import window_end
+from tests.reconcile import left
 from tests.reconcile.plan import ALONE, AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 
 BATCH, CELLS, REPORT, DEAD_LETTER = "batch", "cells.jsonl", "report.json", "dead_letter"
-TODO = "run again"
 
 
 class Model(BaseModel):
@@ -108,21 +107,22 @@ def figures(path: Path, plan: Plan) -> Figures:
     """
     run = RunDirectory(path)
     sends = list(read_lines(run.sent_path))
-    report, cells = _report(path / BATCH / REPORT), _cells(path / BATCH / CELLS)
+    report, cells = left.report(path / BATCH / REPORT), left.cells(path / BATCH / CELLS)
     own, *beside = report["lines"]
     if len(beside) != 1:
-        raise EvidenceError(f"{len(beside)} streams were held beside the first, due is 1", path / BATCH / REPORT, TODO)
+        raise EvidenceError(
+            f"{len(beside)} streams were held beside the first, due is 1", path / BATCH / REPORT, left.TODO
+        )
     exactly = RunDirectory(path / EXACTLY_ONCE)
-    events = _whole_history(exactly)
+    events = left.whole_history(exactly)
+    others = left.whole_history(RunDirectory(path / AT_LEAST_ONCE))
     dead = list(exactly.rows(DEAD_LETTER))
     late_sent = {_place(row) for row in sends if row["kind"] == "late"}
     refused = {tuple(row["source"]) for row in dead if row["reason"] == adding_up.LATE}
     return Figures(
         streams={
             EXACTLY_ONCE: _stream(EXACTLY_ONCE, cells, own, events, refuses_late=True),
-            AT_LEAST_ONCE: _stream(
-                AT_LEAST_ONCE, cells, beside[0], _whole_history(RunDirectory(path / AT_LEAST_ONCE)), refuses_late=False
-            ),
+            AT_LEAST_ONCE: _stream(AT_LEAST_ONCE, cells, beside[0], others, refuses_late=False),
         },
         acknowledged=len(sends),
         records=dict(adding_up.sums(adding_up.told(events))),
@@ -178,26 +178,3 @@ def _attempts(sends: Iterable[Mapping[str, Any]], refused: set[tuple[Any, ...]])
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
     return row["topic"], row["partition"], row["offset"]
-
-
-def _whole_history(run: RunDirectory) -> list[dict[str, Any]]:
-    events = run.events()
-    last = events[-1]
-    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
-        raise EvidenceError("the history does not come to its end", run.history_path, TODO)
-    return events
-
-
-def _report(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = orjson.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise EvidenceError(f"the batch run left no report ({error})", path, TODO) from error
-    return found
-
-
-def _cells(path: Path) -> list[Cell]:
-    try:
-        return [Cell(**row) for row in read_lines(path)]
-    except TypeError as error:
-        raise EvidenceError(f"a line is no cell ({error})", path, TODO) from error
