@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -26,6 +26,8 @@ compare: ## one job under four semantics, same records and kills: errors, latenc
 	@$(CLI) compare $(call option,seed,SEED) $(call option,rate,RATE) $(ARGS)
 two-ways: ## snapshots against dedup per operator, 2, 4 and 8 operators under kills: exactness, cost [SEED= ARGS="--operators 2 4"]
 	@$(CLI) two-ways $(call option,seed,SEED) $(ARGS)
+reconcile: ## a batch run of the same code over the topic: what each stream has too many or too few, window by window [SEED= ARGS=]
+	@$(CLI) reconcile $(call option,seed,SEED) $(ARGS)
 check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:

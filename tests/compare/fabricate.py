@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL, AT_MOST_ONCE, CHECKPOINTED, Semantics
+from effectively_once_jobs.system_usage.settings import (
+    ACKNOWLEDGED,
+    ALL,
+    AT_MOST_ONCE,
+    CHECKPOINTED,
+    EXACTLY_ONCE,
+    Semantics,
+)
 from tests.arms.kept import MANIFEST
 from tests.compare.figures import ASKED, COUNTED, FACTS, USAGE, Counts, Facts
 from tests.compare.plan import BURST, CALM, STRUCK, Plan
@@ -63,6 +70,11 @@ def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int
     with run.history() as history:
         for epoch, t in enumerate((0, 10_000, 30_000)):
             history.record("epoch", t=t, epoch=epoch, state="declared")
+            if semantics == EXACTLY_ONCE:
+                read = sends[epoch::3]
+                malformed = sum(row["kind"] == "malformed" for row in read)
+                told = {"in": len(read), "accepted": len(read) - malformed, "malformed": malformed}
+                history.record("epoch", t=t + 1, epoch=epoch, state="published", late=0, duplicate=0, **told)
         for number in range(PLAN.kills):
             history.record("fault", t=1, hit=number < kills_hit, recovered_s=1.5)
     run.write_json(run.path / FACTS, Facts(

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import Field
 
-from effectively_once_jobs.system_usage.settings import Semantics
+from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, Semantics
 from tests.arms.figures import Latency, Model, latency
 from tests.compare.plan import BURST, CALM, STRUCK, Plan
+from tests.harness.checkers import adding_up
 from tests.harness.run_directory import RunDirectory, read_lines
 
 FACTS = "facts.json"
@@ -64,6 +66,8 @@ class Figures(Model):
         replayed_late: those among them that were counted in a later batch than it.
         kills_hit: executors killed while a batch was running.
         failed_look_ups: of all.
+        records: in, accepted, late, duplicate and malformed of all epochs, where the semantics counts them.
+        complaints: sums of these that are off.
 
     """
 
@@ -91,6 +95,8 @@ class Figures(Model):
     look_ups: int
     failed_look_ups: int
     broke_off: str | None = None
+    records: dict[str, int] = Field(default_factory=dict)
+    complaints: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -122,9 +128,10 @@ def figures(path: Path, plan: Plan) -> Figures:
     """
     run = RunDirectory(path)
     facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
-    sends = {row["id"]: row for row in read_lines(run.sent_path) if row["kind"] == "fresh"}
+    acknowledged = list(read_lines(run.sent_path))
+    sends = {row["id"]: row for row in acknowledged if row["kind"] == "fresh"}
     # Closers stand after everything that is measured.
-    closers = {row["id"] for row in read_lines(run.sent_path) if row["kind"] == "closer"}
+    closers = {row["id"] for row in acknowledged if row["kind"] == "closer"}
     rows = [row for row in run.rows(COUNTED) if row["id"] not in closers]
     asked = [row for row in run.rows(ASKED) if row["id"] in sends]
     last_ms = max(row["event_time_ms"] for row in sends.values())
@@ -136,6 +143,8 @@ def figures(path: Path, plan: Plan) -> Figures:
     faults = [one for one in events if one["event"] == "fault"]
     displaced, late = out_of_order(rows, _batches(events))
     cpu_of = [CALM, BURST, STRUCK]
+    # The other three know no late records and no copies, and tell offsets alone.
+    epochs = adding_up.told(events) if facts.semantics == EXACTLY_ONCE and facts.broke_off is None else []
     return Figures(
         semantics=facts.semantics,
         due=Counts(transactions=len(sends), frauds=sum(map(plan.is_fraud, sends))),
@@ -161,6 +170,8 @@ def figures(path: Path, plan: Plan) -> Figures:
         load=facts.load, kills_hit=sum(one["hit"] for one in faults),
         recovered_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
         look_ups=calls["calls"], failed_look_ups=calls["failed"], broke_off=facts.broke_off,
+        records=dict(adding_up.sums(epochs)),
+        complaints=tuple(adding_up.complaints(epochs, len(acknowledged))) if epochs else (),
     )  # fmt: skip
 
 

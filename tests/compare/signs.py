@@ -16,6 +16,7 @@ from tests.arms.figures import Said
 from tests.arms.figures import verdict as judged_as
 from tests.compare.figures import Figures
 from tests.compare.plan import Plan
+from tests.harness.checkers import adding_up
 from tests.harness.results import Verdict
 
 AT_LEAST_ONCE = (ACKNOWLEDGED, CHECKPOINTED)
@@ -63,6 +64,12 @@ def _promises(one: Figures) -> Iterator[Sign]:
     if name == EXACTLY_ONCE and one.broke_off is None:
         yield Sign(semantics=name, says="equals", holds=not any(errors.values()), found=told)
         yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
+        parts = ", ".join(f"{one.records.get(part, 0):,} {part}" for part in adding_up.PARTS)
+        yield Sign(
+            semantics=name, says="accounts for every record: in = on time + late + duplicate + malformed",
+            holds=bool(one.records) and not one.complaints,
+            found=one.complaints[0] if one.complaints else f"{one.records.get('in', 0):,} = {parts}",
+        )  # fmt: skip
     yield Sign(
         semantics=name, says="counts nothing that was not sent, nor otherwise than the result store has it",
         holds=one.phantoms == 0, found=f"{one.phantoms:,} phantoms",

@@ -70,6 +70,18 @@ def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: objec
     assert judge(path).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
+def test_a_count_of_one_epoch_that_is_one_off_fails(tmp_path: Path, count: str) -> None:
+    path = made(tmp_path / "run")
+    history = path / EXACTLY_ONCE / "history.jsonl"
+    lines = [orjson.loads(line) for line in history.read_bytes().splitlines()]
+    next(line for line in lines if line.get("state") == "published")[count] += 1
+    history.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    says = "exactly_once accounts for every record: in = on time + late + duplicate + malformed"
+    assert failing(path) == [(says, True)]
+    assert judge(path).verdict is Verdict.FAIL
+
+
 def test_a_state_that_is_off_fails(tmp_path: Path) -> None:
     path = made(tmp_path / "run")
     facts = path / CHECKPOINTED / FACTS

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import orjson
 from rich.console import Console
 
-from tests.harness.checkers import chain, faults, monotone, multiset, quiet, recovery, telling, vacuity
+from tests.harness.checkers import adding_up, chain, faults, monotone, multiset, quiet, recovery, telling, vacuity
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text
 from tests.harness.checkers.declared import Declaration, Due, Given, Replayed, Sink, identity, replay
 from tests.harness.evidence import EvidenceError, RowCountError
@@ -186,6 +186,7 @@ def chain_of(case: OwnCase) -> Oracle:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = chain.order(case.chain) + chain.ranges(epochs, case.sends) + chain.constants(epochs)
     found += telling.overtaken(events) + telling.contradicted(case.chain, events)
+    found += adding_up.complaints(adding_up.recorded(epochs), len(case.given))
     for record, due in zip(epochs, case.replayed.numbers, strict=True):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
         if case.declaration.timed:
@@ -200,7 +201,7 @@ def chain_of(case: OwnCase) -> Oracle:
         says, verdict = f"{len(found)} breaks of the chain, first: {found[0]}", Verdict.FAIL
     else:
         verdict = Verdict.PASS
-        says = f"{len(epochs)} epochs without gap or overlap; each one's numbers and watermark equal the reference's"
+        says = f"{len(epochs)} epochs without gap or overlap; each one's numbers add up, and equal the reference's"
     return Oracle(
         name=chain.NAME, number=chain.NUMBER, verdict=verdict, says=says, evidence=clipped(found[:FIRST], len(found))
     )

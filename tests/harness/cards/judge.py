@@ -18,6 +18,7 @@ from tests.harness.cards.results import CardResults, On, WayResult
 from tests.harness.cards.show import markdown, show
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, COUNTS, Due, due
+from tests.harness.checkers import adding_up
 from tests.harness.evidence import EvidenceError
 from tests.harness.payments.book import Book, Charge, Entry, SetCardBalance, card_names
 from tests.harness.payments.journal import entries
@@ -90,6 +91,7 @@ def wrong(result: WayResult) -> Iterator[str]:
     """What refutes the claim."""
     if result.records != result.records_due:
         yield f"of the records became {_said(result.records)}; due are {_said(result.records_due)}"
+    yield from result.complaints
     if result.missing:
         yield f"{result.missing} transactions were not charged"
     if result.phantom:
@@ -129,8 +131,11 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     outcomes = Counter(entry.outcome for entry in told)
     codes = Counter(entry.code for entry in told if entry.outcome == "refused")
     charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
+    epochs = adding_up.told(events)
     return WayResult(
-        way=way.name, records=_records(events), records_due=dict(wanted.records), asked=len(wanted.charges),
+        way=way.name, records={name: adding_up.sums(epochs)[name] for name in COUNTS},
+        records_due=dict(wanted.records),
+        complaints=tuple(adding_up.complaints(epochs, sum(wanted.records.values()))), asked=len(wanted.charges),
         calls=len(told), **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
         repeated=outcomes["repeated"], repeated_by_replay=_recognised(told), stale=codes["stale_version"],
@@ -139,12 +144,6 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
         epochs_repeated=sum(bool(event.get("repeat")) for event in events if event["event"] == "epoch"),
         faults=tuple(_fault(event) for event in events if event["event"] == "fault"),
     )  # fmt: skip
-
-
-def _records(events: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What the epochs count, each as it was published last."""
-    epochs = {event["epoch"]: event for event in events if event["event"] == "epoch" and event["state"] == "published"}
-    return {name: sum(event[name] for event in epochs.values()) for name in COUNTS}
 
 
 def _recognised(told: Sequence[Entry]) -> int:

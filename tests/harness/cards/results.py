@@ -22,6 +22,7 @@ class WayResult(_Frozen):
         way: its name.
         records: what became of those that were sent: accepted, duplicate, late, malformed.
         records_due: the same, recomputed from the sends.
+        complaints: sums of them that are off, epoch by epoch.
         asked: transactions of known cards, each to be charged once.
         calls: that arrived, those included that were refused or answered with 503.
         charged: charges that the accounts hold; of balances that were set, the transactions that they count.
@@ -44,6 +45,7 @@ class WayResult(_Frozen):
     way: str
     records: dict[str, int]
     records_due: dict[str, int]
+    complaints: tuple[str, ...] = ()
     asked: int
     calls: int
     charged: int

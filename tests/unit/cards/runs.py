@@ -17,6 +17,7 @@ from tests.harness.run_directory import LinesWriter, RunDirectory, read_lines
 
 SEED, RECORDS, KILLS, STARTED_MS = 7, 300, 2, 1_800_000_000_000
 WANTED = due(records(SEED, RECORDS), card_names(CARDS), STARTED_MS)
+COUNTS = {"in": RECORDS, **WANTED.records}
 DOUBLED = tuple(WANTED.charges)[2:5]
 """Transactions whose step ran twice."""
 
@@ -64,7 +65,7 @@ def recorded(path: Path) -> Path:
         write_journal(own, journal(list(calls_of(way))))
         with History(own.history_path) as history:
             for repeat in (False, True):
-                history.record("epoch", epoch=3, state="published", repeat=repeat, **WANTED.records)
+                history.record("epoch", epoch=3, state="published", repeat=repeat, **COUNTS)
             for fault in plan(way, SEED, KILLS, 2):
                 history.record(
                     "fault", kind=fault.strike.kind, target=fault.strike.target, epoch=3, phase=fault.phase,

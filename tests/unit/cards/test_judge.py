@@ -86,6 +86,15 @@ def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) ->
     assert any(re.fullmatch(reason, one) for one in results.reasons), results.reasons
 
 
+@pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
+def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
+    off = {"in": runs.RECORDS, **runs.WANTED.records}
+    runs.changed_history(run, KEYED, {count: off[count] + 1}, "epoch")
+    results = judge(run)
+    assert results.verdict is Verdict.FAIL
+    assert any(one.startswith("keyed: epoch 3: in is") for one in results.reasons), results.reasons
+
+
 def test_a_balance_of_the_right_number_and_another_sum_is_wrong(run: Path) -> None:
     calls = [
         (caller, call.model_copy(update={"balance": call.balance + 1}) if call.card == CARD else call)

@@ -72,6 +72,10 @@ CHAIN = [
     ("count accepted", _set(5, "counts", "accepted", to=lambda n: n + 1), "epoch 5: counts.accepted"),
     ("count duplicate", _set(5, "counts", "duplicate", to=0), "epoch 5: counts.duplicate"),
     ("count late", _set(5, "counts", "late", to=0), "epoch 5: counts.late"),
+    *(
+        (f"count {name} one off", _set(5, "counts", name, to=lambda n: n + 1), "epoch 5: in is")
+        for name in ("in", "accepted", "duplicate", "late", "malformed")
+    ),
     ("count malformed", _set(5, "counts", "malformed", to=0), "epoch 5: counts.malformed"),
     ("topic recreated", _set(5, "topic_ids", "events", to="topic-2"), "epoch 5: topic events has id topic-2"),
     ("settings changed", _set(5, "settings_digest", to="t"), "epoch 5: settings digest t"),

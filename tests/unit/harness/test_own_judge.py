@@ -104,6 +104,17 @@ def test_numbers_of_an_epoch_that_are_not_the_references_fail(run: Path) -> None
     assert "epoch 2: counts.duplicate" in " ".join(results.oracle("chain").evidence)
 
 
+@pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
+def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
+    path = run / "observed" / "chain.json"
+    chain = json.loads(path.read_text())
+    chain["epochs"][2]["counts"][count] += 1
+    write_json(path, chain)
+    results = judge(run, write=False)
+    assert "chain" in failed(results)
+    assert "epoch 2: in is" in " ".join(results.oracle("chain").evidence)
+
+
 def test_an_acknowledged_record_that_the_topic_does_not_hold_leaves_it_unknown(run: Path) -> None:
     results = changed(run, "given.jsonl", lambda rows: rows.pop(0))
     assert results.oracle("coverage").verdict is Verdict.UNKNOWN

@@ -122,6 +122,10 @@ def _other_catalog(chain: Any) -> None:
     shard["digest"] = f"{int(shard['digest'], 16) ^ 1:032x}"
 
 
+def _one_more_late(chain: Any) -> None:
+    chain["epochs"][2]["counts"]["late"] += 1
+
+
 def _no_rows_claimed(chain: Any) -> None:
     next(one for one in chain["epochs"] if one["counts"]["accepted"])["sinks"]["accepted"] = {}
 
@@ -205,6 +209,7 @@ TAMPERINGS = {
         _document("chain", _moved(-1)), "chain", FAIL, ("coverage", "multiset", "aggregates", "epilogue")
     ),
     "a catalog of other ids": Tampering(_document("chain", _other_catalog), "chain", FAIL),
+    "a count of an epoch one off": Tampering(_document("chain", _one_more_late), "chain", FAIL),
     "a sink's rows not claimed": Tampering(_document("chain", _no_rows_claimed), "chain", FAIL),
     "an epoch told otherwise": Tampering(_history(_published_otherwise), "chain", FAIL),
     "an epoch that the chain does not hold": Tampering(_history(_published_too_much), "epochs", UNKNOWN),

@@ -117,6 +117,11 @@ class KafkaSource:
             .load()
         )
 
+    def retained(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Read all that a topic of this broker holds and that is committed, for a batch run."""
+        reader = self._options(spark.read, ("subscribe", topic))
+        return reader.option("startingOffsets", "earliest").option("endingOffsets", "latest").load()
+
     def _options(self, reader: Any, what: tuple[str, str]) -> Any:
         # failOnDataLoss: a silent skip is a loss. read_committed: aborted records must not come in (pitfalls 17, 21).
         return (

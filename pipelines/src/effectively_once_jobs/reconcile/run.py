@@ -1,0 +1,155 @@
+"""One reconciliation, from settings to files: what is read, up to where, and what cannot be reconciled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.destinations import ToKafka
+from effectively_once.errors import ChainError, SettingsError, SourceError
+from effectively_once.job import Job
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.main import SPARK_CONF
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.session import session
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once.windowed import Windowed
+from effectively_once.windows import Windows
+from effectively_once_jobs.reconcile import cells
+from effectively_once_jobs.reconcile.difference import Cell, Line, lines
+
+CELLS, REPORT = "cells.jsonl", "report.json"
+
+
+def reconciled(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | None = None) -> list[Line]:
+    """Hold a stream against a batch run of its declaration, and write every cell and line to a folder.
+
+    Args:
+        job: the stream.
+        to: the folder.
+        beside: topics of other jobs that count the same windows of the same topic and refuse nothing as late.
+        since_ms: leave out windows that begin before; needed where the topic has lost its first records.
+
+    Returns:
+        A line a window that the stream has closed.
+
+    Raises:
+        SettingsError: the declaration has nothing that can be reconciled.
+        SourceError: the topic has lost records that a window needs, or is another one.
+        ChainError: the stream is at work, or has not closed a window yet.
+
+    """
+    pipeline, settings, each = job.pipeline, job.settings, countable(job)
+    source, layout = KafkaSource(settings), Layout(settings.pipeline)
+    head = run(chain.read(layout), S3ObjectStore(settings.bucket))
+    last, watermark_ms = ended(head, layout)
+    source.same_topic(head, source.topic_ids())
+    ranges = {settings.topic: held(source.first_offsets(), last, settings.topic, since_ms)}
+    windows = Windows(settings.window_ms, settings.lateness_ms)
+    own = f"{settings.pipeline}.{each.to.name}"
+    topics = [own, *beside]
+
+    def counted(spark: SparkSession) -> list[Cell]:
+        late = cells.refused_as_late(source.retained(spark, f"{settings.pipeline}.{DEAD_LETTER}"), settings.topic)
+        batch = cells.counted(pipeline, each, windows, source.between(spark, ranges), late)
+        streams = [cells.said(each, source.retained(spark, name), n) for n, name in enumerate(topics)]
+        frame = cells.closed(cells.cells(each, batch, streams), windows, watermark_ms, since_ms)
+        return [_cell(row.asDict(), topics) for row in frame.toLocalIterator()]
+
+    spark = session(settings, json.loads(os.environ.get(SPARK_CONF, "{}")))
+    try:
+        found = counted(spark)
+    finally:
+        spark.stop()
+    told = {name: lines(found, name, refuses_late=name == own) for name in topics}
+    _write(to, found, {
+        "pipeline": settings.pipeline, "ranges": ranges, "closed_by_ms": watermark_ms, "since_ms": since_ms,
+        "left_out": [name for name in each.values if name not in cells.added_up(each)],
+        "lines": {name: [{**asdict(one), "difference": one.difference} for one in mine] for name, mine in told.items()},
+    })  # fmt: skip
+    return told[own]
+
+
+def countable(job: Job) -> Windowed:
+    """Return what of a declaration can be reconciled: the first windows with counts or sums that go to a topic.
+
+    Raises:
+        SettingsError: there are none, or what they add up comes from a recorded step.
+
+    """
+    pipeline, where = job.pipeline, f"declaration of {job.settings.pipeline}"
+    for each in pipeline.windows:
+        if not isinstance(each.to, ToKafka) or not cells.added_up(each) or not _whole(each, each.to):
+            continue
+        columns = {each.by, *(value.column for value in each.values.values())}
+        if pipeline.recorded is not None and columns & {*pipeline.recorded.adds.names}:
+            raise SettingsError(
+                f"{each.name} adds up what the recorded step {pipeline.recorded.name} gave, which a batch run would "
+                "have to ask for again", where, "It cannot be reconciled.",
+            )  # fmt: skip
+        return each
+    raise SettingsError(
+        "no windows with counts or sums go to a topic", where,
+        "Only such can be reconciled: Windowed(..., values={...: Count()}, to=ToKafka(...)).",
+    )  # fmt: skip
+
+
+def ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
+    """Return the last epoch of a stream that has stopped in order, and the watermark that it closed windows by.
+
+    Raises:
+        ChainError: it is at work, or has not closed a window yet.
+
+    """
+    if head.declared is not None:
+        raise ChainError(
+            f"epoch {head.declared.epoch} is declared and not recorded: the stream is at work, or broke off",
+            layout.head, "Stop it first (`effectively-once drain`); what broke off, start again before.",
+        )  # fmt: skip
+    if not head.tail or head.tail[-1].watermark_ms is None:
+        raise ChainError("the stream has closed no window yet", layout.head, "Let it read more first.")
+    return head.tail[-1], head.tail[-1].watermark_ms
+
+
+def _whole(each: Windowed, to: ToKafka) -> bool:
+    return to.value is None and (not to.columns or {*to.columns} >= {*each.schema.names})
+
+
+def held(first: Mapping[str, int], last: EpochRecord, topic: str, since_ms: int | None) -> dict[str, tuple[int, int]]:
+    """From the first offsets that the topic still holds to where the stream has come, and no further.
+
+    What it has not read yet it has neither counted nor refused.
+
+    Raises:
+        SourceError: the topic has lost records that a window needs.
+
+    """
+    if since_ms is None and any(first.values()):
+        raise SourceError(
+            f"the topic has lost its records below offsets {dict(first)}", f"topic {topic}",
+            "Name the first window of which all records are there: --since MS.",
+        )  # fmt: skip
+    ends = {at: span[1] for at, span in last.ranges.get(topic, {}).items()}
+    return {at: (min(first.get(at, 0), end), end) for at, end in ends.items()}
+
+
+def _cell(row: dict[str, Any], topics: Sequence[str]) -> Cell:
+    said = {name: row.pop(f"s{number}") for number, name in enumerate(topics)}
+    return Cell(**row, streams=said)
+
+
+def _write(to: Path, found: Sequence[Cell], report: Mapping[str, Any]) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    content = [json.dumps(row) for row in [*map(asdict, found), {"end": True, "rows": len(found)}]]
+    (to / CELLS).write_text("\n".join(content) + "\n")
+    (to / REPORT).write_text(json.dumps(report, indent=1) + "\n")

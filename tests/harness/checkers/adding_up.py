@@ -1,0 +1,76 @@
+"""Whether what became of the records adds up: in = on time + late + duplicate + malformed. For every job the same.
+
+Nothing is recomputed: it needs what the epochs count, how many records the topic holds, and where there is one the
+dead-letter sink. So it can be asked of jobs that have no reference, and of runs whose reference may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.harness.evidence import EpochRecord
+
+ON_TIME, DUPLICATE, LATE, MALFORMED = "accepted", "duplicate", "late", "malformed"
+PARTS = (ON_TIME, LATE, DUPLICATE, MALFORMED)
+Row = Mapping[str, Any]
+
+
+def told(events: Iterable[Row]) -> list[Row]:
+    """Every publication of an epoch that a history tells of, repeats among them."""
+    return [event for event in events if event["event"] == "epoch" and event.get("state") == "published"]
+
+
+def recorded(epochs: Iterable[EpochRecord]) -> list[Row]:
+    """What a chain records of its epochs, under the same names."""
+    return [{"epoch": record.epoch, **record.counts.model_dump(by_alias=True)} for record in epochs]
+
+
+def sums(epochs: Iterable[Row]) -> Counter[str]:
+    """What became of all records, each epoch once: as it was published last."""
+    found: Counter[str] = Counter()
+    for row in {row["epoch"]: row for row in epochs}.values():
+        found.update({name: row.get(name, 0) for name in ("in", *PARTS)})
+    return found
+
+
+def complaints(epochs: Sequence[Row], held: int, dead: Iterable[Row] | None = None) -> list[str]:
+    """Describe every sum that is off.
+
+    Args:
+        epochs: `epoch`, `in` and the four parts of each.
+        held: records that the topic holds.
+        dead: rows of the dead-letter sink, with `reason` and `source`; None where another oracle compares each of them.
+
+    """
+    found: list[str] = []
+    for row in epochs:
+        lacking = [name for name in ("in", *PARTS) if type(row.get(name)) is not int]
+        if lacking:
+            return [f"epoch {row.get('epoch')} does not tell its {', '.join(lacking)}"]
+        parts = sum(row[name] for name in PARTS)
+        if row["in"] != parts:
+            named = " + ".join(f"{row[name]} {name}" for name in PARTS)
+            found.append(f"epoch {row['epoch']}: in is {row['in']}, and not {named} = {parts}")
+    whole = sums(epochs)
+    if whole["in"] != held:
+        found.append(f"the epochs read {whole['in']} records, the topic holds {held}")
+    return found if dead is None else found + _dead(whole, dead)
+
+
+def _dead(whole: Mapping[str, int], dead: Iterable[Row]) -> list[str]:
+    """Every record that was refused is a dead letter, once, with its reason."""
+    reasons: Counter[str] = Counter()
+    places: Counter[tuple[Any, ...]] = Counter()
+    for row in dead:
+        reasons[str(row.get("reason"))] += 1
+        places[tuple(row.get("source") or ())] += 1
+    letters = {LATE: reasons[LATE], MALFORMED: reasons.total() - reasons[LATE]}
+    found = [
+        f"{whole[name]} records are counted as {name}, {number} dead letters say so"
+        for name, number in letters.items()
+        if whole[name] != number
+    ]
+    twice = [place for place, times in places.items() if times > 1]
+    return [*found, *(f"the record at {place} is a dead letter more than once" for place in twice[:1])]

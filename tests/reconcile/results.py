@@ -1,0 +1,98 @@
+"""The results of a reconciliation, computed from the files of its run directory.
+
+`python -m tests.reconcile.results runs/reconcile/RUN` judges a run again; with `--to FOLDER` it also copies what the
+repository keeps of it there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.harness.evidence import EvidenceError
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.reconcile.figures import Figures, Model, figures
+from tests.reconcile.plan import Plan
+from tests.reconcile.signs import Sign, signs, verdict
+
+MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
+
+
+class Reconciliation(Model):
+    """All of it, as `results.json` has it; `unread` says why there are no figures."""
+
+    run: str
+    command: str
+    plan: Plan
+    machine: dict[str, Any]
+    git: dict[str, Any]
+    figures: Figures | None
+    unread: str | None
+    signs: list[Sign]
+    verdict: Verdict
+
+
+def judge(path: Path) -> Reconciliation:
+    """Compute the results of a run.
+
+    Raises:
+        EvidenceError: there is no manifest that can be read.
+
+    """
+    try:
+        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
+        plan = Plan(**manifest["plan"])
+        told = {name: manifest[name] for name in ("run", "command", "machine", "git")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "name a folder of runs/reconcile"
+        raise EvidenceError(f"this is no reconciliation: {error}", path / MANIFEST, todo) from error
+    found, unread = None, manifest.get("broke_off")
+    try:
+        found = None if unread else figures(path, plan)
+    except (EvidenceError, KeyError, ValueError) as error:
+        unread = str(error)
+    judged = signs(found, plan) if found else []
+    return Reconciliation(**told, plan=plan, figures=found, unread=unread, signs=judged, verdict=verdict(judged))
+
+
+def write(path: Path) -> Reconciliation:
+    """Judge a run, and write its results, its table and its page."""
+    from tests.reconcile import page  # noqa: PLC0415 - it draws what is here
+
+    results = judge(path)
+    RunDirectory(path).write_json(path / RESULTS, results)
+    (path / TABLE).write_text(page.markdown(results) + "\n")
+    (path / PAGE).write_text(page.html(results))
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.reconcile import page  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(prog="python -m tests.reconcile.results", description=__doc__)
+    parser.add_argument("run", type=Path, help="a folder of runs/reconcile")
+    parser.add_argument("--to", type=Path, help="where to copy its results")
+    given = parser.parse_args(arguments)
+    try:
+        results = write(given.run)
+    except EvidenceError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    if given.to is not None:
+        given.to.mkdir(parents=True, exist_ok=True)
+        for name in (MANIFEST, RESULTS, TABLE, PAGE):
+            shutil.copy(given.run / name, given.to / name)
+    sys.stdout.write(page.markdown(results) + "\n")
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""The page of the lambda comparison shows the tables of a run that is kept, and that run passed."""
+
+from __future__ import annotations
+
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.results import Verdict
+from tests.reconcile.page import markdown, tables
+from tests.reconcile.results import PAGE, RESULTS, TABLE, Reconciliation
+
+SHOWN = CHECKOUT / "docs" / "explanation" / "lambda.md"
+KEPT = CHECKOUT / "docs" / "evidence" / "lambda"
+
+
+def test_the_tables_are_those_of_the_run_that_is_kept() -> None:
+    results = Reconciliation.model_validate_json((KEPT / RESULTS).read_bytes())
+    assert results.verdict is Verdict.PASS
+    assert (KEPT / TABLE).read_text() == markdown(results) + "\n"
+    assert (KEPT / PAGE).is_file()
+    page = SHOWN.read_text()
+    assert results.command in page
+    for _, heading, rows in tables(results):
+        for row in (heading, *rows):
+            assert f"| {' | '.join(row)} |" in page
+
+
+def test_the_command_on_the_page_is_one_of_the_makefile() -> None:
+    assert "make reconcile SEED=7" in SHOWN.read_text()
+    assert "\nreconcile: ##" in (CHECKOUT / "Makefile").read_text()

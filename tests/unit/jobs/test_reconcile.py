@@ -1,0 +1,116 @@
+"""What can be reconciled, and up to where; and differences that must not cancel out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import Count, Max, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, Windowed
+from effectively_once.errors import ChainError, SettingsError, SourceError
+from effectively_once.job import Job
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head
+from effectively_once_jobs import system_usage, user_counts
+from effectively_once_jobs.reconcile.difference import Cell, lines, total
+from effectively_once_jobs.reconcile.run import countable, ended, held
+from tests.settings import pipeline_settings
+
+COUNTS = user_counts.pipeline.windows[0]
+LAYOUT = Layout("user_counts")
+
+
+def job(pipeline: Pipeline, **settings: Any) -> Job:
+    return Job(pipeline, pipeline_settings(**settings))
+
+
+def windowed(**changes: Any) -> Pipeline:
+    return replace(user_counts.pipeline, windows=(replace(COUNTS, **changes),))
+
+
+def test_the_first_windows_of_a_topic_are_taken() -> None:
+    assert countable(job(user_counts.pipeline)) is COUNTS
+    files = Windowed("user", {"count": Count()}, ToFiles("files"))
+    assert countable(job(replace(user_counts.pipeline, windows=(files, COUNTS)))) is COUNTS
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        replace(user_counts.pipeline, windows=()),
+        windowed(to=ToFiles("files")),
+        windowed(to=ToKafka("some", columns=("user", "count"))),
+        windowed(values={"most": Max("crc")}),
+    ],
+)
+def test_what_has_no_counts_in_a_topic_is_refused(pipeline: Pipeline) -> None:
+    with pytest.raises(SettingsError, match="no windows with counts or sums go to a topic"):
+        countable(job(pipeline))
+
+
+def test_what_a_recorded_step_gave_is_not_asked_for_again() -> None:
+    step = RecordedStep("look_up", lambda rows: rows, pa.schema([pa.field("fraud", pa.int64(), nullable=False)]))
+    summed = replace(user_counts.pipeline, recorded=step, windows=(replace(COUNTS, values={"frauds": Sum("fraud")}),))
+    with pytest.raises(SettingsError, match="recorded step look_up gave, which a batch run would"):
+        countable(job(summed))
+    assert countable(job(replace(user_counts.pipeline, recorded=step))) is COUNTS
+    with pytest.raises(SettingsError, match="no windows"):
+        # It writes to a table.
+        countable(job(system_usage.pipeline, database="postgresql://localhost:1/results"))
+
+
+def declaration(**changes: Any) -> Declaration:
+    whole = {
+        "epoch": 3, "lineage": "l", "batch_id": 3, "ranges": {"events": {"0": (4, 9), "1": (0, 5)}}, "topic_ids": {},
+        "watermark_ms": 77, "previous_watermark_ms": 7, "shards": 2, "wheel_digest": "", "settings_digest": "",
+    }  # fmt: skip
+    return Declaration(**{**whole, **changes})
+
+
+def head(last: Declaration | None, declared: Declaration | None = None) -> Head:
+    counts = Counts(**{"in": 0}, accepted=0, duplicate=0, late=0, malformed=0)
+    tail = (
+        (EpochRecord(**last.model_dump(), generation=1, counts=counts, max_event_time_ms=1, sinks={}, deltas={}),)
+        if last
+        else ()
+    )
+    return Head(pipeline="user_counts", generation=1, owner="me", settings={}, tail=tail, declared=declared)
+
+
+def test_a_stream_that_has_stopped_in_order_is_held_up_to_its_last_epoch() -> None:
+    last, watermark_ms = ended(head(declaration()), LAYOUT)
+    assert watermark_ms == 77
+    assert held({"0": 0, "1": 0}, last, "events", None) == {"0": (0, 9), "1": (0, 5)}
+
+
+def test_a_stream_that_is_at_work_or_has_closed_nothing_is_refused() -> None:
+    with pytest.raises(ChainError, match="epoch 4 is declared and not recorded: the stream is at work"):
+        ended(head(declaration(), declaration(epoch=4)), LAYOUT)
+    for nothing in (head(None), head(declaration(watermark_ms=None))):
+        with pytest.raises(ChainError, match="has closed no window yet"):
+            ended(nothing, LAYOUT)
+
+
+def test_a_topic_that_lost_its_first_records_needs_a_first_window() -> None:
+    last, _ = ended(head(declaration()), LAYOUT)
+    with pytest.raises(SourceError, match=r"lost its records below offsets .*'0': 2.*--since MS"):
+        held({"0": 2, "1": 0}, last, "events", None)
+    # Of a partition that lost all that was read of it nothing is read.
+    assert held({"0": 2, "1": 8}, last, "events", 60_000) == {"0": (2, 9), "1": (5, 5)}
+
+
+def test_too_many_of_one_key_do_not_make_up_for_too_few_of_another() -> None:
+    cells = [
+        Cell("ann", 0, "count", timely=2, late=1, copies=1, streams={"own": 3, "plain": 4}),
+        Cell("bob", 0, "count", timely=2, late=0, copies=0, streams={"own": 1, "plain": 2}),
+        Cell("bob", 60, "count", timely=0, late=2, copies=0, streams={"own": 0, "plain": 2}),
+    ]
+    first, second = lines(cells, "own", refuses_late=True)
+    assert (first.stream, first.batch, first.late, first.over, first.under, first.wrong) == (4, 5, 1, 1, 1, 2)
+    assert (first.difference, second.difference, second.wrong) == (-1, -2, 0)
+    assert total([first, second]).difference == -3
+    plain = total(lines(cells, "plain", refuses_late=False))
+    assert (plain.over, plain.under, plain.copies, plain.late) == (1, 0, 1, 0)
+    assert total([]).wrong == 0
