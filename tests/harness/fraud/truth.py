@@ -35,7 +35,7 @@ def due(sends: Iterable[Mapping[str, Any]], cards: Iterable[str], windows_ms: Ma
         windows_ms: analyzer -> how far back it looks.
     """
     known, first = set(cards), set[str]()
-    histories: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    histories: dict[tuple[str, str], list[tuple[int, dict[str, Any], bool]]] = defaultdict(list)
     found = []
     for send in sorted(sends, key=lambda row: (row["partition"], row["offset"])):
         place, at = (send["partition"], send["offset"]), send["arrived_ms"]
@@ -54,11 +54,11 @@ def due(sends: Iterable[Mapping[str, Any]], cards: Iterable[str], windows_ms: Ma
         first.add(row["id"])
         for name, window_ms in windows_ms.items():
             history = histories[name, row["card"]]
-            before = [other for then, other in history if then > at - window_ms]
-            if all(other["id"] != row["id"] for other in before):
-                history.append((at, row))
-                if not one.reason:
-                    one.points[name] = points(name, before, row)
+            recent = [(other, counts) for then, other, counts in history if then > at - window_ms]
+            counts = all(other["id"] != row["id"] for other, _ in recent)
+            history.append((at, row, counts))
+            if counts and not one.reason:
+                one.points[name] = points(name, [other for other, counted in recent if counted], row)
     return found
 
 

@@ -20,8 +20,8 @@ POLL_S = 0.2
 def run(settings: FraudSettings, name: str, going: Callable[[], bool]) -> None:
     """Analyze while `going()`.
 
-    It begins a window back in the topic, so that its history is whole for whatever arrives from now on. What arrived
-    before gets no score: by now it is decided, or late whatever anybody says of it.
+    It begins two windows back in the topic, so that its history is whole for whatever arrives from now on (see
+    Analyzer). What arrived before gets no score: by now it is decided, or late whatever anybody says of it.
     """
     window_ms = settings.windows_ms[name]
     began_ms = kafka.now_ms()
@@ -29,9 +29,9 @@ def run(settings: FraudSettings, name: str, going: Callable[[], bool]) -> None:
     out = kafka.producer(settings.kafka_bootstrap)
     numbers = kafka.partitions(source, settings.topic)
     analyzers = {number: Analyzer(ANALYZERS[name], window_ms) for number in numbers}
-    # Taken before it is asked what is a window back: a record that comes in between is read, and not skipped.
+    # Taken before it is asked what stands there: a record that comes in between is read, and not skipped.
     rebuilt = kafka.ends(source, settings.topic, numbers)
-    back = [TopicPartition(settings.topic, number, began_ms - window_ms) for number in numbers]
+    back = [TopicPartition(settings.topic, number, began_ms - 2 * window_ms) for number in numbers]
     begins = {one.partition: one.offset for one in source.offsets_for_times(back, timeout=kafka.ANSWER_S)}
     begins = {number: rebuilt[number] if begin < 0 else begin for number, begin in begins.items()}
     source.assign([TopicPartition(settings.topic, number, begin) for number, begin in begins.items()])

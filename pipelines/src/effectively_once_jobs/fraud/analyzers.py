@@ -53,6 +53,9 @@ ANALYZERS: dict[str, Points] = {"average": average, "count": count, "proximity":
 class Analyzer:
     """One analyzer over one partition, with the history of its cards as far back as its window.
 
+    An id that its card had within the window before is a repeat: it gets no points, and is no part of the history. So
+    what is in a window is known to whoever has read two of them.
+
     Args:
         points: the function.
         window_ms: how far back it looks.
@@ -61,7 +64,7 @@ class Analyzer:
 
     def __init__(self, points: Points, window_ms: int) -> None:
         self._points, self._window_ms = points, window_ms
-        self._cards: dict[str, deque[Transaction]] = {}
+        self._cards: dict[str, deque[tuple[Transaction, bool]]] = {}
         self._order: deque[Transaction] = deque()
 
     def __len__(self) -> int:
@@ -69,13 +72,12 @@ class Analyzer:
         return len(self._order)
 
     def score(self, one: Transaction) -> int | None:
-        """Points of the next transaction; None for an id that its card has in the window already."""
+        """Points of the next transaction; None for a repeat."""
         self._forget(one.arrived_ms - self._window_ms)
         before = self._cards.setdefault(one.card, deque())
-        if any(other.id == one.id for other in before):
-            return None
-        found = self._points(before, one)
-        before.append(one)
+        fresh = all(other.id != one.id for other, _ in before)
+        found = self._points([other for other, counts in before if counts], one) if fresh else None
+        before.append((one, fresh))
         self._order.append(one)
         return found
 

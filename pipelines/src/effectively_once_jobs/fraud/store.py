@@ -38,7 +38,7 @@ _DECISIONS = """
 INSERT INTO fraud.decisions (id, card, partition, "offset", arrived_ms, decided_ms, outcome, points, missing)
 SELECT * FROM jsonb_to_recordset(%s) AS r(id text, card text, partition int, "offset" bigint, arrived_ms bigint,
     decided_ms bigint, outcome text, points jsonb, missing jsonb)
-ON CONFLICT (id) DO NOTHING RETURNING id
+ON CONFLICT (id) DO NOTHING RETURNING id, partition, "offset"
 """
 _REFUSALS = """
 INSERT INTO fraud.refusals (partition, "offset", id, reason, arrived_ms)
@@ -90,9 +90,9 @@ class ResultStore:
             StoreDownError: it is not known how much of it was stored.
 
         """
-        new = self._ids(_DECISIONS, [_decision(one) for one in decisions]) if decisions else frozenset()
-        rest = [one for one in decisions if one.transaction.id not in new]
-        places = self._places([one.transaction.id for one in rest]) if rest else {}
+        new = self._places(_DECISIONS, Jsonb([_decision(one) for one in decisions])) if decisions else {}
+        rest = [one for one in decisions if new.get(one.transaction.id) != one.transaction.place]
+        places = self._places(_PLACES, [one.transaction.id for one in rest]) if rest else {}
         duplicates = tuple(
             Refusal(one.transaction.place, one.transaction.arrived_ms, one.transaction.id, "duplicate")
             for one in rest if places.get(one.transaction.id) != one.transaction.place
@@ -115,11 +115,8 @@ class ResultStore:
             self._session.close()
             self._session = None
 
-    def _ids(self, statement: str, rows: list[dict[str, Any]]) -> frozenset[str]:
-        return frozenset(row["id"] for row in self._ask(statement, [Jsonb(rows)]))
-
-    def _places(self, ids: list[str]) -> dict[str, Place]:
-        return {row["id"]: (row["partition"], row["offset"]) for row in self._ask(_PLACES, [ids])}
+    def _places(self, statement: str, asked: Any) -> dict[str, Place]:
+        return {row["id"]: (row["partition"], row["offset"]) for row in self._ask(statement, [asked])}
 
     def _ask(self, statement: str, parameters: Iterable[Any]) -> list[dict[str, Any]]:
         try:
