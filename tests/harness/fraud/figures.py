@@ -58,7 +58,7 @@ def phase(
 def kill(fault: Row, number: int, decisions: Sequence[Row]) -> KillResult:
     """One kill, and whether it can be seen in the decisions."""
     target, at = fault["target"], fault["injected_at"]
-    back = fault["healed_at"] if target == STORE else fault["replaced_at"]
+    back = fault["restarted_at"] if target == STORE else fault["replaced_at"]
     while_away = [one for one in decisions if at <= one["arrived_ms"] < back]
     waited = [one for one in while_away if one["committed_ms"] >= back and back - one["arrived_ms"] > WAITED_MS]
     met = waited if target in (STORE, AGGREGATOR) else [one for one in while_away if target in one["missing"]]
@@ -75,11 +75,13 @@ WAITED_MS = 500
 """What arrived so shortly before the end of an absence may be stored after it for other reasons."""
 
 
-def arm(name: str, rows: Iterable[Row], says: str, target_ms: int) -> ArmResult:
+def arm(name: str, rows: Iterable[Row], told: Row, target_ms: int) -> ArmResult:
     """One of Spark's own triggers."""
     found = sorted((row["arrived_ms"], row["decided_ms"]) for row in rows)
     measured = [decided - arrived for arrived, decided in found[int(len(found) * ARM_WARM_UP) :]]
-    return ArmResult(name=name, latency=latency(measured, target_ms), says=says)
+    return ArmResult(
+        name=name, latency=latency(measured, target_ms), says=told.get("says", ""), load=told.get("load", 0.0)
+    )
 
 
 def quiet(results: Sequence[PhaseResult]) -> list[PhaseResult]:

@@ -192,10 +192,13 @@ def _arms(run: RunDirectory, events: Sequence[Row], manifest: FraudManifest) -> 
     if not manifest.triggers:
         return
     for number, name in enumerate(SPARK_ARMS):
-        told = next((one for one in events if one["event"] == "arm" and one["arm"] == name and "says" in one), {})
+        told: dict[str, Any] = {}
+        for event in events:
+            if event["event"] == "arm" and event["arm"] == name:
+                told |= event
         observed = f"trigger_{number}_out"
         rows = run.rows(observed) if run.observed_path(observed).exists() else ()
-        yield figures.arm(name, rows, told.get("says", ""), manifest.target_ms)
+        yield figures.arm(name, rows, told, manifest.target_ms)
 
 
 def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:

@@ -54,8 +54,10 @@ class Strike(threading.Thread):
             self._while_down()
             fault.endure()
         finally:
+            # It may take decisions before it is seen here that it does.
+            restarted_at = now_ms()
             fault.heal()
-        self._record(who, at, identity(self._store.pid), healed_at=now_ms())
+        self._record(who, at, identity(self._store.pid), restarted_at=restarted_at)
 
     def _struck_role(self) -> None:
         before = self._last("started")
@@ -66,7 +68,7 @@ class Strike(threading.Thread):
 
         def back() -> bool:
             latest, there = self._last("started") or before, self._last(state) or before
-            return latest["pid"] != before["pid"] and min(latest["t"], there["t"]) > at
+            return bool(latest["pid"] != before["pid"] and min(latest["t"], there["t"]) > at)
 
         wait_for(f"the role {self.target} on another executor", REPLACED_S, back)
         after = self._last("started") or before

@@ -12,7 +12,7 @@ PHASES = (
     "phase", "sent", "per s", "decided", "partial", "late", "p50", "p99", "p99.9", "most (ms)", "in time", "load",
 )  # fmt: skip
 KILLS = ("killed", "away (s)", "seen in decisions", "that waited for it", "transactions it did not score", "youngest")
-ARMS = ("way", "decisions", "p50", "p99", "p99.9", "most (ms)")
+ARMS = ("way", "decisions", "p50", "p99", "p99.9", "most (ms)", "load")
 STYLE = "body{font:15px system-ui,sans-serif;margin:2em;max-width:60em}td,th{padding:.2em .6em;text-align:right}"
 BAR = 40
 Table = tuple[str, Sequence[str], list[tuple[str, ...]]]
@@ -110,7 +110,7 @@ def _kill(one: KillResult) -> tuple[str, ...]:
 
 def _arm(one: ArmResult) -> tuple[str, ...]:
     number = f"{one.latency.decisions:,}" if one.latency else one.says or "none"
-    return (one.name, number, *_latency(one.latency))
+    return (one.name, number, *_latency(one.latency), f"{one.load:.1f}")
 
 
 def _latency(one: Latency | None) -> tuple[str, ...]:

@@ -78,11 +78,12 @@ class KillResult(_Frozen):
 
 
 class ArmResult(_Frozen):
-    """One of Spark's own triggers; `says` why it has no latency."""
+    """One of Spark's own triggers; `says` why it has no latency, `load` that of the machine when it was measured."""
 
     name: str
     latency: Latency | None = None
     says: str = ""
+    load: float = 0.0
 
 
 class FraudResults(_Frozen):

@@ -10,6 +10,7 @@ from typing import Any
 from infra.console import Console
 from infra.embedded.spark import SparkHome
 from infra.toolchain.prepare import CHECKOUT
+from tests.bench.facts import load
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.fraud.plan import SPARK_ARMS
@@ -76,6 +77,7 @@ class Triggers:
                     f"the decisions of {name}", lambda: self.topics.number(decided) >= len(records), DRAIN_S,
                     lambda: drivers.alive() or next((str(one) for one in told if one["state"] == "failed"), None),
                 )  # fmt: skip
+            self.history.record("arm", arm=name, state="measured", load=load())
             with self.directory.observed_writer(decided) as lines:
                 for at_ms, row in self.topics.read(decided):
                     lines.write({"arm": name, "decided_ms": at_ms, "arrived_ms": row["arrived_ms"]})

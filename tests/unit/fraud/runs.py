@@ -117,7 +117,7 @@ def _history(run: RunDirectory, kills: dict[int, int]) -> None:
             history.record("phase", phase=phase.name, number=number, load=1.0)
             if phase.kill:
                 at = kills[number]
-                back = "healed_at" if phase.kill.target == STORE else "replaced_at"
+                back = "restarted_at" if phase.kill.target == STORE else "replaced_at"
                 history.record("fault", t=at, kind="sigkill", target=phase.kill.target, injected_at=at,
                                process_before="1@1.0", process_after="2@2.0", **{back: at + AWAY_MS})  # fmt: skip
             history.record("settled", number=number, load=2.0)

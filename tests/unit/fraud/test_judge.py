@@ -98,7 +98,7 @@ def faults(change: Callable[[Row], object], target: str) -> Change:
     [
         (faults(lambda one: one.update(process_after=one["process_before"]), VICTIM), f"the kill of {VICTIM} cannot"),
         (faults(lambda one: one.update(process_after=None), STORE), "the kill of store cannot"),
-        (faults(lambda one: one.update(injected_at=5, healed_at=6), STORE), "the kill of store cannot"),
+        (faults(lambda one: one.update(injected_at=5, restarted_at=6), STORE), "the kill of store cannot"),
         (faults(lambda one: one.update(injected_at=5, replaced_at=6), VICTIM), f"the kill of {VICTIM} cannot"),
         (
             lambda run: events(run, lambda found: found.remove(next(one for one in found if one["event"] == "fault"))),
