@@ -66,7 +66,9 @@ def load(path: Path) -> FraudSettings:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "settings"
-        given = f", got {first['input']!r}" if first["type"] not in ("missing", "json_invalid", "value_error") else ""
+        # An address may hold a password: it is not repeated.
+        silent = field == "database" or first["type"] in ("missing", "json_invalid", "value_error")
+        given = "" if silent else f", got {first['input']!r}"
         raise SettingsError(
             f"{field}: {first['msg']}{given}", str(path), f"Fields are {', '.join(FraudSettings.model_fields)}."
         ) from wrong
