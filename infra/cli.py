@@ -81,16 +81,22 @@ def down(*, forget: Annotated[bool, typer.Option(help="Give up a state that can 
 
 @app.command()
 def acceptance(
-    suite: Annotated[str, typer.Option(help="smoke (5 kills) or all.")] = "all",
+    suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the further jobs.")] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness import acceptance as suites  # noqa: PLC0415
+    from tests.harness.cards.pods import on_this_machine as cards  # noqa: PLC0415
+    from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415
-    from tests.harness.suites import NoSuiteError  # noqa: PLC0415
+    from tests.harness.suites import JOBS, NoSuiteError  # noqa: PLC0415
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     try:
+        if suite == JOBS:
+            of_cards = cards(drawn, default_console())
+            show_cards(of_cards, console_out())
+            raise typer.Exit(of_cards.verdict.exit_code)
         results = suites.on_this_machine(suite, drawn, default_console())
     except (NoSuiteError, suites.NotDeployedError) as error:
         raise RefusedError(str(error)) from error
@@ -204,7 +210,7 @@ def demo(
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
-    from tests.harness.cards.demo import CardDemo  # noqa: PLC0415
+    from tests.harness.cards.demo import CardDemo, on_embedded  # noqa: PLC0415
     from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
     from tests.harness.demo import Demo  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415
@@ -229,7 +235,8 @@ def demo(
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
     if job == "card_ledger":
-        of_cards = CardDemo(CHECKOUT, toolchain, seed, console, archive, records or CARD_RECORDS, kills).run()
+        ground = on_embedded(toolchain, console, archive)
+        of_cards = CardDemo(CHECKOUT, "embedded", ground, seed, console, records or CARD_RECORDS, kills).run()
         show_cards(of_cards, console_out())
         raise typer.Exit(of_cards.verdict.exit_code)
     if job == "fraud":

@@ -89,6 +89,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         ),
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
+        environment=pipeline.environment,
         wheel_digest=digest,
         announce=pipeline.announce,
     )

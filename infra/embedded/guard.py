@@ -54,6 +54,14 @@ def guarded(main: Callable[[], int]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+def interrupted(end: KeyboardInterrupt | SystemExit, says: str) -> int:
+    """Tell that `main` was interrupted, and how things stand; returns the exit code of Ctrl-C, raises another `end`."""
+    sys.stderr.write(f"✗ interrupted; {says}\n")
+    if isinstance(end, SystemExit):
+        raise end
+    return 130
+
+
 def _watch(child: int) -> int:
     while True:
         info = signal.sigwaitinfo(_WATCHED)

@@ -202,6 +202,7 @@ class Pipeline(Section):
         announce: write progress to the containers' logs.
         spark_conf: wins over the chart's.
         extra_files: Python files that come first on the path.
+        environment: variables of driver and executors, such as addresses that the job calls; never credentials.
     """
 
     identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
@@ -225,6 +226,7 @@ class Pipeline(Section):
     announce: bool = False
     spark_conf: dict[str, str] = Field(default_factory=dict)
     extra_files: dict[str, str] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
 
 
 class Images(Section):

@@ -13,6 +13,10 @@ from infra.values.common import KubernetesName, Part, Quantity, Resources, Value
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+OURS = ("AWS_", "PG", "SPARK_", "PYTHON", "EFFECTIVELY_ONCE_SPARK_CONF", "EFFECTIVELY_ONCE_WHEEL_DIGEST",
+        "EFFECTIVELY_ONCE_EVENTS", "EFFECTIVELY_ONCE_METRICS_PORT")  # fmt: skip
+"""Beginnings of variables that the chart, Spark or a Secret sets."""
 
 
 class Driver(Part):
@@ -66,6 +70,7 @@ class StreamingPipelineValues(Values):
         source: the input topic.
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
+        environment: variables of driver and executors, such as addresses that the job calls; never credentials.
         wheel_digest: stands for all code in the image (sha256); every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
@@ -90,6 +95,7 @@ class StreamingPipelineValues(Values):
     source: Source = Source()
     suspend: bool = False
     extra_files: dict[FileName, str] = Field(default_factory=dict)
+    environment: dict[VariableName, str] = Field(default_factory=dict)
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
@@ -111,4 +117,7 @@ class StreamingPipelineValues(Values):
         secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
         if secret:
             raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")
+        taken = [name for name in self.environment if name.startswith(OURS)]
+        if taken:
+            raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
         return self

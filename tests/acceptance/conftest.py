@@ -2,6 +2,7 @@
 
 `EFFECTIVELY_ONCE_ACCEPTANCE=smoke pytest tests/acceptance` runs the suite on the cluster of this machine; with
 `EFFECTIVELY_ONCE_RUN=runs/<run id>` a recorded run is judged. Without either these tests are not selected.
+The suite `jobs` is that of the files `test_job_*.py`, and of no others.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness import judge
+from tests.harness.cards.results import CardResults
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
+from tests.harness.suites import JOBS
 
 RUN, SUITE, SEED = "EFFECTIVELY_ONCE_RUN", "EFFECTIVELY_ONCE_ACCEPTANCE", "EFFECTIVELY_ONCE_SEED"
 HERE = Path(__file__).parent
@@ -28,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the claims out unless a run is there or asked for; the first of them waits for the whole run."""
     mine = [item for item in items if HERE in item.path.parents]
+    jobs = os.environ.get(SUITE) == JOBS
+    others = [item for item in mine if item.path.name.startswith("test_job_") is not jobs]
+    items[:] = [item for item in items if item not in others]
+    config.hook.pytest_deselected(items=others)
+    mine = [item for item in mine if item not in others]
     if not os.environ.get(RUN) and not os.environ.get(SUITE):
         items[:] = [item for item in items if item not in mine]
         config.hook.pytest_deselected(items=mine)
@@ -44,8 +52,7 @@ def recorded() -> RunDirectory:
         from infra.toolchain.prepare import default_console  # noqa: PLC0415 - judging a recorded run needs no tools
         from tests.harness.acceptance import on_this_machine  # noqa: PLC0415
 
-        seed = int(os.environ.get(SEED) or random.SystemRandom().randrange(1_000_000))
-        on_this_machine(os.environ[SUITE], seed, default_console())
+        on_this_machine(os.environ[SUITE], _seed(), default_console())
         return RunDirectory(Path("runs/latest").resolve())
     return RunDirectory(Path(os.environ[RUN]))
 
@@ -55,3 +62,16 @@ def results(recorded: RunDirectory) -> Results:
     """Return the verdict, recomputed from the recorded files."""
     assert recorded.path.is_dir(), f"there is no run directory {recorded.path}"
     return judge.judge(recorded.path, write=False)
+
+
+@pytest.fixture(scope="session")
+def cards() -> CardResults:
+    """Play the card ledger on the cluster; what came of it."""
+    from infra.toolchain.prepare import default_console  # noqa: PLC0415 - other suites play no cards
+    from tests.harness.cards.pods import on_this_machine  # noqa: PLC0415
+
+    return on_this_machine(_seed(), default_console())
+
+
+def _seed() -> int:
+    return int(os.environ.get(SEED) or random.SystemRandom().randrange(1_000_000))

@@ -149,6 +149,19 @@ def test_extra_files_come_first_on_the_path() -> None:
         assert {"name": "extra", "configMap": {"name": "user-counts-extra"}} in one["volumes"]
 
 
+def test_variables_of_a_job_reach_driver_and_executors() -> None:
+    """Beside what the chart sets itself, of which none can be taken."""
+    rendered = objects(environment={"PAYMENTS_URL": "http://payments:8080", "TRIES": "3"})
+    for role in ("driver", "executor"):
+        told = environment(pod(rendered, role))
+        assert (told["PAYMENTS_URL"], told["TRIES"]) == ("http://payments:8080", "3")
+    for taken in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "EFFECTIVELY_ONCE_WHEEL_DIGEST", "PYTHONPATH"):
+        with pytest.raises(ValidationError, match=f"{taken}.*set already"):
+            objects(environment={taken: "x"})
+    with pytest.raises(ValidationError, match="environment"):
+        objects(environment={"no-name": "x"})
+
+
 def test_given_conf_wins_and_reaches_the_session() -> None:
     """The library's quick-start settings come after submitted ones: the variable has the last word."""
     rendered = objects(

@@ -18,7 +18,7 @@ from pathlib import Path
 from effectively_once_jobs.system_usage.settings import ALL, Semantics
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
-from infra.embedded.guard import guarded
+from infra.embedded.guard import guarded, interrupted
 from infra.embedded.job import RunError
 from infra.embedded.process import ServerError
 from infra.embedded.stack import EmbeddedStack
@@ -51,12 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write(
-            "✗ interrupted; everything that was started has been stopped; --resume RUN plays what is left\n"
-        )
-        if isinstance(end, SystemExit):
-            raise
-        return 130
+        return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
     sys.stdout.write(page.markdown(results) + "\n")
     return results.verdict.exit_code
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
-from infra.embedded.guard import guarded
+from infra.embedded.guard import guarded, interrupted
 from infra.embedded.process import ServerError
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack
@@ -237,10 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; every fault is undone, everything that was started has been stopped\n")
-        if isinstance(end, SystemExit):
-            raise
-        return 130
+        return interrupted(end, "every fault is undone, everything that was started has been stopped")
 
 
 def _faketime(strikes: Sequence[Strike]) -> tuple[Path | None, str | None]:

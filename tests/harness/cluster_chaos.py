@@ -19,7 +19,7 @@ from infra.cluster.engine import EngineError
 from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
-from infra.embedded.guard import guarded
+from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
@@ -123,10 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; every fault is undone, and the run's objects are deleted\n")
-        if isinstance(end, SystemExit):
-            raise
-        return 130
+        return interrupted(end, "every fault is undone, and the run's objects are deleted")
 
 
 def _run(seed: int, given: argparse.Namespace) -> int:

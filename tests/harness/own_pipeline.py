@@ -23,7 +23,7 @@ import orjson
 from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
-from infra.embedded.guard import guarded
+from infra.embedded.guard import guarded, interrupted
 from infra.embedded.job import ASK_S, Job, RunError
 from infra.embedded.process import ServerError
 from infra.embedded.stack import EmbeddedStack
@@ -31,7 +31,6 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import report
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.transactions import open_transactions
@@ -47,10 +46,10 @@ from tests.harness.own_collector import OwnCollector
 from tests.harness.own_judge import DECLARATION, judge
 from tests.harness.own_plan import plan, subject_of
 from tests.harness.place import Patience, Place
-from tests.harness.report import index
+from tests.harness.recorded import run_recorded
 from tests.harness.report.page import OWN_PIPELINE
 from tests.harness.results import Results
-from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
@@ -107,26 +106,11 @@ class OwnPipeline:
             OSError: the run directory cannot be written to.
         """
         faults = plan(self.seed, self.strikes, self._shards, self.said)
-        path = new_run(self.checkout / "runs", self.seed)
-        directory, console = RunDirectory(path), self.console
         struck = ", ".join(name_of(one.strike) for one in faults)
-        console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {self.subject.says}; {struck}")
-        directory.write_json(directory.manifest_path, self._manifest(path.name))
-        point_latest(path)
-        broke_off = None
-        try:
-            self._play(directory)
-        except Exception as error:
-            broke_off = f"{type(error).__name__}: {error}"
-            with History(directory.history_path) as history:
-                history.record("phase", phase="broken off")
-            console.say(f"✗ the run broke off: {error}")
-        with console.step("judge"):
-            results = judge(path, broke_off=broke_off)
-            page = report.write(path)
-            index.write(path.parent)
-        console.say(f"report {page.relative_to(self.checkout)}")
-        return results
+        return run_recorded(
+            self.checkout, self.seed, f"{self.subject.says}; {struck}", self.console, manifest=self._manifest,
+            play=self._play, judge=lambda run, broke_off: judge(run, broke_off=broke_off),
+        )  # fmt: skip
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
@@ -228,10 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; every fault is undone, everything that was started has been stopped\n")
-        if isinstance(end, SystemExit):
-            raise
-        return 130
+        return interrupted(end, "every fault is undone, everything that was started has been stopped")
 
 
 def _run(seed: int, given: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from tests.harness.run_directory import RunDirectory, new_run, point_latest
 
 def run_recorded(
     checkout: Path, seed: int, says: str, console: Console, *, manifest: Callable[[str], dict[str, Any]],
-    play: Callable[[RunDirectory], None],
+    play: Callable[[RunDirectory], None], judge: Callable[[Path, str | None], Results] | None = None,
 ) -> Results:  # fmt: skip
     """Play a run and judge it; a play that raised is judged too, by what there is, and is never a pass.
 
@@ -29,6 +29,7 @@ def run_recorded(
         console: tells what is under way.
         manifest: makes the document of a run of that name (tests.harness.manifest).
         play: writes history and evidence into the run directory.
+        judge: of the run directory, and of why the run broke off (None: it did not). Left out: tests.harness.judge.
 
     Raises:
         EvidenceError: the manifest is none that the judge can read; nothing was played.
@@ -41,10 +42,12 @@ def run_recorded(
     # What the judge could not read is to end a run now, not after it was played.
     planned = directory.manifest()
     point_latest(path)
+    broke_off = None
     try:
         play(directory)
     except Exception as error:
         # Also when all evidence was there already: what could not be tidied up is for somebody to look at.
+        broke_off = f"{type(error).__name__}: {error}"
         with History(directory.history_path) as history:
             history.record("phase", phase="broken off")
         trace = directory.logs / "error.txt"
@@ -52,7 +55,7 @@ def run_recorded(
         trace.write_text(traceback.format_exc())
         console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(checkout)}")
     with console.step("judge"):
-        results = judging.judge(path)
+        results = judge(path, broke_off) if judge is not None else judging.judge(path)
         page = report.write(path)
         for one in planned.controls:
             # A control that must pass is a whole run, with a page of its own.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.embedded.guard import guarded
+from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.harness.soak_plan import STACKS, Part, Plan, PlanError, Stack, drawn, read_plan
 from tests.harness.soak_session import More, Play, Soak, SoakError
@@ -89,10 +89,7 @@ def main(
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; what is noted counts, the part that was under way is run again\n")
-        if isinstance(end, SystemExit):
-            raise
-        return 130
+        return interrupted(end, "what is noted counts, the part that was under way is run again")
 
 
 def _soak(soak: Soak, plan: Plan | None, given: argparse.Namespace) -> int:

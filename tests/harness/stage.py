@@ -99,21 +99,21 @@ class Stage:
             planned: the faults, in their order.
             arsenal: makes them. Left out they are executors' alone, and a driver that ends is the end of the run.
         """
-        settings = self._settings(MAIN_PREFIX, subject, self.table)
+        settings = self._of(MAIN_PREFIX, subject, self.table)
         self._act(self.directory, settings, subject, planned, arsenal, table=self.table)
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
         """The same without a fault, in a run directory of its own below this one's."""
         own = self.directory.control(BASELINE)
         own.path.mkdir(parents=True)
-        settings = self._settings(BASELINE_PREFIX, subject)
+        settings = self._of(BASELINE_PREFIX, subject)
         own.write_json(own.manifest_path, manifest)
         with self.console.step("baseline, without a fault"):
             self._act(own, settings, subject, ())
 
     def controls(self, controls: Sequence[NegativeControl]) -> None:
         """The negative controls, in one application of their own."""
-        settings = self._settings(CONTROLS_PREFIX, None)
+        settings = self.settings(CONTROLS_PREFIX)
         path = self.directory.path / "settings-controls.json"
         path.write_text(settings.model_dump_json(indent=1))
         events = self.directory.path / "work" / "controls.jsonl"
@@ -133,6 +133,30 @@ class Stage:
                 console=self.console, stop=self.stop,
                 controls=controls,
             )  # fmt: skip
+
+    def settings(self, prefix: str, own: Mapping[str, Any] | None = None) -> PipelineSettings:
+        """Settings of a pipeline of this run: the deployed one's addresses, names of its own, and what is given."""
+        pipeline, topic = names(self.directory.path.name, prefix)
+        mine = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX, **(own or {})}
+        settings = PipelineSettings.model_validate({**self.target.values["settings"], **mine})
+        self._pipelines.append(settings)
+        return settings
+
+    def supervised(
+        self, settings: PipelineSettings, watch: Watch, history: History, logs: Path, **changes: Any
+    ) -> SupervisedPods:
+        """Drivers of a pipeline of this run, of which a dead one is followed by the next.
+
+        Args:
+            settings: its own, of `settings`.
+            watch: reads what its pods announce.
+            history: told of drivers.
+            logs: folder of its pods' logs.
+            changes: values of the chart.
+        """
+        values = self._values(settings) | changes
+        log = self._followed(values, watch.path, logs)
+        return SupervisedPods(self.cluster, self.chart, values, self.run, log, self.console.say, history=history)
 
     def tidy(self) -> None:
         """End following, and delete the run's topics and objects; the cluster's objects are the tenancy's to delete."""
@@ -155,7 +179,7 @@ class Stage:
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
-            values = values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
+            values = self._values(settings)
             if table is not None:
                 values = table.values(values, self.run)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
@@ -163,7 +187,7 @@ class Stage:
             pods = (self.cluster, self.chart, values, self.run, log, self.console.say)
             supervised = SupervisedPods(*pods, history=history) if arsenal else None
             drivers = supervised or PodDrivers(*pods)
-            place = Place(self.endpoints, settings, drivers, watch, self._replication(), PATIENCE)
+            place = Place(self.endpoints, settings, drivers, watch, self.replication, PATIENCE)
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop, faults=planned,
                 arsenal=arsenal(supervised, watch) if arsenal and supervised else None,
@@ -184,22 +208,19 @@ class Stage:
         self._followers.append(log)
         return log
 
-    def _settings(self, prefix: str, subject: Subject | None, table: ResultTable | None = None) -> PipelineSettings:
-        """Settings of a pipeline of this run: the deployed one's addresses, names of its own."""
-        pipeline, topic = names(self.directory.path.name, prefix)
-        own: dict[str, Any] = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX}
-        if subject is not None:
-            own |= {"shards": SHARDS, "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms}
-        if table is not None:
-            own |= table.settings
-        settings = PipelineSettings.model_validate({**self.target.values["settings"], **own})
-        self._pipelines.append(settings)
-        return settings
+    def _of(self, prefix: str, subject: Subject, table: ResultTable | None = None) -> PipelineSettings:
+        own = {"shards": SHARDS, "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms}
+        return self.settings(prefix, own | (table.settings if table is not None else {}))
+
+    def _values(self, settings: PipelineSettings) -> dict[str, Any]:
+        return values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
 
     def _topics(self) -> Topics:
-        return Topics(self.endpoints.kafka_bootstrap, self._replication())
+        return Topics(self.endpoints.kafka_bootstrap, self.replication)
 
-    def _replication(self) -> int:
+    @property
+    def replication(self) -> int:
+        """Copies of every topic of the run."""
         return int(self.target.values.get("source", {}).get("replication", 1))
 
 

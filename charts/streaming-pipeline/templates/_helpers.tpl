@@ -88,6 +88,10 @@ capabilities:
 - name: EFFECTIVELY_ONCE_EVENTS
   value: /proc/1/fd/1
 {{- end }}
+{{- range $name, $value := .Values.environment }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
 {{- include "extra-path" . }}
 {{- end }}
 

@@ -12,11 +12,12 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
-from kubernetes.stream import stream
+from kubernetes.stream import portforward, stream
 
 from infra.cluster.api import Api
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.rendering import RUN_LABEL, Object
+from tests.harness.adapters.tunnel import Far
 
 MANAGER = "effectively-once-acceptance"
 SPARK = ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
@@ -135,6 +136,17 @@ class Cluster:
             )  # fmt: skip
         except ApiException as error:
             raise NoProcessError(f"pod {pod} cannot be entered: {error.status} {error.reason}") from error
+
+    def dial(self, pod: str, port: int) -> Far:
+        """A connection to a port of a pod, through the API server. Raises ApiException.
+
+        `portforward` changes the client that it is given, as `stream` does.
+        """
+        core: Any = client.CoreV1Api(client.ApiClient(self._configuration))
+        there: Any = portforward
+        ask = core.connect_get_namespaced_pod_portforward
+        far: Far = there(ask, pod, self.namespace, ports=str(port)).socket(port)
+        return far
 
     def nodes(self) -> list[Object]:
         """The nodes, as the API tells them."""

@@ -6,11 +6,24 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from effectively_once.points import HELD, HOLD, RELEASE, VARIABLE
 
 POLL_S = 0.002
+
+
+class Holding(Protocol):
+    """Holds one process at a time, wherever it runs."""
+
+    def ask(self, point: str, **where: Any) -> None:
+        """Have the next process held that comes by; texts are regular expressions, anything else is compared."""
+
+    def held(self, within_s: float) -> dict[str, Any] | None:
+        """Who is held, as the point tells it with `pid`; None when nobody is after so long."""
+
+    def release(self) -> None:
+        """Let go who is held, and hold nobody else. Safe to repeat."""
 
 
 class Hold:

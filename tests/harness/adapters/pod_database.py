@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import psycopg
 from kubernetes import client, config
-from kubernetes.stream import portforward
 
 from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress
 from infra.cluster import access
@@ -39,7 +38,7 @@ class PodDatabase:
         server: its pods.
         inside: `postgresql://host:port/database`, as a pod reaches it.
         credentials: PGUSER and PGPASSWORD.
-        core: makes a client of the cluster's API (kubernetes.client.CoreV1Api); `portforward` changes the one it gets.
+        core: makes a client of the cluster's API (kubernetes.client.CoreV1Api).
     """
 
     server: ServerPods
@@ -113,13 +112,7 @@ class PodDatabase:
         pods = self.server.ready()
         if not pods:
             raise ConnectionError(f"no pod of the {self.server.what} is ready")
-        there: Any = portforward
-        forward = there(
-            self.core().connect_get_namespaced_pod_portforward, pods[0].name, self.server.cluster.namespace,
-            ports=str(PORT),
-        )  # fmt: skip
-        far: Far = forward.socket(PORT)
-        return far
+        return self.server.cluster.dial(pods[0].name, PORT)
 
     def _revoke(self, namespace: str, selector: str) -> None:
         self.core().delete_collection_namespaced_secret(namespace, label_selector=selector)

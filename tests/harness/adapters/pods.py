@@ -142,11 +142,7 @@ class PodDrivers:
         self._disarm()
         deadline = time.monotonic() + READY_S
         while True:
-            self.cluster.wait_for(
-                f"{self.executors_wanted} executors of {self.name}",
-                lambda: len(self._executors()) >= self.executors_wanted, max(0.0, deadline - time.monotonic()),
-                lambda: [self.executors(), self.alive(), self.log.trouble],
-            )  # fmt: skip
+            self.await_executors(max(0.0, deadline - time.monotonic()))
             if kind != SIGKILL:
                 return
             try:
@@ -160,6 +156,14 @@ class PodDrivers:
                 time.sleep(0.5)
             else:
                 return
+
+    def await_executors(self, within_s: float = READY_S) -> None:
+        """Wait for every executor. Raises ClusterTimeoutError."""
+        self.cluster.wait_for(
+            f"{self.executors_wanted} executors of {self.name}",
+            lambda: len(self._executors()) >= self.executors_wanted, within_s,
+            lambda: [self.executors(), self.alive(), self.log.trouble],
+        )  # fmt: skip
 
     def kill_executor(self, event: Mapping[str, Any], kind: str) -> Struck:
         """Strike the executor whose pod announced `event`; raises NoProcessError."""

@@ -1,6 +1,7 @@
 """The card ledger's demo: three ways, one after the other, under the same records and kills; a table and a verdict.
 
-`make demo JOB=card_ledger` runs it and exits with 0 pass, 1 fail, 2 unknown.
+`make demo JOB=card_ledger` runs it here, `make acceptance SUITE=jobs` on a cluster; exit code 0 pass, 1 fail,
+2 unknown.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,10 @@ from infra.console import Console
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from infra.versions import of_run
+from tests.harness.cards.ground import EmbeddedGround, Ground
 from tests.harness.cards.judge import directory_of, judge
 from tests.harness.cards.play import Play
-from tests.harness.cards.results import CardResults
+from tests.harness.cards.results import CardResults, On
 from tests.harness.cards.ways import KILLS, WAYS, Way, told
 from tests.harness.cards.workload import write
 from tests.harness.manifest import git_state
@@ -27,26 +31,39 @@ from tests.harness.run_directory import RunDirectory, new_run, point_latest
 CARD_RECORDS = 1_200
 
 
+def on_embedded(
+    toolchain: Toolchain, console: Console, archive: Path | None = None
+) -> Callable[[RunDirectory], AbstractContextManager[Ground]]:
+    """Makes the ground of processes of this machine."""
+
+    @contextmanager
+    def ground(directory: RunDirectory) -> Iterator[Ground]:
+        with EmbeddedStack(directory.path, toolchain, console.say) as stack:
+            yield EmbeddedGround(stack, toolchain, console, archive)
+
+    return ground
+
+
 @dataclass
 class CardDemo:
     """One run from start to verdict; whichever way `run` ends, no process is left.
 
     Attributes:
         checkout: where `runs/` is.
-        toolchain: of the embedded stack.
+        on: the ground's name, `embedded` or `cluster`.
+        ground: makes it, for a run directory.
         seed: what is sent, killed and goes wrong.
         console: tells what is under way.
-        class_archive: shared class data of Spark's JVMs.
         records: how many are sent to each way.
         kills: how many each way gets.
         stop: set from outside to end early.
     """
 
     checkout: Path
-    toolchain: Toolchain
+    on: On
+    ground: Callable[[RunDirectory], AbstractContextManager[Ground]]
     seed: int
     console: Console
-    class_archive: Path | None = None
     records: int = CARD_RECORDS
     kills: int = len(KILLS)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -63,22 +80,19 @@ class CardDemo:
         point_latest(path)
         records = path / "transactions.jsonl"
         write(records, self.seed, self.records)
-        with EmbeddedStack(path, self.toolchain, self.console.say) as stack:
+        with self.ground(directory) as ground:
             for way in WAYS:
-                self._play(way, directory, stack, records)
+                self._play(way, directory, ground, records)
         with self.console.step("judge"):
             results = judge(path)
         self.console.say(f"results {directory.results_path.relative_to(self.checkout)}")
         return results
 
-    def _play(self, way: Way, directory: RunDirectory, stack: EmbeddedStack, records: Path) -> None:
+    def _play(self, way: Way, directory: RunDirectory, ground: Ground, records: Path) -> None:
         self.console.say(f"{way.name}: {way.says}")
         own = directory_of(directory.path, way)
         try:
-            Play(
-                way, own, stack, self.toolchain, records, self.seed, self.kills, self.console, self.class_archive,
-                self.stop,
-            ).go()  # fmt: skip
+            Play(way, own, ground, records, self.seed, self.kills, self.console, self.stop).go()
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
             trace = own.logs / "error.txt"
@@ -88,6 +102,6 @@ class CardDemo:
 
     def _manifest(self) -> dict[str, Any]:
         return {
-            "seed": self.seed, "kills": self.kills, "records": self.records,
+            "on": self.on, "seed": self.seed, "kills": self.kills, "records": self.records,
             "started_at": time.time_ns() // 1_000_000, "versions": of_run(), "git": git_state(self.checkout),
         }  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tests.harness.cards.results import CardResults, WayResult
+from tests.harness.cards.results import CardResults, On, WayResult
 from tests.harness.cards.show import markdown, show
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, COUNTS, Due, due
@@ -39,6 +39,7 @@ class CardManifest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    on: On = "embedded"
     seed: int
     kills: int
     records: int
@@ -75,9 +76,9 @@ def judge(run: Path) -> CardResults:
         unknown += [f"{way.name}: {why}" for why in not_shown(result, manifest.kills)]
     verdict = Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS
     results = CardResults(
-        claim=CLAIM, verdict=verdict, seed=manifest.seed, kills_planned=manifest.kills, ways=tuple(found),
-        reasons=(*failed, *unknown), duration_s=(ended_at - manifest.started_at) / 1000, versions=manifest.versions,
-        git=manifest.git,
+        claim=CLAIM, verdict=verdict, on=manifest.on, seed=manifest.seed, kills_planned=manifest.kills,
+        ways=tuple(found), reasons=(*failed, *unknown), duration_s=(ended_at - manifest.started_at) / 1000,
+        versions=manifest.versions, git=manifest.git,
     )  # fmt: skip
     directory = RunDirectory(run)
     directory.write_json(directory.results_path, results)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tests.harness.results import Fault, Verdict
+
+On = Literal["embedded", "cluster"]
 
 
 class _Frozen(BaseModel):
@@ -66,6 +68,7 @@ class CardResults(_Frozen):
 
     claim: str
     verdict: Verdict
+    on: On = "embedded"
     seed: int
     kills_planned: int
     ways: tuple[WayResult, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -13,7 +13,7 @@ from effectively_once.sinks.kafka import ShardAddress
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.hold import Holding
 from tests.harness.faults.fault import Fault, named, now_ms, process_of
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
@@ -35,11 +35,14 @@ class WhileOpen(Fault):
         healing: has the process let go whatever happens.
     """
 
-    def __init__(self, inner: Fault, hold: Hold, healing: Healing) -> None:
+    def __init__(self, inner: Fault, hold: Holding, healing: Healing) -> None:
         self._inner, self._hold, self._healing = inner, hold, healing
         self.lasting, self.wants_records, self.flowing = inner.lasting, inner.wants_records, inner.flowing
         self.after_s = inner.after_s
         self._debt = Debt("let go who is held at an open transaction", hold.release)
+
+    def arm(self) -> None:
+        self._inner.arm()
 
     def aim(self, planned: PlannedFault, *, exactly: bool) -> None:
         where: dict[str, Any] = {"sink": planned.sink} | ({"shard": planned.shard} if exactly else {})
@@ -48,18 +51,18 @@ class WhileOpen(Fault):
         self._hold.ask(planned.step, epoch=f"(?!({epochs})$)[0-9]+" if epochs else "[0-9]+", **where)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        told = self._hold.held(HELD_S)
         try:
+            told = self._hold.held(HELD_S)
             if told is None or any(told[name] != event[name] for name in ("epoch", "shard", "sink", "pid")):
                 raise NoProcessError(f"who announced {event['step']} is not held")
             struck = self._inner.strike(event)
-            self._until(event["pid"])
+            self._until(event)
             return struck
         finally:
             self._healing.pay(self._debt)
 
-    def _until(self, pid: int) -> None:
-        """Wait for what is to happen while the process is held; here for nothing."""
+    def _until(self, event: Mapping[str, Any]) -> None:
+        """Wait for what is to happen while the process that announced `event` is held; here for nothing."""
 
     def endure(self) -> None:
         self._inner.endure()
@@ -81,19 +84,30 @@ class Lost(WhileOpen):
     """Another fault that ends the process which announced the step: it is held there for good.
 
     A worker outlives its executor, and an executor its driver, by some moments. Let go, it would take the next step.
+
+    Args:
+        inner: the fault.
+        hold: holds.
+        healing: has the process let go whatever happens.
+        gone: whether who announced an event has ended; left out, it is a process of this machine.
     """
 
-    _gone = False
+    def __init__(
+        self, inner: Fault, hold: Holding, healing: Healing, gone: Callable[[Mapping[str, Any]], bool] | None = None
+    ) -> None:
+        super().__init__(inner, hold, healing)
+        self._is_gone = gone or (lambda event: identity(event["pid"]) is None)
+        self._gone = False
 
     def landed(self) -> bool:
         return self._gone and super().landed()
 
-    def _until(self, pid: int) -> None:
+    def _until(self, event: Mapping[str, Any]) -> None:
         waited = 0.0
-        while identity(pid) is not None and waited < ENDED_S:
+        while not (gone := self._is_gone(event)) and waited < ENDED_S:
             time.sleep(POLL_S)
             waited += POLL_S
-        self._gone = identity(pid) is None
+        self._gone = gone
 
 
 class LongStoppedServer(StoppedServer):

@@ -23,6 +23,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         whole = path.read_bytes()
         os.ftruncate(self._descriptor, whole.rfind(b"\n") + 1)
@@ -36,6 +37,10 @@ class Journal:
         if written != len(line):
             raise OSError(f"the journal was cut after {written} of {len(line)} bytes; free disk space")
         os.fdatasync(self._descriptor)
+
+    def content(self) -> bytes:
+        """What has been written so far. Raises OSError."""
+        return self._path.read_bytes()
 
     def close(self) -> None:
         """Close the file."""

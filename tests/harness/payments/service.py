@@ -7,6 +7,7 @@
 | `POST /charge` `{"card", "amount", "transaction"}`, optional header `Idempotency-Key` | 200 `{"outcome", "balance"}` |
 | `POST /set_card_balance` `{"card", "balance", "version"}` | 200 `{"outcome", "balance"}` |
 | `GET /cards` | 200 `{card: {"balance", "version"}}` |
+| `GET /journal` | 200, the journal as it is |
 
 `outcome` is `charged` or `set`, or `repeated` where the same call took effect before. Everything else is
 `{"error": code, "says": ...}`: 400 no such body, 404 no such card or path, 409 and 412 a contradiction, 422 an
@@ -78,6 +79,11 @@ class Payments:
         with self._lock:
             return {card: vars(account).copy() for card, account in self.book.accounts.items()}
 
+    def journal(self) -> bytes:
+        """Every entry so far, a line each."""
+        with self._lock:
+            return self._journal.content()
+
     def _written(self, entry: Entry) -> Entry:
         self._journal.append(entry)
         self._take(entry)
@@ -114,8 +120,10 @@ class Handler(BaseHTTPRequestHandler):
         """What there is."""
         if self.path == "/cards":
             self._say(200, self.payments.cards())
+        elif self.path == "/journal":
+            self._send(200, "application/x-ndjson", self.payments.journal())
         else:
-            self._say(404, {"error": "no_such_path", "says": f"there is no {self.path}; there is /cards"})
+            self._say(404, {"error": "no_such_path", "says": f"there is no {self.path}; there are /cards and /journal"})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
         """Nothing: the journal tells."""
@@ -157,9 +165,11 @@ class Handler(BaseHTTPRequestHandler):
             return
 
     def _say(self, status: int, document: Any) -> None:
-        body = orjson.dumps(document)
+        self._send(status, "application/json", orjson.dumps(document))
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -172,9 +182,9 @@ class Listener(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, port: int, payments: Payments) -> None:
+    def __init__(self, port: int, payments: Payments, host: str = HOST) -> None:
         # A handler of its own for each service: tests have several in one process.
-        super().__init__((HOST, port), type("Bound", (Handler,), {"payments": payments}))
+        super().__init__((host, port), type("Bound", (Handler,), {"payments": payments}))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that was killed leaves a broken connection: no news. Anything else is a defect, and is told."""
@@ -185,7 +195,8 @@ class Listener(ThreadingHTTPServer):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m tests.harness.payments.service")
-    parser.add_argument("--port", type=int, required=True, help=f"on {HOST}")
+    parser.add_argument("--port", type=int, required=True, help="where it listens")
+    parser.add_argument("--host", default=HOST, help="address to listen at (%(default)s); 0.0.0.0 in a pod")
     parser.add_argument("--journal", type=Path, required=True, help="goes on where it ends")
     parser.add_argument("--cards", type=int, required=True, help="how many there are: card-0000, card-0001, ...")
     parser.add_argument("--seed", type=int, default=0, help="draws which calls go wrong")
@@ -202,7 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         parser.error(str(wrong))
     journal = Journal(given.journal)
-    with Listener(given.port, Payments(card_names(given.cards), journal, mischief)) as listener:
+    payments = Payments(card_names(given.cards), journal, mischief)
+    with Listener(given.port, payments, given.host) as listener:
         listener.serve_forever(poll_interval=0.1)
     return 0
 

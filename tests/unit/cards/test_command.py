@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,16 +56,6 @@ def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
     finished = runs.recorded(tmp_path)
     played: list[str] = []
 
-    class Stack:
-        def __init__(self, *_: object) -> None:
-            pass
-
-        def __enter__(self) -> Stack:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
     class Play:
         def __init__(self, way: Way, own: RunDirectory, *_: object) -> None:
             self.way, self.own = way, own
@@ -74,9 +66,10 @@ def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
                 raise RuntimeError("the broker is gone")
             shutil.copytree(directory_of(finished, self.way).path, self.own.path)
 
-    monkeypatch.setattr(demo, "EmbeddedStack", Stack)
     monkeypatch.setattr(demo, "Play", Play)
-    results = CardDemo(tmp_path, None, runs.SEED, Console(), None, runs.RECORDS, runs.KILLS).run()  # type: ignore[arg-type]
+    ground: Any = lambda _: nullcontext()  # noqa: E731 - plays are not made with it
+    results = CardDemo(tmp_path, "cluster", ground, runs.SEED, Console(), runs.RECORDS, runs.KILLS).run()
+    assert results.on == "cluster"
     assert played == [way.name for way in WAYS]
     assert results.verdict is Verdict.UNKNOWN
     assert [one.way for one in results.ways] == ["plain", "restructured"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.cards.results import CardResults
 from tests.harness.cards.show import markdown
@@ -11,10 +15,11 @@ PAGE = CHECKOUT / "docs" / "explanation" / "card-ledger.md"
 KEPT = CHECKOUT / "docs" / "evidence" / "card-ledger"
 
 
-def test_the_table_is_that_of_the_run_that_is_kept() -> None:
-    results = CardResults.model_validate_json((KEPT / "results.json").read_bytes())
-    assert results.verdict is Verdict.PASS
-    table = (KEPT / "table.md").read_text()
+@pytest.mark.parametrize(("on", "kept"), [("embedded", KEPT), ("cluster", KEPT / "cluster")])
+def test_the_tables_are_those_of_the_runs_that_are_kept(on: str, kept: Path) -> None:
+    results = CardResults.model_validate_json((kept / "results.json").read_bytes())
+    assert (results.verdict, results.on) == (Verdict.PASS, on)
+    table = (kept / "table.md").read_text()
     assert table == markdown(results) + "\n"
     assert table in PAGE.read_text()
 

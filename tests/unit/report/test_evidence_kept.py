@@ -70,3 +70,27 @@ def test_its_links_lead_somewhere_and_it_is_small() -> None:
     for history in KEPT.rglob("history.jsonl.gz"):
         assert gzip.decompress(history.read_bytes()).startswith(b"{")
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) <= LIMIT_BYTES
+
+
+def test_the_page_of_the_docs_says_what_the_results_say(kept: CampaignResults) -> None:
+    hits = {(one.kind, one.target): one.hits for one in kept.recovery}
+    operator = sum(number for (kind, target), number in hits.items() if kind == "sigkill" and "operator" in target)
+    servers = ", ".join(str(hits["sigkill", one]) for one in ("broker", "object store", "result store"))
+    planned, hit = sum(one.faults_planned or 0 for one in kept.parts), sum(one.hits or 0 for one in kept.parts)
+    sent, epochs = kept.workload, kept.epochs
+    told = " ".join((CHECKOUT / "docs" / "evidence" / "README.md").read_text(encoding="utf-8").split())
+    for line in (
+        f"{len(kept.parts)} runs",
+        f"| {sent.acknowledged:,}: {sent.unique_ids:,} unique ids, {sent.duplicates_sent:,} duplicates (5.0 %), "
+        f"{sent.late_sent:,} late (1.1 %), {sent.malformed_sent:,} malformed |",
+        f"| epochs published, and replayed after a fault | {epochs.published}, {epochs.replayed} |",
+        f"| faults planned, and that hit a running epoch | {planned}, {hit} |",
+        f"| SIGKILL of one executor, or of all at once | {hits['sigkill', 'executor']}, "
+        f"{hits['sigkill', 'every executor']} |",
+        f"| SIGKILL of the driver | {hits['sigkill', 'driver']} |",
+        f"| forced zombies | {hits['zombie', 'driver']} |",
+        f"| SIGKILL of broker, object store, result store | {servers} |",
+        f"| SIGKILL of the operator, alone or with the driver | {operator} |",
+        f"{epochs.longest_gap_s:.0f} s",
+    ):
+        assert line in told, line

@@ -1,0 +1,98 @@
+"""Holds a task of a pipeline in pods at a named point of the protocol: by the files of `Hold`, written by exec."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from effectively_once.points import HELD, HOLD, RELEASE, VARIABLE
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.pod_log import EXECUTOR, Pod, PodLog
+
+FOLDER = "/tmp/points"  # noqa: S108 - of a container, a volume of its own
+ENVIRONMENT = {VARIABLE: FOLDER}
+"""What driver and executors need."""
+ANSWER_S, AGAIN_S = 15.0, 0.1
+# A shell that ends takes its last line with it now and then: it stays until the session is closed.
+_ASK = """
+mkdir -p {folder} && cd {folder} && rm -f {held} {release} {hold} \\
+  && printf %s '{asked}' > draft && mv draft {hold} && echo asked
+read -r _
+"""
+_LOOK = """
+cd {folder} 2>/dev/null && [ -f {held} ] && cat {held}
+echo
+read -r _
+"""
+_RELEASE = """
+if cd {folder} 2>/dev/null; then rm -f {hold} {held}; touch {release}; fi
+echo released
+read -r _
+"""
+
+
+class PodHold:
+    """One hold at a time, asked of every executor that runs; one that comes later knows nothing of it.
+
+    Args:
+        cluster: where the pods are.
+        log: follows the pods of one pipeline.
+    """
+
+    def __init__(self, cluster: Cluster, log: PodLog) -> None:
+        self._cluster, self._log = cluster, log
+        self._asked: list[Pod] = []
+
+    def ask(self, point: str, **where: Any) -> None:
+        """See `Holding`. Raises NoProcessError: an executor cannot be asked."""
+        asked = json.dumps({"point": point, **where})
+        self._asked = [pod for pod in self._log.pods(EXECUTOR) if pod.runs]
+        for pod in self._asked:
+            if self._said(pod, _ASK, asked=asked) != "asked":
+                raise NoProcessError(f"{pod.who} does not take what it is to hold")
+
+    def held(self, within_s: float) -> dict[str, Any] | None:
+        """See `Holding`."""
+        deadline = time.monotonic() + within_s
+        while True:
+            for pod in self._running():
+                with suppress(NoProcessError):
+                    text = self._said(pod, _LOOK)
+                    if text:
+                        told: dict[str, Any] = json.loads(text)
+                        return told
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(AGAIN_S)
+
+    def release(self) -> None:
+        """See `Holding`. An executor that has ended holds nobody; one that cannot be reached lets go after a while."""
+        for pod in self._running():
+            with suppress(NoProcessError):
+                self._said(pod, _RELEASE)
+        self._asked = []
+
+    def gone(self, event: Mapping[str, Any]) -> bool:
+        """Whether the container of the task that announced an event has ended."""
+        pod = self._log.pod(event["pod_uid"])
+        return pod is None or pod.ended
+
+    def _running(self) -> list[Pod]:
+        now = (self._log.pod(pod.uid) for pod in self._asked)
+        return [pod for pod in now if pod is not None and pod.runs]
+
+    def _said(self, pod: Pod, script: str, **values: str) -> str:
+        """The line that a script answers with."""
+        names = {"folder": FOLDER, "hold": HOLD, "held": HELD, "release": RELEASE, **values}
+        session = self._cluster.enter(pod.name, pod.container, script.format(**names))
+        try:
+            return str(session.readline_stdout(timeout=ANSWER_S) or "").strip()
+        except Exception as error:
+            raise NoProcessError(f"{pod.who} does not answer: {error}") from error
+        finally:
+            with suppress(Exception):
+                session.close()
