@@ -25,7 +25,7 @@ from infra.toolchain.wheel import build_wheel
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 RECORDS, CARD_RECORDS, KILLS = 200_000, 1_200, 3
-JOBS = ("user_counts", "card_ledger", "fraud")
+DEMO_JOBS = ("user_counts", "card_ledger", "fraud")
 WIDTH = 160
 LEAVES_ENGINE = ("up", "images")
 """Commands that may start a container engine, which outlives them."""
@@ -216,8 +216,8 @@ def demo(
     from tests.harness.judge import show  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
-    if job not in JOBS:
-        raise RefusedError(f"there is no job {job!r}; there are: {', '.join(JOBS)}")
+    if job not in DEMO_JOBS:
+        raise RefusedError(f"there is no job {job!r}; there are: {', '.join(DEMO_JOBS)}")
     if rate is not None and job != "fraud":
         raise RefusedError(f"--rate is for fraud: {job} gets its records as fast as they can be sent")
     if input is not None and job != "user_counts":

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from effectively_once.errors import SettingsError
 from effectively_once.settings import PipelineSettings
+from effectively_once_jobs.settings_file import read
 
 
 class FraudSettings(PipelineSettings):
@@ -59,16 +59,4 @@ def load(path: Path) -> FraudSettings:
         SettingsError: naming field, value and what is allowed.
 
     """
-    try:
-        return FraudSettings.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"settings cannot be read: {error.strerror}", str(path), "Name a readable file.") from error
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "settings"
-        # An address may hold a password: it is not repeated.
-        silent = field == "database" or first["type"] in ("missing", "json_invalid", "value_error")
-        given = "" if silent else f", got {first['input']!r}"
-        raise SettingsError(
-            f"{field}: {first['msg']}{given}", str(path), f"Fields are {', '.join(FraudSettings.model_fields)}."
-        ) from wrong
+    return read(path, FraudSettings)
