@@ -71,7 +71,7 @@ def kill(fault: Row, number: int, decisions: Sequence[Row]) -> KillResult:
     )  # fmt: skip
 
 
-WAITED_MS = 500
+WAITED_MS = 1_500
 """What arrived so shortly before the end of an absence may be stored after it for other reasons."""
 
 

@@ -80,7 +80,7 @@ class Play:
             self._job(settings, history, outputs, presenter, asked)
             outputs.write(self.directory)
             if self.triggers:
-                Triggers(self.directory, self._home(2), topics, history, self.console, self.stop).play(
+                Triggers(self.directory, self._home(0), topics, history, self.console, self.stop).play(
                     list(islice(self._records(), self.triggers)), self.phases[0].rate
                 )
             history.end()
@@ -119,10 +119,10 @@ class Play:
         return records(self.seed, self.began_ms, due_ms)
 
     def _home(self, executors: int) -> SparkHome:
-        master = f"local-cluster[{executors},1,{MEMORY_MIB}]" if executors > 2 else "local[4]"
+        master = f"local-cluster[{executors},1,{MEMORY_MIB}]" if executors else "local[4]"
         return SparkHome(
             self.toolchain, self.stack.endpoints, self.directory.path, self.class_archive, master=master,
-            memory_mib=MEMORY_MIB,
+            memory_mib=MEMORY_MIB, long_lived=executors == 0,
         )  # fmt: skip
 
     def _settings(self) -> FraudSettings:
