@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.harness.fraud.plan import AGGREGATOR, STORE, WARM_UP
+from tests.harness.fraud.plan import AGGREGATOR, STORE
 from tests.harness.fraud.results import EDGES_MS, ArmResult, KillResult, Latency, PhaseResult
 
 Row = Mapping[str, Any]
@@ -80,8 +80,3 @@ def arm(name: str, rows: Iterable[Row], told: Row, target_ms: int) -> ArmResult:
     return ArmResult(
         name=name, latency=latency(measured, target_ms), says=told.get("says", ""), load=told.get("load", 0.0)
     )
-
-
-def quiet(results: Sequence[PhaseResult]) -> list[PhaseResult]:
-    """Phases that are measured: all but the first."""
-    return [one for one in results if one.name != WARM_UP]
