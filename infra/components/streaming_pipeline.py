@@ -60,6 +60,8 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
     return StreamingPipelineValues(
         **common(settings, image),
         name=kubernetes_name(pipeline),
+        module=pipeline.module,
+        job_settings=pipeline.job_settings,
         settings=PipelineSettings(
             pipeline=pipeline.identity,
             topic=pipeline.topic,

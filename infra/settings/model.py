@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 PROJECT = "effectively-once"
 JOB_IMAGE = "job-"
@@ -18,6 +18,7 @@ Endpoint = Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
 Bootstrap = Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
 SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*$")]
 Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
+Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
@@ -188,6 +189,8 @@ class Pipeline(Section):
     Attributes:
         identity: `pipeline_prefix` and the pipeline's name; drivers of one identity fence each other.
         job: the module that declares it as `pipeline`, or `module:name`; with `wheel` its package unless set.
+        module: a program of its own that is run with the settings file, instead of the declared job's driver.
+        job_settings: what such a program, or the job, reads in that file beside the pipeline's settings.
         wheel: name of a wheel of yours that `make images WHEEL=` has put into an image: that image is run.
         image: whole reference of an image that you built from ours; its tag has to be another one for other content.
         topic: read; `<pipeline_prefix>events` unless set.
@@ -207,6 +210,8 @@ class Pipeline(Section):
 
     identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
     job: Job
+    module: Module | None = None
+    job_settings: dict[str, JsonValue] = Field(default_factory=dict)
     wheel: Label | None = None
     image: PinnedImage | None = None
     topic: Topic

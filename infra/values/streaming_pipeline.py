@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from effectively_once.settings import PipelineSettings
 from infra import versions
@@ -13,6 +13,7 @@ from infra.values.common import KubernetesName, Part, Quantity, Resources, Value
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 OURS = ("AWS_", "PG", "SPARK_", "PYTHON", "EFFECTIVELY_ONCE_SPARK_CONF", "EFFECTIVELY_ONCE_WHEEL_DIGEST",
         "EFFECTIVELY_ONCE_EVENTS", "EFFECTIVELY_ONCE_METRICS_PORT")  # fmt: skip
@@ -59,6 +60,7 @@ class StreamingPipelineValues(Values):
         name: of the SparkApplication and of everything beside it.
         module: a program of its own that is run with the settings file as its argument, instead of the declared job.
         settings: exactly what the pipeline reads; what is not set takes what its job declares.
+        job_settings: what the program reads beside them, in the same file.
         spark_version: of the image; the operator asks for it.
         driver: resources of the driver.
         executors: resources of the executors.
@@ -84,6 +86,7 @@ class StreamingPipelineValues(Values):
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
     module: ModuleName | None = None
     settings: PipelineSettings
+    job_settings: dict[SettingName, JsonValue] = Field(default_factory=dict)
     spark_version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")] = versions.SPARK
     driver: Driver = Driver()
     executors: Executors = Executors()

@@ -19,7 +19,9 @@ def test_it_was_played_in_pods_and_all_of_it_was_shown(cards: CardResults) -> No
 def test_every_kill_ended_a_pod_in_a_running_epoch(cards: CardResults, way: str) -> None:
     faults = cards.way(way).faults
     assert sum(fault.hit for fault in faults) == cards.kills_planned
-    assert all(len(fault.process_before.partition("@")[2]) >= 36 for fault in faults if fault.target == "executor")
+    assert all(
+        len((fault.process_before or "").partition("@")[2]) >= 36 for fault in faults if fault.target == "executor"
+    )
 
 
 def test_a_plain_call_is_made_twice(cards: CardResults) -> None:

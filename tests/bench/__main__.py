@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from infra.embedded.guard import guarded
-from tests.bench import catalog, checkpoint, dedup, flat, page, quick, restart, semantics, state, streams
+from tests.bench import catalog, checkpoint, dedup, flat, optimisations, page, quick, restart, semantics, state, streams
 
 CASES = {
     "quick": (quick, "all but the largest, smaller: a quarter of an hour"),
@@ -17,6 +17,7 @@ CASES = {
     "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),
     "restart": (restart, "driver killed to next published epoch, with many live ids"),
     "state": (state, "windows in the ledger's state or in Spark's, by number of keys"),
+    "optimisations": (optimisations, "fusion and combiner lifting, on and off: plan, bytes shuffled, speed"),
     "flat": (flat, "the catalog's cost as live ids grow"),
     "catalog": (catalog, "speed and size of the dedup catalog in one process"),
 }

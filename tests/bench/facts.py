@@ -21,6 +21,8 @@ from tests.bench import figure, table
 from tests.bench.errors import BenchError
 
 FACTS, RAW = "facts.json", "raw.jsonl"
+PLANS = "plans.md"
+"""Of Spark, where a case keeps them."""
 
 
 def machine() -> dict[str, Any]:
@@ -67,7 +69,7 @@ class Kept:
 
     def done(self, **which: Any) -> dict[str, Any] | None:
         """Find the sample with these fields, None when it was not taken yet."""
-        return next((one for one in self._samples() if all(one.get(k) == v for k, v in which.items())), None)
+        return next((one for one in self.samples() if all(one.get(k) == v for k, v in which.items())), None)
 
     def finished(
         self, text: str, title: str, unit: str, samples: Mapping[str, Sequence[float]], target: float | None = None
@@ -79,7 +81,7 @@ class Kept:
         where = self.folder.relative_to(CHECKOUT) if inside else self.folder
         return f"{text}\n\n{table.text_bars(samples, unit)}\n\nraw samples and a figure in {where}"
 
-    def _samples(self) -> list[dict[str, Any]]:
+    def samples(self) -> list[dict[str, Any]]:
         path = self.folder / RAW
         # A line that was cut off by the end of the process is a sample that was not taken.
         lines = path.read_text().split("\n")[:-1] if path.exists() else []

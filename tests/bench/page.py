@@ -15,7 +15,7 @@ from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from tests.bench.errors import BenchError
-from tests.bench.facts import FACTS, RAW
+from tests.bench.facts import FACTS, PLANS, RAW
 
 TABLE, FIGURE = "table.md", "figure.svg"
 EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md")
@@ -25,6 +25,7 @@ TITLES = {
     "dedup": "Deduplication alone, beside Spark's",
     "flat": "The dedup catalog as live ids grow",
     "state": "State of windows: in the ledger, or in Spark",
+    "optimisations": "Fusion and combiner lifting",
     "checkpoint": "A trivial batch with our checkpoint manager",
     "restart": "From a killed driver to the next epoch",
 }
@@ -54,6 +55,8 @@ def measure(asked: argparse.Namespace) -> str:
             to.mkdir(parents=True, exist_ok=True)
             for name in (FACTS, RAW, TABLE, FIGURE):
                 shutil.copy(each / name, to / name)
+            if (each / PLANS).exists():
+                shutil.copy(each / PLANS, to / PLANS)
     page = asked.docs / PAGE
     page.write_text(written(asked.docs / EVIDENCE))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")

@@ -35,6 +35,7 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     (docs / page.PAGE).parent.mkdir(parents=True)
     kept(runs, "20260101-000000-dedup", "an older one")
     kept(runs, "20260102-000000-dedup", "ours / theirs: 3.10")
+    (runs / "20260102-000000-dedup" / facts.PLANS).write_text("plans")
     kept(runs, "20260103-000000-dedup", None)
     kept(runs, "20260104-000000-streams", "another case", case="streams")
     assert page.measure(argparse.Namespace(runs=runs, docs=docs)) == ""
@@ -45,6 +46,7 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     assert (
         docs / page.EVIDENCE / "dedup-1000000-1000" / facts.RAW
     ).read_text() == f"{facts.RAW} of 20260102-000000-dedup"
+    assert (docs / page.EVIDENCE / "dedup-1000000-1000" / facts.PLANS).read_text() == "plans"
 
 
 def test_another_size_is_another_measurement(tmp_path: Path) -> None:

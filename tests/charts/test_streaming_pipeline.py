@@ -162,6 +162,26 @@ def test_variables_of_a_job_reach_driver_and_executors() -> None:
         objects(environment={"no-name": "x"})
 
 
+def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library() -> None:
+    """The job that makes topics and tables refuses what it does not know."""
+    rendered = objects(module="my.program", job_settings={"semantics": "at_most_once", "tries": 3, "pace": 0.5})
+    files = {name: json.loads(text) for name, text in rendered.one("ConfigMap", "user-counts-settings")["data"].items()}
+    own = files["settings.json"]
+    assert (own["semantics"], own["tries"], own["pace"]) == ("at_most_once", 3, 0.5)
+    assert isinstance(own["tries"], int)
+    assert files["create.json"] == {key: own[key] for key in own.keys() - {"semantics", "tries", "pace"}}
+    (create,) = job(rendered)["spec"]["template"]["spec"]["containers"]
+    assert create["args"][0] == "/etc/effectively-once/create.json"
+    assert application(rendered)["spec"]["arguments"] == ["my.program", "/etc/effectively-once/settings.json"]
+
+
+def test_without_settings_of_its_own_a_program_shares_the_file() -> None:
+    rendered = objects()
+    assert list(rendered.one("ConfigMap", "user-counts-settings")["data"]) == ["settings.json"]
+    (create,) = job(rendered)["spec"]["template"]["spec"]["containers"]
+    assert create["args"][0] == "/etc/effectively-once/settings.json"
+
+
 def test_given_conf_wins_and_reaches_the_session() -> None:
     """The library's quick-start settings come after submitted ones: the variable has the last word."""
     rendered = objects(

@@ -66,16 +66,21 @@ capabilities:
 {{- end }}
 {{- end }}
 
-{{- /* The file that pipeline and job read: integers that YAML made into floats are written as integers again. */}}
-{{- define "settings-json" -}}
+{{- /* Settings as a file: integers that YAML made into floats are written as integers again. */}}
+{{- define "as-json" -}}
 {{- $settings := dict }}
-{{- range $key, $value := .Values.settings }}
+{{- range $key, $value := . }}
 {{- if and (kindIs "float64" $value) (eq (floor $value) $value) }}
 {{- $value = int64 $value }}
 {{- end }}
 {{- $_ := set $settings $key $value }}
 {{- end }}
 {{- $settings | toPrettyJson }}
+{{- end }}
+
+{{- /* What the pipeline's program reads. */}}
+{{- define "settings-json" -}}
+{{ include "as-json" (merge (dict) .Values.jobSettings .Values.settings) }}
 {{- end }}
 
 {{- /* Environment of driver and executors alike. */}}
@@ -199,7 +204,8 @@ containers:
     imagePullPolicy: {{ .Values.imagePullPolicy }}
     command: [/usr/bin/tini, --, python3, -m, effectively_once.create]
     args:
-      - /etc/effectively-once/settings.json
+      # It knows the library's settings alone.
+      - /etc/effectively-once/{{ if .Values.jobSettings }}create{{ else }}settings{{ end }}.json
       - --replication={{ .Values.source.replication }}
       - --deadline-s={{ .Values.createDeadlineS }}
       {{- if .Values.source.create }}

@@ -30,13 +30,21 @@ def merges(values: Mapping[str, Aggregate]) -> dict[str, Merge]:
 
 
 def partial(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: Windows) -> pa.Table:
-    """Aggregate rows (`by`, `event_time_ms`, columns of the values) to one a key and window: a delta's columns."""
+    """Aggregate rows (`by`, `event_time_ms`, columns of the values) to one a key and window: a delta's columns.
+
+    It stands before the shuffle by key: what that moves are keys and windows, not rows.
+    """
+    return grouped(placed(rows, by, values, windows), merges(values))
+
+
+def placed(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: Windows) -> pa.Table:
+    """Return each row as the aggregate of itself alone, in its window."""
     times = rows["event_time_ms"].to_numpy()
     # numpy's remainder is that of `Windows.start`, also before 1970.
     starts = pa.array(times - np.mod(times, windows.length_ms))
     ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)])
     columns = [ones if value.column is None else rows[value.column].cast(pa.int64()) for value in values.values()]
-    return grouped(pa.table([rows[by], starts, *columns], schema=schema(values)), merges(values))
+    return pa.table([rows[by], starts, *columns], schema=schema(values))
 
 
 def grouped(table: pa.Table, how: Mapping[str, Merge]) -> pa.Table:

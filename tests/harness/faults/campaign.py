@@ -75,7 +75,10 @@ class Campaign(threading.Thread):
         """Strike; what goes wrong here is kept for the run to raise, and judged as missing faults."""
         try:
             for planned in self._planned:
-                if not any(self._once(planned, exactly=attempt == 0) for attempt in range(1 + REARMED)):
+                hit = self._tried(planned)
+                if self._broken_off.is_set():
+                    return
+                if not hit:
                     strike = planned.strike
                     self._say(f"✗ {SAID[strike.kind]} {strike.target} at {planned.phase} never hit a running epoch")
         except BaseException as error:
@@ -102,6 +105,15 @@ class Campaign(threading.Thread):
         # Again: a fault may have struck between the two.
         self._arsenal.close()
 
+    def _tried(self, planned: PlannedFault) -> bool:
+        """Every try that it takes and that there is time for; whether one of them hit."""
+        for attempt in range(1 + REARMED):
+            if self._once(planned, exactly=attempt == 0):
+                return True
+            if self.stop_asked.is_set():
+                return False
+        return False
+
     def _once(self, planned: PlannedFault, *, exactly: bool) -> bool:
         """One try: wait for the step, strike, see what came of it."""
         fault = self._arsenal.fault(planned.strike)
@@ -114,6 +126,7 @@ class Campaign(threading.Thread):
         self.waiting.set()
         event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
         if event is None:
+            fault.disarm()
             return False
         self.waiting.clear()
         try:

@@ -41,6 +41,9 @@ class Fault(ABC):
     def arm(self) -> None:  # noqa: B027 - most faults have nothing to do here
         """Get ready to strike without delay."""
 
+    def disarm(self) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Wait for no step any more: the run ends. Safe to repeat."""
+
     @abstractmethod
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         """Strike now that `event` was announced; who was struck, and when. Raises NoProcessError: it missed."""

@@ -50,6 +50,10 @@ class WhileOpen(Fault):
         self._healing.owe(self._debt)
         self._hold.ask(planned.step, epoch=f"(?!({epochs})$)[0-9]+" if epochs else "[0-9]+", **where)
 
+    def disarm(self) -> None:
+        self._inner.disarm()
+        self._healing.pay(self._debt)
+
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
             told = self._hold.held(HELD_S)

@@ -35,6 +35,9 @@ class Blow(Fault):
     def arm(self) -> None:
         self.place.calls.append("arm")
 
+    def disarm(self) -> None:
+        self.place.calls.append("disarm")
+
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         self.place.calls.append("strike")
         if self.place.absent:
@@ -252,9 +255,20 @@ def test_the_end_of_a_run_gives_up_what_lasts_and_closes_the_arsenal(place: Plac
 
 
 def test_the_end_before_a_step_strikes_nobody(place: Place) -> None:
-    place.begin(PLANNED)
+    place.begin(PLANNED, PLANNED)
     place.campaign.end()
-    assert "strike" not in place.calls
+    assert [one for one in place.calls if one != "close"] == ["arm", "disarm"], "nothing is armed again"
+    assert place.said == [], "what was broken off has not missed"
+
+
+def test_a_fault_that_no_epoch_is_left_for_is_given_up_once_and_said(place: Place) -> None:
+    place.begin(PLANNED)
+    place.campaign.stop_asked.set()
+    with place.watch.changed:
+        place.watch.changed.notify_all()
+    place.ended()
+    assert place.calls == ["arm", "disarm"]
+    assert place.said == ["✗ kill -9 executor at committed:accepted never hit a running epoch"]
 
 
 def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) -> None:

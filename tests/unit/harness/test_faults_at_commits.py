@@ -161,6 +161,15 @@ def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: World, monkeypatc
     assert world.hold.held(0.0) is None
 
 
+def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(world: World) -> None:
+    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault.aim(PLANNED, exactly=True)
+    fault.disarm()
+    assert output(world.task("3.1")) == ["passed 3.1"]
+    assert world.healing.owed == []
+    fault.disarm()
+
+
 def test_who_is_held_goes_on_when_the_run_ends(world: World) -> None:
     WhileOpen(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
     task = world.task("3.1")
