@@ -25,6 +25,7 @@ from infra.toolchain.wheel import build_wheel
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 RECORDS, CARD_RECORDS, KILLS = 200_000, 1_200, 3
+DEMO_JOBS = ("user_counts", "card_ledger", "fraud")
 WIDTH = 160
 LEAVES_ENGINE = ("up", "images")
 """Commands that may start a container engine, which outlives them."""
@@ -198,13 +199,14 @@ def demo(
         int | None, typer.Option(min=0, help="What is sent and killed; drawn and printed when left out.")
     ] = None,
     job: Annotated[
-        str, typer.Option(help="user_counts, or card_ledger: three ways to call a service.")
+        str, typer.Option(help="user_counts; card_ledger: ways to call a service; fraud: decisions by a deadline.")
     ] = "user_counts",
     records: Annotated[int | None, typer.Option(min=1_000, help="Records of the seeded stream.")] = None,
     kills: Annotated[int, typer.Option(min=1, help="How many; of several one is of another role.")] = KILLS,
     input: Annotated[Path | None, typer.Option(help="Your own events: .csv, .jsonl or .parquet.")] = None,  # noqa: A002
     key: Annotated[str | None, typer.Option(help="Column of INPUT to count by.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of INPUT that holds the event time.")] = None,
+    rate: Annotated[int | None, typer.Option(min=1, help="fraud: transactions a second.")] = None,
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
@@ -214,8 +216,10 @@ def demo(
     from tests.harness.judge import show  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
-    if job not in ("user_counts", "card_ledger"):
-        raise RefusedError(f"there is no job {job!r}; there are: user_counts, card_ledger")
+    if job not in DEMO_JOBS:
+        raise RefusedError(f"there is no job {job!r}; there are: {', '.join(DEMO_JOBS)}")
+    if rate is not None and job != "fraud":
+        raise RefusedError(f"--rate is for fraud: {job} gets its records as fast as they can be sent")
     if input is not None and job != "user_counts":
         raise RefusedError(f"INPUT is for user_counts: {job} sends transactions of its own")
     if input is None and (key or time):
@@ -235,9 +239,21 @@ def demo(
         of_cards = CardDemo(CHECKOUT, "embedded", ground, seed, console, records or CARD_RECORDS, kills).run()
         show_cards(of_cards, console_out())
         raise typer.Exit(of_cards.verdict.exit_code)
+    if job == "fraud":
+        raise typer.Exit(_fraud(toolchain, seed, console, archive, records=records, kills=kills, rate=rate))
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
+
+
+def _fraud(toolchain: Any, seed: int, console: Any, archive: Path, **sizes: int | None) -> int:
+    from tests.harness.fraud.demo import FraudDemo  # noqa: PLC0415
+    from tests.harness.fraud.page import text  # noqa: PLC0415
+
+    given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+    results = FraudDemo(CHECKOUT, toolchain, seed, console, archive, **given).run()
+    typer.echo(text(results), nl=False)
+    return int(results.verdict.exit_code)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
@@ -337,6 +353,10 @@ def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("
         from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
 
         raise typer.Exit(of_cards([str(run)]))
+    if run.resolve().parent.name == "fraud":
+        from tests.harness.fraud.judge import main as of_fraud  # noqa: PLC0415
+
+        raise typer.Exit(of_fraud([str(run)]))
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":

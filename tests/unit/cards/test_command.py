@@ -29,7 +29,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--job", "cards"], "there is no job 'cards'; there are: user_counts, card_ledger"),
+        (["--job", "cards"], "there is no job 'cards'; there are: user_counts, card_ledger, fraud"),
         (["--job", "card_ledger", "--input", "mine.csv"], "INPUT is for user_counts"),
     ],
 )

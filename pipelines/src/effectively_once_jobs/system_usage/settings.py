@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from effectively_once.errors import SettingsError
 from effectively_once.settings import PipelineSettings
+from effectively_once_jobs.settings_file import read
 
 Semantics = Literal["at_most_once", "at_least_once_acknowledged", "at_least_once_checkpointed", "exactly_once"]
 AT_MOST_ONCE: Semantics = "at_most_once"
@@ -41,14 +41,4 @@ def load(path: Path) -> UsageSettings:
         SettingsError: naming field, value and what is allowed.
 
     """
-    try:
-        return UsageSettings.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"settings cannot be read: {error.strerror}", str(path), "Name a readable file.") from error
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "settings"
-        given = f", got {first['input']!r}" if first["type"] not in ("missing", "json_invalid", "value_error") else ""
-        raise SettingsError(
-            f"{field}: {first['msg']}{given}", str(path), f"Fields are {', '.join(UsageSettings.model_fields)}."
-        ) from wrong
+    return read(path, UsageSettings)

@@ -1,0 +1,11 @@
+"""S8: fraud detection. Each transaction gets one decision by a deadline, with the analyzers that have answered then.
+
+```
+transactions (Kafka) -> average, count, proximity -> scores (Kafka) -> aggregator -> result store -> presenter
+     and (Kafka) ------------------------------------> aggregator
+```
+
+Every role is one long task of Spark, which places it on an executor and starts it again when that is lost. Scores are
+delivered at most once: one that comes after the deadline is of no use to anybody. Transactions are read at least once
+by the aggregator, and a decision is stored once by the transaction's id.
+"""

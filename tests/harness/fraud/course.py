@@ -1,0 +1,82 @@
+"""The course of a run: phase after phase, each until all of it is decided, and questions to the presenter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from infra.console import Console
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.process import wait_for
+from tests.bench.facts import load
+from tests.harness.adapters.events import Watch
+from tests.harness.fraud.kills import Strike
+from tests.harness.fraud.outputs import Outputs
+from tests.harness.fraud.plan import Phase
+from tests.harness.fraud.presenter import Presenter
+from tests.harness.fraud.sender import Sender
+from tests.harness.history import History
+from tests.harness.run_directory import LinesWriter
+
+DRAIN_S = 90.0
+ASKED_IDS = 20
+FIRST, NOBODY, NO_ID = "t0000000", "t9999999", "no%20id"
+
+
+@dataclass
+class Course:
+    """What the phases of a run share.
+
+    Attributes:
+        asked: takes what the presenter answered.
+    """
+
+    sender: Sender
+    watch: Watch
+    store: PostgresServer
+    outputs: Outputs
+    presenter: Presenter
+    asked: LinesWriter
+    history: History
+    console: Console
+
+    def phase(self, number: int, phase: Phase, stream: Iterator[tuple[str, bytes]]) -> None:
+        """Send it, kill somebody meanwhile if that is planned, and wait until everything sent is decided.
+
+        Raises:
+            ServerError: something did not come in time.
+            NoProcessError: there was nobody to be killed.
+        """
+        self.history.record("phase", phase=phase.name, number=number, load=load())
+        kill = phase.kill
+        strike = kill and Strike(kill.target, self.watch, self.store, self.history, lambda: self._ask(FIRST, "down"))
+
+        def sent(count: int) -> None:
+            if strike and kill and count == kill.after:
+                self.console.say(f"  kill -9 {kill.target}")
+                strike.start()
+
+        with self.console.step(f"{phase.name}: {phase.records:,} transactions at {phase.rate} a second"):
+            self.sender.send(number, islice(stream, phase.records), phase.rate, sent)
+            if strike:
+                strike.join()
+                if strike.error is not None:
+                    raise strike.error
+            wait_for(
+                f"decisions about {self.sender.acknowledged:,} records", DRAIN_S,
+                lambda: self.outputs.number() >= self.sender.acknowledged,
+            )  # fmt: skip
+        self.history.record("settled", number=number, load=load())
+
+    def ask(self, seed: int, records: int) -> None:
+        """Ask for some of the transactions that were sent, for one that never was, and for something that is no id."""
+        for number in random.Random(f"asked of {seed}").sample(range(records), ASKED_IDS):
+            self._ask(f"t{number:07d}", "up")
+        self._ask(NOBODY, "up")
+        self._ask(NO_ID, "up")
+
+    def _ask(self, id_: str, store: str) -> None:
+        status, document = self.presenter.ask(id_)
+        self.asked.write({"id": id_, "store": store, "status": status, "document": document})

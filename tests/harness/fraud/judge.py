@@ -1,0 +1,240 @@
+"""Judges a run of fraud detection from its files: the result store against what the broker acknowledged.
+
+`python -m tests.harness.fraud.judge runs/fraud/<run>` judges one again; exit code 0 pass, 1 fail, 2 unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tests.harness.evidence import EvidenceError
+from tests.harness.fraud import figures, page
+from tests.harness.fraud.plan import ANALYZERS, SPARK_ARMS
+from tests.harness.fraud.results import ArmResult, FraudResults, KillResult
+from tests.harness.fraud.truth import Due, due, outcome
+from tests.harness.fraud.workload import cards
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory, read_lines, write_atomically
+
+CLAIM = (
+    "Every transaction gets exactly one decision, whoever is killed: while an analyzer is away by the deadline and "
+    "marked as partial, after the aggregator or the result store was away late; and each is what the analyzers that it "
+    "names come to."
+)
+DECISIONS, REFUSALS, ASKED = "decisions", "refusals", "asked"
+TABLE, PAGE = "table.md", "page.html"
+WIDTH = 160
+_TODO = "take the run again from where it was recorded, or run again"
+Row = Mapping[str, Any]
+
+
+class FraudManifest(BaseModel):
+    """`manifest.json` of a run: what was planned."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: int
+    deadline_ms: int
+    target_ms: int
+    windows_ms: dict[str, int]
+    phases: tuple[dict[str, Any], ...]
+    triggers: int
+    command: str
+    machine: dict[str, Any]
+    versions: dict[str, Any]
+    git: dict[str, Any]
+
+
+def judge(run: Path) -> FraudResults:
+    """Judge a run, and write `results.json`, `table.md` and `page.html`; what cannot be judged makes it unknown.
+
+    Raises:
+        EvidenceError: there is no manifest.
+    """
+    manifest = _manifest(run)
+    about: dict[str, Any] = {
+        "claim": CLAIM, "seed": manifest.seed, "deadline_ms": manifest.deadline_ms, "target_ms": manifest.target_ms,
+        "machine": manifest.machine, "versions": manifest.versions, "git": manifest.git,
+    }  # fmt: skip
+    try:
+        results = _judged(RunDirectory(run), manifest, about)
+    except EvidenceError as error:
+        results = FraudResults(**about, verdict=Verdict.UNKNOWN, reasons=(str(error),))
+    directory = RunDirectory(run)
+    directory.write_json(directory.results_path, results)
+    write_atomically(run / TABLE, page.markdown(results).encode() + b"\n")
+    write_atomically(run / PAGE, page.html(results, manifest.command).encode())
+    return results
+
+
+def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
+    events = run.events()
+    last = events[-1]
+    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
+        raise EvidenceError("the history does not come to its end", run.history_path, _TODO)
+    sends = list(read_lines(run.sent_path))
+    planned = sum(one["records"] for one in manifest.phases)
+    if len(sends) != planned:
+        raise EvidenceError(f"{len(sends)} of {planned} records were acknowledged", run.sent_path, _TODO)
+    decisions, refusals, asked = (list(run.rows(name)) for name in (DECISIONS, REFUSALS, ASKED))
+    wanted = due(sends, cards(), manifest.windows_ms)
+    kills = _kills(events, decisions)
+    arms = _arms(run, events, manifest)
+    failed = [*wrong(wanted, decisions, refusals), *_presented(asked, decisions, refusals), *_stood_still(kills)]
+    unknown = list(not_shown(manifest, kills, asked))
+    return FraudResults(
+        **about, verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
+        counts=_counts(decisions, refusals),
+        due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
+        phases=tuple(
+            figures.phase(
+                one, number, sends=sends, decisions=decisions, refusals=refusals, events=events,
+                target_ms=manifest.target_ms,
+            )
+            for number, one in enumerate(manifest.phases)
+        ),
+        kills=tuple(kills), arms=tuple(arms), reasons=(*failed, *unknown),
+    )  # fmt: skip
+
+
+def wrong(wanted: Sequence[Due], decisions: Sequence[Row], refusals: Sequence[Row]) -> Iterator[str]:
+    """What refutes the claim, by the tables alone."""
+    decided, refused = _by_place(decisions), _by_place(refusals)
+    ids = Counter(row["id"] for row in decisions)
+    if more := [id_ for id_, times in ids.items() if times > 1]:
+        yield f"{len(more)} transactions have more than one decision, {more[0]} among them"
+    places = {one.place for one in wanted}
+    if strangers := [place for place in (*decided, *refused) if place not in places]:
+        yield f"{len(strangers)} rows are of records that nobody sent, {strangers[0]} among them"
+    found: dict[str, list[str]] = {}
+    for one in wanted:
+        for says in _about(one, decided.get(one.place, []), refused.get(one.place, [])):
+            found.setdefault(says, []).append(one.id or str(one.place))
+    for says, which in found.items():
+        yield f"{len(which)} records {says}, {which[0]} among them"
+
+
+def _about(one: Due, decided: Sequence[Row], refused: Sequence[Row]) -> Iterator[str]:
+    """What is wrong with what became of one record."""
+    if len(decided) + len(refused) != 1:
+        yield "came to nothing" if not decided and not refused else "came to more than one thing"
+        return
+    if one.reason:
+        if not refused or refused[0]["reason"] != one.reason:
+            yield f"were not refused as {one.reason}"
+        return
+    if not decided:
+        yield f"were refused as {refused[0]['reason']}"
+        return
+    row = decided[0]
+    if (row["id"], row["arrived_ms"]) != (one.id, one.arrived_ms):
+        yield "are decided under another id or time of arrival"
+    absent = [name for name in ANALYZERS if name not in row["points"]]
+    if row["missing"] != absent or row["partial"] != bool(absent):
+        yield "are not marked with the analyzers that they lack"
+    if any(one.points.get(name) != points for name, points in row["points"].items()):
+        yield "have other points than their history comes to"
+    if row["outcome"] != outcome(row["points"]):
+        yield "are decided otherwise than their points come to"
+
+
+def _presented(asked: Sequence[Row], decisions: Sequence[Row], refusals: Sequence[Row]) -> Iterator[str]:
+    """Where the presenter did not answer what the tables hold."""
+    decided = {row["id"]: row for row in decisions}
+    refused = {row["id"] for row in refusals if row["id"]}
+    for one in asked:
+        row = decided.get(one["id"])
+        due_status = (
+            503 if one["store"] == "down" else 400 if "%" in one["id"]
+            else 200 if row is not None or one["id"] in refused else 404
+        )  # fmt: skip
+        if one["status"] != due_status:
+            yield f"the presenter answered {one['status']} and not {due_status} about {one['id']}"
+        elif due_status == 200 and row is not None and one["document"]["outcome"] != row["outcome"]:
+            yield f"the presenter answered {one['document']['outcome']} about {one['id']}, which is {row['outcome']}"
+
+
+def _stood_still(kills: Sequence[KillResult]) -> Iterator[str]:
+    for one in kills:
+        if one.target in ANALYZERS and one.waited:
+            yield f"{one.waited} decisions waited for the analyzer {one.target} to come back"
+
+
+def not_shown(manifest: FraudManifest, kills: Sequence[KillResult], asked: Sequence[Row]) -> Iterator[str]:
+    """What the run was to show, and did not: nothing follows from it then."""
+    planned = [one["kill"] for one in manifest.phases if one["kill"]]
+    for target in planned:
+        if not any(one.target == target["target"] and one.hit for one in kills):
+            yield f"the kill of {target['target']} cannot be seen in any decision"
+    if (hits := sum(one.hit for one in kills)) < len(planned):
+        yield f"{hits} of {len(planned)} kills hit"
+    if not any(one["store"] == "up" and one["status"] == 200 for one in asked):
+        yield "the presenter was not asked for any decision"
+
+
+def _kills(events: Sequence[Row], decisions: Sequence[Row]) -> list[KillResult]:
+    found, number = [], 0
+    for event in events:
+        if event["event"] == "phase" and "number" in event:
+            number = event["number"]
+        if event["event"] == "fault":
+            found.append(figures.kill(event, number, decisions))
+    return found
+
+
+def _arms(run: RunDirectory, events: Sequence[Row], manifest: FraudManifest) -> Iterator[ArmResult]:
+    if not manifest.triggers:
+        return
+    for number, name in enumerate(SPARK_ARMS):
+        told: dict[str, Any] = {}
+        for event in events:
+            if event["event"] == "arm" and event["arm"] == name:
+                told |= event
+        observed = f"trigger_{number}_out"
+        rows = run.rows(observed) if run.observed_path(observed).exists() else ()
+        yield figures.arm(name, rows, told, manifest.target_ms)
+
+
+def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["partition"], row["offset"]), []).append(row)
+    return found
+
+
+def _counts(decisions: Sequence[Row], refusals: Sequence[Row]) -> dict[str, int]:
+    return dict(sorted(Counter([*("decided" for _ in decisions), *(row["reason"] for row in refusals)]).items()))
+
+
+def _manifest(run: Path) -> FraudManifest:
+    path = RunDirectory(run).manifest_path
+    try:
+        return FraudManifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, _TODO) from error
+    except ValidationError as error:
+        raise EvidenceError(f"no manifest: {error.errors()[0]['msg']}", path, _TODO) from error
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge the run that the command line names."""
+    if len(arguments) != 1:
+        sys.stderr.write("✗ name a run: python -m tests.harness.fraud.judge runs/fraud/<run>\n")
+        return 2
+    try:
+        results = judge(Path(arguments[0]))
+    except EvidenceError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    sys.stdout.write(page.text(results))
+    return results.verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

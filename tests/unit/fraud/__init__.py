@@ -1,0 +1,1 @@
+"""Fraud detection without servers: analyzers, aggregator, writer, presenter, judge."""

@@ -1,0 +1,237 @@
+"""The role of the aggregator on a broker in memory: while the store is away it holds a bounded number, and says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import TopicPartition
+
+from effectively_once.progress import VARIABLE
+from effectively_once_jobs.fraud import aggregate, analyze, kafka
+from effectively_once_jobs.fraud.analyzers import ANALYZERS
+from effectively_once_jobs.fraud.decision import Decision
+from effectively_once_jobs.fraud.settings import FraudSettings
+from effectively_once_jobs.fraud.store import Stored, StoreDownError
+from effectively_once_jobs.fraud.transaction import Refusal
+from infra.embedded.process import wait_for
+
+HELD_MAX, SENT = 50, 400
+SETTINGS = FraudSettings(
+    pipeline="fraud", topic="transactions", job="effectively_once_jobs.fraud", kafka_bootstrap="localhost:1",
+    s3_endpoint="http://localhost:1", s3_bucket="bucket", database="postgresql://localhost:1/results",
+    held_max=HELD_MAX, deadline_ms=50, target_ms=100, count_window_ms=1_000,
+)  # fmt: skip
+
+
+class Message:
+    """A record of the broker in memory."""
+
+    def __init__(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        self._place, self._value, self.at_ms = (topic, partition, offset), value, kafka.now_ms()
+
+    def topic(self) -> str:
+        return self._place[0]
+
+    def partition(self) -> int:
+        return self._place[1]
+
+    def offset(self) -> int:
+        return self._place[2]
+
+    def value(self) -> bytes:
+        return self._value
+
+    def error(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, self.at_ms
+
+
+class Broker:
+    """A consumer and a producer of topics in memory, each of one partition."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[Message]] = {SETTINGS.topic: [], SETTINGS.scores: []}
+        self.positions: dict[str, int] = {}
+        self.paused: set[str] = set()
+        self.committed_at = -1001
+
+    def put(self, topic: str, **fields: Any) -> None:
+        log = self.topics[topic]
+        log.append(Message(topic, 0, len(log), orjson.dumps(fields)))
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: None})})
+
+    def committed(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(SETTINGS.topic, 0, self.committed_at)]
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        self.committed_at = offsets[0].offset
+
+    def get_watermark_offsets(self, where: TopicPartition, timeout: float) -> tuple[int, int]:
+        return 0, len(self.topics[where.topic])
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        log = self.topics[asked[0].topic]
+        found = next((one.offset() for one in log if one.at_ms >= asked[0].offset), -1)
+        return [TopicPartition(asked[0].topic, 0, found)]
+
+    def assign(self, asked: list[TopicPartition]) -> None:
+        self.positions = {one.topic: max(one.offset, 0) for one in asked}
+
+    def pause(self, asked: list[TopicPartition]) -> None:
+        self.paused |= {one.topic for one in asked}
+
+    def resume(self, asked: list[TopicPartition]) -> None:
+        self.paused -= {one.topic for one in asked}
+
+    def poll(self, wait_s: float) -> Message | None:
+        return next(iter(self.consume(1, 0)), None)
+
+    def consume(self, most: int, wait_s: float) -> list[Message]:
+        found: list[Message] = []
+        for topic, at in self.positions.items():
+            if topic not in self.paused:
+                taken = self.topics[topic][at : at + min(most - len(found), 10)]
+                self.positions[topic] += len(taken)
+                found += taken
+        return found
+
+    def produce(self, topic: str, value: bytes, partition: int) -> None:
+        self.put(topic, **orjson.loads(value))
+
+    def flush(self, wait_s: float) -> None:
+        pass
+
+
+class Store:
+    """A store that may be down."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.decisions: list[Decision] = []
+        self.refusals: list[Refusal] = []
+
+    def cards(self) -> frozenset[str]:
+        return frozenset({"c"})
+
+    def put(self, decisions: Sequence[Decision], refusals: Sequence[Refusal]) -> Stored:
+        if self.down:
+            raise StoreDownError("gone")
+        self.decisions += decisions
+        self.refusals += refusals
+        return Stored(len(decisions), 0, ())
+
+    def close(self) -> None:
+        pass
+
+
+def transaction(n: int, **changes: Any) -> dict[str, Any]:
+    row = {"id": f"t{n}", "card": "c", "amount_cents": 5, "event_time_ms": kafka.now_ms(), "x_m": 0, "y_m": 0}
+    return {**row, **changes}
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    made = Broker()
+    monkeypatch.setattr(kafka, "consumer", lambda *_: made)
+    monkeypatch.setattr(kafka, "producer", lambda *_: SimpleNamespace(
+        produce=made.produce, poll=lambda _: None, flush=made.flush
+    ))  # fmt: skip
+    return made
+
+
+def test_while_the_store_is_away_so_many_are_held_and_no_more_and_none_is_lost(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = Store()
+    monkeypatch.setattr(aggregate, "ResultStore", lambda *_: store)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
+    role = aggregate._Role(SETTINGS)
+    role.writer.start()
+    wait_for("the cards", 10.0, lambda: role.writer.cards is not None)
+    store.down = True
+    for n in range(SENT):
+        broker.put(SETTINGS.topic, **transaction(n))
+    paused_at = time.monotonic() + 1.0
+    while time.monotonic() < paused_at:
+        role.turn()
+        assert len(role._outstanding) <= HELD_MAX + kafka.AT_ONCE
+    read = broker.positions[SETTINGS.topic]
+    assert HELD_MAX <= read <= HELD_MAX + 20, "reads no further"
+    assert broker.paused == {SETTINGS.topic}
+    assert broker.committed_at <= 0, "nothing is committed that is not stored"
+    store.down = False
+
+    def all_stored() -> bool:
+        role.turn()
+        return len(store.decisions) == SENT and broker.committed_at == SENT
+
+    wait_for("all of it", 20.0, all_stored)
+    role.writer.end()
+    role.writer.join(5.0)
+    assert len({one.transaction.id for one in store.decisions}) == SENT
+    told = [one["state"] for one in map(orjson.loads, (tmp_path / "events.jsonl").read_bytes().splitlines())]
+    assert [one for one in told if one != "counts"][:5] == ["started", "paused", "holding", "storing", "reading"] or (
+        [one for one in told if one != "counts"][:5] == ["started", "holding", "paused", "storing", "reading"]
+    )
+
+
+def test_scores_complete_a_decision_and_what_is_none_is_passed_over(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    monkeypatch.setattr(aggregate, "ResultStore", lambda *_: store)
+    broker.put(SETTINGS.scores, offset=0, analyzer="average", points=99)  # of before: delivered at most once
+    role = aggregate._Role(SETTINGS)
+    role.writer.start()
+    wait_for("the cards", 10.0, lambda: role.writer.cards is not None)
+    broker.put(SETTINGS.topic, **transaction(0))
+    broker.put(SETTINGS.topic, **transaction(1, card="nobody"))
+    broker.put(SETTINGS.topic, **transaction(0, amount_cents=9))
+    for name in ANALYZERS:
+        broker.put(SETTINGS.scores, offset=0, analyzer=name, points=7)
+    broker.put(SETTINGS.scores, offset="x")
+    broker.topics[SETTINGS.scores].append(Message(SETTINGS.scores, 0, 5, b"{"))
+
+    def stored() -> bool:
+        role.turn()
+        return len(store.decisions) + len(store.refusals) == 3
+
+    wait_for("all of it", 10.0, stored)
+    role.writer.end()
+    role.writer.join(5.0)
+    assert store.decisions[0].points == dict.fromkeys(ANALYZERS, 7)
+    assert {(one.place[1], one.reason) for one in store.refusals} == {(1, "unknown_card"), (2, "duplicate")}
+
+
+def test_an_analyzer_that_begins_rebuilds_its_history_and_scores_only_what_arrives_from_then_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "events.jsonl"))
+    for n in range(9):
+        broker.put(SETTINGS.topic, **transaction(n))
+        broker.topics[SETTINGS.topic][-1].at_ms -= 10_000 if n == 0 else 100
+    turns = iter(range(6))
+
+    def going() -> bool:
+        if (turn := next(turns, None)) == 3:
+            broker.put(SETTINGS.topic, **transaction(20))
+            broker.put(SETTINGS.topic, **transaction(21, amount_cents=-1))
+        return turn is not None
+
+    analyze.run(SETTINGS, "count", going)
+    scores = [orjson.loads(one.value()) for one in broker.topics[SETTINGS.scores]]
+    assert scores == [{"offset": 9, "analyzer": "count", "points": 60}], "eight before it in the window"
+    told = [orjson.loads(line) for line in (tmp_path / "events.jsonl").read_bytes().splitlines()]
+    assert [one["state"] for one in told] == ["started", "rebuilt"]
+    assert told[1]["transactions"] == 8
+    assert told[1]["youngest_ms"] >= 100
