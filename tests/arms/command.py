@@ -32,15 +32,26 @@ class Judged(Protocol):
         """Of all of it."""
 
 
-def answered(play: Callable[[], Judged], markdown: Callable[[Any], str]) -> int:
-    """Play what `play` plays, print its results; returns the exit code. What a user can act on is one line."""
+STOPPED = "everything that was started has been stopped"
+RESUMED = f"{STOPPED}; --resume RUN plays what is left"
+
+
+def answered(play: Callable[[], Judged], markdown: Callable[[Any], str], interrupts: str = RESUMED) -> int:
+    """Play what `play` plays, print its results; returns the exit code. What a user can act on is one line.
+
+    Args:
+        play: everything, to the verdict.
+        markdown: of the results.
+        interrupts: what is told of how things stand after an interrupt.
+
+    """
     try:
         results = play()
     except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
     except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
+        return interrupted(end, interrupts)
     sys.stdout.write(markdown(results) + "\n")
     return results.verdict.exit_code
 

@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 
 from effectively_once_jobs.reconcile.difference import Cell
+from tests.arms.kept import MANIFEST
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.record import Planned, partition_of, window_end
 from tests.harness.workload.seeded import closers
 from tests.reconcile.figures import BATCH, CELLS, DEAD_LETTER, REPORT
 from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
-from tests.reconcile.results import MANIFEST
 
 PLAN = Plan(7, records=1_000, kills=2)
 OWN, BESIDE = "reconcile_exactly_once.user_counts", "reconcile_at_least_once.user_counts"

@@ -6,8 +6,6 @@ repository keeps of it there.
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +13,14 @@ from typing import Any
 
 import orjson
 
+from tests.arms.command import judged_again
+from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.reconcile.figures import Figures, Model, figures
 from tests.reconcile.plan import Plan
 from tests.reconcile.signs import Sign, signs, verdict
-
-MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
 
 class Reconciliation(Model):
@@ -77,21 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.reconcile import page  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(prog="python -m tests.reconcile.results", description=__doc__)
-    parser.add_argument("run", type=Path, help="a folder of runs/reconcile")
-    parser.add_argument("--to", type=Path, help="where to copy its results")
-    given = parser.parse_args(arguments)
-    try:
-        results = write(given.run)
-    except EvidenceError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    if given.to is not None:
-        given.to.mkdir(parents=True, exist_ok=True)
-        for name in (MANIFEST, RESULTS, TABLE, PAGE):
-            shutil.copy(given.run / name, given.to / name)
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    return judged_again(arguments, "tests.reconcile.results", write, page.markdown)
 
 
 if __name__ == "__main__":

@@ -13,60 +13,43 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
+
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
-from infra.embedded.job import RunError
-from infra.embedded.process import ServerError
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import CHECKOUT, default_console, prepare
-from tests.bench.facts import machine
-from tests.harness.evidence import EvidenceError
-from tests.harness.manifest import git_state
-from tests.harness.run_directory import RunDirectory, new_run, point_latest
-from tests.harness.workload.errors import InputError
+from tests.arms.command import STOPPED, answered, begun
+from tests.arms.embedded import QUICK
+from tests.arms.kept import MANIFEST
+from tests.harness.run_directory import RunDirectory
 from tests.reconcile import page
 from tests.reconcile.plan import Plan
 from tests.reconcile.play import Play
-from tests.reconcile.results import MANIFEST, Reconciliation, write
+from tests.reconcile.results import Reconciliation, write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
     given = _given(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    try:
-        results = _reconciled(Plan(seed, given.records, given.kills), given.runs)
-    except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        sys.stderr.write("✗ interrupted; everything that was started has been stopped\n")
-        if isinstance(end, SystemExit):
-            raise
-        return 130
-    sys.stdout.write(page.markdown(results) + "\n")
-    return results.verdict.exit_code
+    plan = Plan(seed, given.records, given.kills)
+    return answered(lambda: _reconciled(plan, given.runs), page.markdown, STOPPED)
 
 
 def _reconciled(plan: Plan, runs: Path) -> Reconciliation:
     """Play a plan, and judge it; a play that breaks off is judged too."""
-    path = new_run(runs, plan.seed)
-    point_latest(path)
+    command = f'make reconcile SEED={plan.seed} ARGS="--records {plan.records} --kills {plan.kills}"'
+    path = begun(runs, plan.seed, command, plan.told(), QUICK)
     directory, console = RunDirectory(path), default_console()
-    sizes = f"--records {plan.records} --kills {plan.kills}"
-    manifest = {
-        "run": path.name, "command": f'make reconcile SEED={plan.seed} ARGS="{sizes}"',
-        "plan": plan.told(), "machine": machine(), "git": git_state(CHECKOUT),
-    }  # fmt: skip
-    directory.write_json(path / MANIFEST, manifest)
     console.say(f"run {os.path.relpath(path)}, seed {plan.seed}")
     try:
         _played(plan, directory, console)
     except Exception as error:
         console.say(f"✗ broke off: {error}")
+        manifest = orjson.loads((path / MANIFEST).read_bytes())
         directory.write_json(path / MANIFEST, {**manifest, "broke_off": f"{type(error).__name__}: {error}"})
     results = write(path)
     console.say(f"page {os.path.relpath(path / 'page.html')}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from infra.toolchain.prepare import CHECKOUT
+from tests.arms.kept import PAGE, RESULTS, TABLE
 from tests.harness.results import Verdict
 from tests.reconcile.page import markdown, tables
-from tests.reconcile.results import PAGE, RESULTS, TABLE, Reconciliation
+from tests.reconcile.results import Reconciliation
 
 SHOWN = CHECKOUT / "docs" / "explanation" / "lambda.md"
 KEPT = CHECKOUT / "docs" / "evidence" / "lambda"
