@@ -86,14 +86,15 @@ def acceptance(
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness import acceptance as suites  # noqa: PLC0415
-    from tests.harness.cards.pods import on_this_machine as cards  # noqa: PLC0415
-    from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415
     from tests.harness.suites import JOBS, NoSuiteError  # noqa: PLC0415
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     try:
         if suite == JOBS:
+            from tests.harness.cards.pods import on_this_machine as cards  # noqa: PLC0415
+            from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
+
             of_cards = cards(drawn, default_console())
             show_cards(of_cards, console_out())
             raise typer.Exit(of_cards.verdict.exit_code)

@@ -155,6 +155,24 @@ class RunDirectory:
         """Read `manifest.json`; raises EvidenceError."""
         return _read_model(self.manifest_path, Manifest)
 
+    def manifest_of(self, kind: type[_Model], todo: str) -> _Model:
+        """Read the `manifest.json` of a run that is judged by its own judge.
+
+        Args:
+            kind: what it has to be.
+            todo: what the reader of a message can do.
+
+        Raises:
+            EvidenceError: it is missing, or none of that kind.
+        """
+        path = self.manifest_path
+        try:
+            return kind.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, todo) from error
+        except ValidationError as error:
+            raise EvidenceError(f"no manifest: {error.errors()[0]['msg']}", path, todo) from error
+
     def chain(self) -> Chain:
         """Read `observed/chain.json`; raises EvidenceError."""
         return _read_model(self.chain_path, Chain)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from tests.harness.cards.results import CardResults, On, WayResult
 from tests.harness.cards.show import markdown, show
@@ -60,7 +60,7 @@ def judge(run: Path) -> CardResults:
     Raises:
         EvidenceError: there is no manifest.
     """
-    manifest = _manifest(run)
+    manifest = RunDirectory(run).manifest_of(CardManifest, _TODO)
     found: list[WayResult] = []
     failed: list[str] = []
     unknown: list[str] = []
@@ -217,16 +217,6 @@ def _payload(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fault(event: Mapping[str, Any]) -> Fault:
     return Fault.model_validate({name: value for name, value in event.items() if name in Fault.model_fields})
-
-
-def _manifest(run: Path) -> CardManifest:
-    path = RunDirectory(run).manifest_path
-    try:
-        return CardManifest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, _TODO) from error
-    except ValidationError as error:
-        raise EvidenceError(f"no manifest: {error.errors()[0]['msg']}", path, _TODO) from error
 
 
 def main(arguments: Sequence[str]) -> int:

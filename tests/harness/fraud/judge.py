@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from tests.harness.evidence import EvidenceError
 from tests.harness.fraud import figures, page
@@ -57,7 +57,7 @@ def judge(run: Path) -> FraudResults:
     Raises:
         EvidenceError: there is no manifest.
     """
-    manifest = _manifest(run)
+    manifest = RunDirectory(run).manifest_of(FraudManifest, _TODO)
     about: dict[str, Any] = {
         "claim": CLAIM, "seed": manifest.seed, "deadline_ms": manifest.deadline_ms, "target_ms": manifest.target_ms,
         "machine": manifest.machine, "versions": manifest.versions, "git": manifest.git,
@@ -210,16 +210,6 @@ def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
 
 def _counts(decisions: Sequence[Row], refusals: Sequence[Row]) -> dict[str, int]:
     return dict(sorted(Counter([*("decided" for _ in decisions), *(row["reason"] for row in refusals)]).items()))
-
-
-def _manifest(run: Path) -> FraudManifest:
-    path = RunDirectory(run).manifest_path
-    try:
-        return FraudManifest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, _TODO) from error
-    except ValidationError as error:
-        raise EvidenceError(f"no manifest: {error.errors()[0]['msg']}", path, _TODO) from error
 
 
 def main(arguments: Sequence[str]) -> int:
