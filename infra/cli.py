@@ -83,6 +83,7 @@ def down(*, forget: Annotated[bool, typer.Option(help="Give up a state that can 
 def acceptance(
     suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the further jobs.")] = "all",
     seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
+    job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
     from tests.harness import acceptance as suites  # noqa: PLC0415
@@ -91,13 +92,10 @@ def acceptance(
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     try:
-        if suite == JOBS:
-            from tests.harness.cards.pods import on_this_machine as cards  # noqa: PLC0415
-            from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
+        if suite == JOBS or job is not None:
+            from tests.acceptance import jobs  # noqa: PLC0415
 
-            of_cards = cards(drawn, default_console())
-            show_cards(of_cards, console_out())
-            raise typer.Exit(of_cards.verdict.exit_code)
+            raise typer.Exit(jobs.play(job, drawn, default_console(), console_out()).exit_code)
         results = suites.on_this_machine(suite, drawn, default_console())
     except (NoSuiteError, suites.NotDeployedError) as error:
         raise RefusedError(str(error)) from error

@@ -32,6 +32,8 @@ SETTINGS = {
     # What it holds outlives a SIGKILL, as the kernel has it by then, but no power cut: it is for a run, or a test.
     "fsync": "off",
     "full_page_writes": "off",
+    # When a row was committed can be asked for, as on a cluster (charts/postgres).
+    "track_commit_timestamp": "on",
 }
 
 

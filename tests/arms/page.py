@@ -26,11 +26,15 @@ def bullets(title: str, lines: Sequence[str]) -> str:
     return f"<h2>{escape(title)}</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in lines) + "</ul>"
 
 
+IN_PODS = "pods"
+
+
 def on_machine(machine: Mapping[str, Any], jvm: str) -> str:
     """Return a sentence that tells where it ran."""
+    how = "pods of a cluster on it" if jvm == IN_PODS else f"{jvm} JVMs"
     return (
         f"<p>{machine['cores']} cores ({escape(str(machine['processor']))}), {machine['memory_gib']} GiB, load "
-        f"{machine['load']} when it began; {escape(jvm)} JVMs.</p>"
+        f"{machine['load']} when it began; {escape(how)}.</p>"
     )
 
 

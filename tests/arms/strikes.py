@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.hold import Holding
 
 Planned = TypeVar("Planned")
 
@@ -27,7 +27,7 @@ class Strikes(threading.Thread, ABC, Generic[Planned]):
 
     """
 
-    def __init__(self, strikes: Sequence[Planned], watch: Watch, hold: Hold) -> None:
+    def __init__(self, strikes: Sequence[Planned], watch: Watch, hold: Holding) -> None:
         super().__init__(name="kills", daemon=True)
         self._strikes, self._watch, self._hold = strikes, watch, hold
         with watch.changed:

@@ -32,7 +32,7 @@ class Facts(Model):
     """What the play noted down beside rows.
 
     Attributes:
-        cpu_s: processor time of driver and executors, by part.
+        cpu_s: processor time of driver and executors, by part; empty where it is not measured.
         object_store_bytes: below the pipeline's name, when it had ended.
         tables_bytes: of its tables in the result store.
         load: of the machine in the minute before it began, and in its last one.
@@ -85,7 +85,7 @@ class Figures(Model):
     struck: Latency | None
     throughput_per_s: float | None
     cpu_s: dict[str, float]
-    cpu_s_per_1000: float
+    cpu_s_per_1000: float | None
     object_store_bytes: int
     objects: int
     tables_bytes: int
@@ -163,9 +163,9 @@ def figures(path: Path, plan: Plan) -> Figures:
         struck=_latency(sends, first, plan.parts[STRUCK]),
         throughput_per_s=_throughput(sends, first, plan.parts[BURST]),
         cpu_s=facts.cpu_s,
-        cpu_s_per_1000=round(
+        cpu_s_per_1000=(facts.cpu_s and round(
             1000 * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of) / sum(len(plan.parts[part]) for part in cpu_of), 3
-        ),
+        )) or None,
         object_store_bytes=facts.object_store_bytes, objects=facts.objects, tables_bytes=facts.tables_bytes,
         load=facts.load, kills_hit=sum(one["hit"] for one in faults),
         recovered_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],

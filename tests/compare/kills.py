@@ -9,12 +9,12 @@ from typing import Any
 from effectively_once_jobs.system_usage.look_up import LOOKED_UP
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS
+from tests.arms.ground import Supervised
 from tests.arms.strikes import Strikes
 from tests.compare.plan import DRIVER, EXECUTOR, Strike
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
 
 REPLACED_S, HELD_S = 180.0, 60.0
@@ -61,7 +61,7 @@ class Kills(Strikes[Strike]):
     """
 
     def __init__(
-        self, strikes: Sequence[Strike], drivers: SupervisedDrivers, watch: Watch, hold: Hold, *,
+        self, strikes: Sequence[Strike], drivers: Supervised, watch: Watch, hold: Holding, *,
         history: History, say: Callable[[str], None], gate: Gate = LOOK_UPS,
     ) -> None:  # fmt: skip
         super().__init__(strikes, watch, hold)

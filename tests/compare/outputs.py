@@ -8,10 +8,11 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.system_usage.store import SCHEMA
-from infra.embedded.postgres import PostgresServer
+from tests.arms.ground import Database
 from tests.compare.figures import ASKED, COUNTED, USAGE
 from tests.harness.run_directory import RunDirectory
 
+JOBS_OWN = "system_usage"
 _ROWS = """
 SELECT id, "user", partition, "offset", fraud, extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000 AS at_ms
 FROM {} ORDER BY pg_xact_commit_timestamp(xmin), ctid
@@ -21,20 +22,23 @@ FROM {} ORDER BY pg_xact_commit_timestamp(xmin), ctid
 class Outputs:
     """What the job asks and what it writes, in one database."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: Database) -> None:
         self._server = server
 
     def make(self, decisions: Iterable[tuple[str, bool]]) -> None:
-        """Make the job's schema, tell the result store what it knows, and have it note when transactions commit."""
-        with self._server.connect() as connection:
-            connection.execute("ALTER SYSTEM SET track_commit_timestamp = on")
-        self._server.restart()
+        """Make the job's schema anew, and tell the result store what it knows."""
+        self.drop(JOBS_OWN)
         with self._server.connect() as connection, connection.cursor() as cursor:
             cursor.execute(SCHEMA)
             with cursor.copy("COPY system_usage.decisions FROM STDIN") as copy:
                 for row in decisions:
                     copy.write_row(row)
             cursor.execute("ANALYZE system_usage.decisions")
+
+    def drop(self, schema: str) -> None:
+        """Delete a pipeline's tables, or the job's own (`JOBS_OWN`)."""
+        with self._server.connect() as connection:
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
 
     def fails(self, who: str, seed: int, rate: float) -> None:
         """Have look-ups fail at a rate from now on; those of a pipeline are numbered from 1 again."""

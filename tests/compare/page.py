@@ -55,7 +55,7 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
             "latency without failures, ms: p50 / p99 / max": lambda one: _latency(one.calm),
             "latency with failures, ms: p50 / p99 / max": lambda one: _latency(one.struck),
             "burst, events/s": lambda one: "" if one.throughput_per_s is None else f"{one.throughput_per_s:,.0f}",
-            "CPU of driver and executors, s per 1,000 events": lambda one: f"{one.cpu_s_per_1000:.2f}",
+            "CPU of driver and executors, s per 1,000 events": _cpu,
             "object store at the end, KiB (objects)": _stored,
             "tables at the end, KiB": lambda one: f"{one.tables_bytes / 1024:,.0f}",
             "look-ups (failed)": lambda one: f"{one.look_ups:,} ({one.failed_look_ups:,})",
@@ -105,9 +105,9 @@ def plots(results: Comparison) -> dict[str, str]:
             for one in arms for says, took in (("calm", one.calm), ("failures", one.struck)) if took is not None
         }),
         "throughput": drawn("Burst", "events/s", _each(arms, lambda one: one.throughput_per_s)),
-        "cpu": drawn(
+        **({"cpu": drawn(
             "Processor time of driver and executors", "s per 1,000 events", _each(arms, lambda one: one.cpu_s_per_1000)
-        ),
+        )} if any(one.cpu_s_per_1000 is not None for one in arms) else {}),
         "storage": drawn(
             "On the object store at the end", "KiB", _each(arms, lambda one: one.object_store_bytes / 1024)
         ),
@@ -163,6 +163,10 @@ def _mean(times: Mapping[int, int]) -> float:
 
 def _state(one: Figures) -> str:
     return "" if one.state is None else f"{one.state.transactions:,}, {one.state.frauds:,}"
+
+
+def _cpu(one: Figures) -> str:
+    return "not measured" if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.2f}"
 
 
 def _stored(one: Figures) -> str:

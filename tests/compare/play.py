@@ -9,14 +9,11 @@ from itertools import islice
 from typing import Any
 
 from infra.console import Console
-from tests.arms.cpu import Cpu
+from tests.arms.ground import Cast
 from tests.arms.pace import paced
 from tests.compare.kills import Kills
 from tests.compare.outputs import Outputs
 from tests.compare.plan import BURST, LATENESS_MS, STRUCK, WARM_UP, Plan
-from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers
@@ -31,18 +28,16 @@ class Play:
 
     Attributes:
         pipeline: its name, in messages and in the log of look-ups.
-        cpu_s: processor time by part, filled in as it goes.
+        cast: its driver.
+        cpu_s: processor time by part, filled in as it goes where it is measured.
 
     """
 
     pipeline: str
     plan: Plan
     sender: Sender
-    watch: Watch
-    drivers: SupervisedDrivers
-    hold: Hold
+    cast: Cast
     history: History
-    cpu: Cpu
     outputs: Outputs
     console: Console
     stop: threading.Event
@@ -60,13 +55,14 @@ class Play:
         stream = self.plan.stream()
         for part, numbers in self.plan.parts.items():
             self.history.record("phase", phase=part)
-            began_s = self.cpu.seconds()
+            began_s = self.cast.cpu_s()
             records: Iterable[Planned] = islice(stream, len(numbers))
             if part not in (WARM_UP, BURST):
                 records = paced(records, self.plan.pace, self.stop)
             with self.console.step(f"{self.pipeline}: {len(numbers):,} records, {part}"):
                 (self._struck if part == STRUCK else self._send)(records, len(numbers))
-            self.cpu_s[part] = round(self.cpu.seconds() - began_s, 2)
+            if began_s is not None:
+                self.cpu_s[part] = round((self.cast.cpu_s() or 0.0) - began_s, 2)
         self.history.record("phase", phase="drain")
         latest = self.sender.last_event_time_ms
         assert latest is not None, "there are transactions among so many records"
@@ -78,8 +74,9 @@ class Play:
         """Send records while look-ups fail and processes are killed."""
         self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
         kills = Kills(
-            self.plan.strikes, self.drivers, self.watch, self.hold, history=self.history, say=self.console.say
-        )
+            self.plan.strikes, self.cast.drivers[0], self.cast.watch, self.cast.hold, history=self.history,
+            say=self.console.say,
+        )  # fmt: skip
         kills.start()
         try:
             self._send(records, number)
@@ -97,9 +94,10 @@ class Play:
         self._sent += number
         if self.sender.failed:
             raise RuntimeError(f"the broker did not acknowledge {self.sender.failed} records")
-        self.watch.wait_for(
-            f"{self.pipeline} to be done with {self._sent:,} records", lambda: done_with(self.watch.seen) >= self._sent,
-            DRAIN_S, self.drivers.alive,
+        watch = self.cast.watch
+        watch.wait_for(
+            f"{self.pipeline} to be done with {self._sent:,} records", lambda: done_with(watch.seen) >= self._sent,
+            DRAIN_S, self.cast.drivers[0].alive,
         )  # fmt: skip
 
 

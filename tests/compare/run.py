@@ -20,14 +20,16 @@ from infra.console import Console
 from infra.embedded.guard import guarded
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.arms.command import answered, begun
-from tests.arms.embedded import LASTING, QUICK, shared
+from tests.arms.embedded import LASTING, QUICK, embedded
+from tests.arms.ground import Ground
 from tests.compare import page
 from tests.compare.arm import Arm
-from tests.compare.outputs import Outputs
+from tests.compare.outputs import JOBS_OWN, Outputs
 from tests.compare.plan import Plan
 from tests.compare.results import Comparison, ended, planned, write
 from tests.harness.run_directory import RunDirectory
 
+NEEDS = "the look-up"
 SIZES = ("warm_up", "burst", "calm", "struck", "pace", "kills", "driver_kills")
 
 
@@ -53,26 +55,25 @@ def _compared(path: Path, only: Sequence[Semantics]) -> Comparison:
     console = default_console()
     console.say(f"run {os.path.relpath(path)}, seed {plan.seed}: {', '.join(left) or 'nothing is left to play'}")
     if left:
-        _play(path, plan, left, console, quick=manifest["jvm"] == QUICK)
+        with embedded(path, console, NEEDS, quick=manifest["jvm"] == QUICK) as ground:
+            played(path, plan, left, ground, console)
     results = write(path)
     console.say(f"page {os.path.relpath(path / 'page.html')}")
     return results
 
 
-def _play(path: Path, plan: Plan, left: Sequence[Semantics], console: Console, *, quick: bool) -> None:
-    """Start what all arms share, and play them one after the other."""
-    stop = threading.Event()
-    with shared(path, console, "the look-up", quick=quick) as place:
-        outputs = Outputs(place.server)
-        outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
+def played(path: Path, plan: Plan, left: Sequence[Semantics], ground: Ground, console: Console) -> None:
+    """Play arms of a run one after the other, on a ground that is there."""
+    stop, outputs = threading.Event(), Outputs(ground.database)
+    outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
+    try:
         for semantics in left:
             own = RunDirectory(path / semantics)
             shutil.rmtree(own.path, ignore_errors=True)
             own.path.mkdir()
-            Arm(
-                own, semantics, plan, place.toolchain, place.endpoints, place.server.url, outputs, console,
-                long_lived=place.long_lived, class_archive=place.class_archive, stop=stop,
-            ).play()  # fmt: skip
+            Arm(own, semantics, plan, ground, outputs, console, stop).play()
+    finally:
+        outputs.drop(JOBS_OWN)
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

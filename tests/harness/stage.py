@@ -19,7 +19,7 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import PodLog
 from tests.harness.adapters.pods import PodDrivers
-from tests.harness.adapters.rendering import RUN_LABEL, Chart, values_for
+from tests.harness.adapters.rendering import RUN_LABEL, Chart, of_run, values_for
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
@@ -157,6 +157,27 @@ class Stage:
         values = self._values(settings) | changes
         log = self._followed(values, watch.path, logs)
         return SupervisedPods(self.cluster, self.chart, values, self.run, log, self.console.say, history=history)
+
+    def create(self, settings: PipelineSettings, within_s: float, **changes: Any) -> None:
+        """Have the chart's own job make what a pipeline of this run lacks.
+
+        Args:
+            settings: its own, of `settings`.
+            within_s: how long that may take.
+            changes: values of the chart.
+
+        Raises:
+            ClusterTimeoutError: the job did not succeed.
+        """
+        values = self._values(settings) | changes
+        values["source"] = {**values.get("source", {}), "create": True}
+        objects = of_run(self.chart.render(values, self.cluster.namespace), self.run, self.cluster.namespace, jobs=True)
+        (job,) = (one["metadata"]["name"] for one in objects if one["kind"] == "Job")
+        self.cluster.apply([one for one in objects if one["kind"] != "SparkApplication"])
+        self.cluster.wait_for(
+            f"job {job}, which makes topics and tables of {settings.pipeline},",
+            lambda: bool(self.cluster.job(job).get("succeeded")), within_s, lambda: self.cluster.job(job),
+        )  # fmt: skip
 
     def tidy(self) -> None:
         """End following, and delete the run's topics and objects; the cluster's objects are the tenancy's to delete."""

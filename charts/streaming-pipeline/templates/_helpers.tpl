@@ -121,6 +121,12 @@ capabilities:
 - name: extra
   configMap:
     name: {{ .Values.name }}-extra
+    items:
+      {{- range $name, $_ := .Values.extraFiles }}
+      # A key of a ConfigMap holds no slash: dots before the suffix stand for folders.
+      - key: {{ $name }}
+        path: {{ printf "%s.%s" (trimSuffix (ext $name) $name | replace "." "/") (trimPrefix "." (ext $name)) }}
+      {{- end }}
 {{- end }}
 {{- end }}
 

@@ -110,6 +110,12 @@ class Cluster:
         items: list[Object] = self.reader.get(path, labelSelector=selector)["items"]
         return items
 
+    def job(self, name: str) -> Object:
+        """The status of a job, as the API tells it. Raises ApiError."""
+        found = self.reader.get(f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{name}")
+        status: Object = found.get("status") or {}
+        return status
+
     def delete_pod(self, name: str, uid: str, grace_s: int | None) -> None:
         """Delete that very pod; `grace_s` None leaves it the time it asked for. Raises NoProcessError."""
         body: Any = client.V1DeleteOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -36,21 +36,22 @@ read -r _
 
 
 class PodHold:
-    """One hold at a time, asked of every executor that runs; one that comes later knows nothing of it.
+    """One hold at a time, asked of every pod that runs; one that comes later knows nothing of it.
 
     Args:
         cluster: where the pods are.
-        log: follows the pods of one pipeline.
+        logs: follow the pods, of a pipeline each.
+        roles: of the pods that are asked.
     """
 
-    def __init__(self, cluster: Cluster, log: PodLog) -> None:
-        self._cluster, self._log = cluster, log
+    def __init__(self, cluster: Cluster, logs: Sequence[PodLog], roles: Sequence[str] = (EXECUTOR,)) -> None:
+        self._cluster, self._logs, self._roles = cluster, logs, roles
         self._asked: list[Pod] = []
 
     def ask(self, point: str, **where: Any) -> None:
-        """See `Holding`. Raises NoProcessError: an executor cannot be asked."""
+        """See `Holding`. Raises NoProcessError: a pod cannot be asked."""
         asked = json.dumps({"point": point, **where})
-        self._asked = [pod for pod in self._log.pods(EXECUTOR) if pod.runs]
+        self._asked = [pod for log in self._logs for role in self._roles for pod in log.pods(role) if pod.runs]
         for pod in self._asked:
             if self._said(pod, _ASK, asked=asked) != "asked":
                 raise NoProcessError(f"{pod.who} does not take what it is to hold")
@@ -63,14 +64,13 @@ class PodHold:
                 with suppress(NoProcessError):
                     text = self._said(pod, _LOOK)
                     if text:
-                        told: dict[str, Any] = json.loads(text)
-                        return told
+                        return {**json.loads(text), "pod": pod.name, "pod_uid": pod.uid}
             if time.monotonic() > deadline:
                 return None
             time.sleep(AGAIN_S)
 
     def release(self) -> None:
-        """See `Holding`. An executor that has ended holds nobody; one that cannot be reached lets go after a while."""
+        """See `Holding`. A pod that has ended holds nobody; one that cannot be reached lets go after a while."""
         for pod in self._running():
             with suppress(NoProcessError):
                 self._said(pod, _RELEASE)
@@ -78,12 +78,15 @@ class PodHold:
 
     def gone(self, event: Mapping[str, Any]) -> bool:
         """Whether the container of the task that announced an event has ended."""
-        pod = self._log.pod(event["pod_uid"])
+        pod = self._now(event["pod_uid"])
         return pod is None or pod.ended
 
     def _running(self) -> list[Pod]:
-        now = (self._log.pod(pod.uid) for pod in self._asked)
+        now = (self._now(pod.uid) for pod in self._asked)
         return [pod for pod in now if pod is not None and pod.runs]
+
+    def _now(self, uid: str) -> Pod | None:
+        return next((pod for log in self._logs if (pod := log.pod(uid)) is not None), None)
 
     def _said(self, pod: Pod, script: str, **values: str) -> str:
         """The line that a script answers with."""

@@ -165,7 +165,7 @@ class PodDrivers:
             lambda: [self.executors(), self.alive(), self.log.trouble],
         )  # fmt: skip
 
-    def kill_executor(self, event: Mapping[str, Any], kind: str) -> Struck:
+    def kill_executor(self, event: Mapping[str, Any], kind: str = SIGKILL) -> Struck:
         """Strike the executor whose pod announced `event`; raises NoProcessError."""
         pod = self.log.pod(event["pod_uid"])
         if pod is None or pod.role != EXECUTOR or not pod.runs:

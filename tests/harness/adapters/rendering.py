@@ -47,14 +47,20 @@ class Chart:
         return [one for one in yaml.safe_load_all(done.stdout) if one]
 
 
-def of_run(objects: Sequence[Object], run: str, namespace: str) -> list[Object]:
+def of_run(objects: Sequence[Object], run: str, namespace: str, *, jobs: bool = False) -> list[Object]:
     """The objects that a run creates, each in the namespace and with the label that it is found and deleted by.
 
     The operator hands the labels of a SparkApplication on to its pods.
+
+    Args:
+        objects: of the chart.
+        run: value of the label.
+        namespace: of pipelines.
+        jobs: whether those are wanted that a run has no use for where it makes topics itself.
     """
     marked: list[Object] = []
     for one in objects:
-        if one["kind"] in MADE_BY_THE_RUN:
+        if one["kind"] in MADE_BY_THE_RUN and not jobs:
             continue
         metadata = one["metadata"]
         labels = {**(metadata.get("labels") or {}), RUN_LABEL: run}

@@ -102,7 +102,7 @@ class SupervisedPods(PodDrivers):
             raise NoProcessError(f"no driver of {self.name} runs")
         return pod
 
-    def kill_driver(self, kind: str) -> Struck:
+    def kill_driver(self, kind: str = SIGKILL) -> Struck:
         """SIGKILL the driver, or delete its pod. Its executors are left to find out for themselves.
 
         Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,25 +11,26 @@ from typing import Any
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_hold import ENVIRONMENT, PodHold
 from tests.harness.adapters.pod_payments import PodPayments
-from tests.harness.adapters.rendering import Chart
-from tests.harness.adapters.tenancy import Tenancy
 from tests.harness.cards.demo import CARD_RECORDS, CardDemo
 from tests.harness.cards.ground import SHARDS, Scene
 from tests.harness.cards.judge import JOURNAL
 from tests.harness.cards.kills import PodCardKills
 from tests.harness.cards.results import CardResults
+from tests.harness.cards.show import show
 from tests.harness.cards.ways import KILLS, Way
 from tests.harness.cards.workload import CARDS
 from tests.harness.cluster_run import Found
 from tests.harness.history import History
 from tests.harness.payments.mischief import Mischief
 from tests.harness.place import Place
+from tests.harness.room import staged
 from tests.harness.run_directory import RunDirectory
 from tests.harness.stage import PATIENCE, Stage
+
+__all__ = ["on_this_machine", "show"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class PodGround:
                 own, watch, history, directory.logs, environment={VARIABLE: service.inside, **ENVIRONMENT}
             )
             place = Place(stage.endpoints, own, drivers, watch, stage.replication, PATIENCE)
-            kills = PodCardKills(drivers, watch, PodHold(stage.cluster, drivers.log), say=say)
+            kills = PodCardKills(drivers, watch, PodHold(stage.cluster, [drivers.log]), say=say)
             yield Scene(place, kills, service)
         finally:
             service.stop()
@@ -95,17 +94,5 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
     Raises:
         NotDeployedError: there is no pipeline to take.
     """
-    deployed, target = found.deployed, found.target()
-    endpoints = deployed.endpoints()
-    os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-    os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
-    cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
-    chart = Chart(found.helm, CHECKOUT / "charts" / "streaming-pipeline")
-    stage = Stage(
-        directory, endpoints, cluster, chart, target, found.tools, seed, console=console, stop=threading.Event()
-    )
-    with Tenancy(cluster, stage.run, console.say):
-        try:
-            yield PodGround(stage)
-        finally:
-            stage.tidy()
+    with staged(found, seed, console, directory) as stage:
+        yield PodGround(stage)

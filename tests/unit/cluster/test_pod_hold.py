@@ -70,7 +70,7 @@ def world() -> World:
 @pytest.fixture
 def hold(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PodHold:
     monkeypatch.setattr(pod_hold, "FOLDER", str(tmp_path / "points"))
-    return PodHold(cast("Cluster", world), cast("PodLog", world))
+    return PodHold(cast("Cluster", world), cast("PodLog", [world)])
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""The further jobs on a cluster: which there are, and who plays each."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from infra.console import Console
+from tests.harness.results import Verdict
+from tests.harness.suites import JOBS, NoSuiteError
+
+if TYPE_CHECKING:
+    from rich.console import Console as Out
+
+PLAYED_BY = {
+    "card_ledger": "tests.harness.cards.pods",
+    "system_usage": "tests.compare.pods",
+}
+"""Job -> the module that plays it in pods."""
+WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)
+
+
+class Judged(Protocol):
+    """Results that have a verdict."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all of it."""
+
+
+class Player(Protocol):
+    """A module that plays a job in pods."""
+
+    def on_this_machine(self, seed: int, console: Console) -> Judged:
+        """Play it on the cluster that this machine's state directory or KUBECONFIG names, and judge it."""
+
+    def show(self, results: Any, out: Out) -> None:
+        """Print verdict, table and reasons."""
+
+
+def player(job: str) -> Player:
+    """Who plays a job. Raises NoSuiteError: there is no such job."""
+    if job not in PLAYED_BY:
+        raise NoSuiteError(f"the suite {JOBS} has no job {job!r}; there are: {', '.join(PLAYED_BY)}")
+    found: Any = importlib.import_module(PLAYED_BY[job])
+    return found  # type: ignore[no-any-return]
+
+
+def play(job: str | None, seed: int, console: Console, out: Out) -> Verdict:
+    """Play one job, or all of them one after the other; the worst of the verdicts.
+
+    Args:
+        job: which; None: all.
+        seed: what is sent, killed and goes wrong.
+        console: tells what is under way.
+        out: takes what came of it.
+
+    Raises:
+        NoSuiteError: there is no such job; nothing was touched.
+        NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
+    """
+    names: Sequence[str] = [*PLAYED_BY] if job is None else [job]
+    players = {name: player(name) for name in names}
+    verdicts: dict[str, Verdict] = {}
+    for name, one in players.items():
+        console.say(f"{name}, seed {seed}")
+        results = one.on_this_machine(seed, console)
+        one.show(results, out)
+        verdicts[name] = results.verdict
+    if job is None:
+        console.say("; ".join(f"{name} {verdict.name}" for name, verdict in verdicts.items()))
+    return next(one for one in WORST if one in verdicts.values())
