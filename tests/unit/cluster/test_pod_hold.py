@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,7 +70,7 @@ def world() -> World:
 @pytest.fixture
 def hold(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PodHold:
     monkeypatch.setattr(pod_hold, "FOLDER", str(tmp_path / "points"))
-    return PodHold(cast("Cluster", world), cast("PodLog", [world)])
+    return PodHold(cast("Cluster", world), cast("Sequence[PodLog]", [world]))
 
 
 @pytest.fixture
