@@ -80,7 +80,7 @@ def events(run: Path, change: Callable[[list[Row]], object]) -> None:
 
 
 def _sends() -> Iterator[Row]:
-    stream = records(SEED, BEGAN_MS, [n * APART_MS for n in range(RECORDS)])
+    stream = records(SEED, BEGAN_MS, [n * APART_MS for n in range(sum(one.records for one in PHASES))])
     ends, at = [0, 0], BEGAN_MS
     for number, phase in enumerate(PHASES):
         at += 10_000
