@@ -108,7 +108,7 @@ class Play:
         pipeline = self.scene.ground.pipeline(PIPELINE)
         windows: dict[str, Any] = {f"{name}_window_ms": window for name, window in WINDOWS_MS.items()}
         return Role(
-            {"pipeline": pipeline, "topic": f"{pipeline}.transactions", "job": JOB},
+            {"pipeline": pipeline, "topic": f"transactions_{pipeline}", "job": JOB},
             {"deadline_ms": DEADLINE_MS, "target_ms": TARGET_MS, "held_max": self.held_max, **windows},
         )
 

@@ -70,6 +70,11 @@ def changed(run: Path, name: str, change: Callable[[list[Row]], object]) -> None
             lines.write(row)
 
 
+def rows_of(run: Path, name: str) -> list[Row]:
+    """The rows of an observation."""
+    return list(read_lines(RunDirectory(run).observed_path(name)))
+
+
 def events(run: Path, change: Callable[[list[Row]], object]) -> None:
     """Change the history; what it says of its own length stays right."""
     path = RunDirectory(run).history_path
