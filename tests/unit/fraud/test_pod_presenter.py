@@ -15,7 +15,7 @@ from infra.embedded.ports import free_ports
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.pod_presenter import PodPresenter, presenter_pod
-from tests.harness.adapters.service_pod import PORT, ServicePod
+from tests.harness.adapters.service_pod import PORT
 from tests.unit.harness.sleepers import soon
 
 NOWHERE = "postgresql://127.0.0.1:1/results"
