@@ -57,7 +57,7 @@ class KillResult(_Frozen):
 
     Attributes:
         phase: number of its phase.
-        away_s: until the role ran on another executor, or the store answered again.
+        away_s: until the role ran on another executor, or the store took a decision again.
         met: decisions that show it: without the analyzer, or stored after the aggregator or the store was back.
         waited: decisions about what arrived while an analyzer was away that were stored only when it was back.
         skipped: transactions that the analyzer found and did not score as they had arrived before it began.

@@ -57,7 +57,8 @@ def test_a_store_that_was_away_for_a_moment_is_seen_by_what_waited_for_half_of_i
     fault = {
         "target": "store", "injected_at": 10_000, "restarted_at": 10_600, "process_before": "1", "process_after": "2",
     }  # fmt: skip
-    assert kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_700, "missing": []}]).hit
+    seen = kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_700, "missing": []}])
+    assert (seen.hit, seen.away_s) == (True, 0.7)
     assert not kill(fault, 0, [{"arrived_ms": 10_500, "committed_ms": 10_700, "missing": []}]).hit
     assert not kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_590, "missing": []}]).hit
 

@@ -68,7 +68,7 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
     assert sum(results.counts.values()) == sum(one.records for one in runs.PHASES)
     assert [one.partial > 0 for one in results.phases] == [False, False, False, True, True, False]
     assert [one.late > 0 for one in results.phases] == [False, False, False, False, True, True]
-    assert all(one.hit and one.away_s == 2.0 and one.met for one in results.kills)
+    assert all(one.hit and 2.0 <= one.away_s < 2.1 and one.met for one in results.kills)
     quiet = results.phases[1].latency
     assert quiet is not None
     assert (quiet.p50, quiet.p99, quiet.most, quiet.in_time, sum(quiet.bars)) == (6.2, 6.2, 6.2, 1.0, quiet.decisions)
