@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
+    "reconcile": "tests.reconcile.pods",
     "system_usage": "tests.compare.pods",
 }
 """Job -> the module that plays it in pods."""
