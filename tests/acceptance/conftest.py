@@ -19,7 +19,6 @@ from tests.harness import judge
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.suites import JOBS
-from tests.reconcile.results import Reconciliation
 
 RUN, SUITE, SEED = "EFFECTIVELY_ONCE_RUN", "EFFECTIVELY_ONCE_ACCEPTANCE", "EFFECTIVELY_ONCE_SEED"
 HERE = Path(__file__).parent
@@ -73,15 +72,6 @@ def played() -> Played:
     from tests.acceptance.jobs import player  # noqa: PLC0415
 
     return cache(lambda job: player(job).on_this_machine(_seed(), default_console()))
-
-
-@pytest.fixture(scope="session")
-def reconciliation() -> Reconciliation:
-    """Play the lambda comparison on the cluster; what came of it."""
-    from infra.toolchain.prepare import default_console  # noqa: PLC0415 - other suites do not play it
-    from tests.reconcile.pods import on_this_machine  # noqa: PLC0415
-
-    return on_this_machine(_seed(), default_console())
 
 
 def _seed() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.acceptance.jobs import Played
 from tests.arms.page import IN_PODS
 from tests.harness.results import Verdict
 from tests.reconcile.figures import Figures
@@ -11,7 +12,13 @@ from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.reconcile.results import Reconciliation
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def reconciliation(played: Played) -> Reconciliation:
+    results: Reconciliation = played("reconcile")
+    return results
+
+
+@pytest.fixture
 def figures(reconciliation: Reconciliation) -> Figures:
     assert reconciliation.figures is not None, reconciliation.unread
     return reconciliation.figures
@@ -19,7 +26,7 @@ def figures(reconciliation: Reconciliation) -> Figures:
 
 def test_it_was_played_in_pods_and_all_of_it_was_shown(reconciliation: Reconciliation) -> None:
     assert reconciliation.jvm == IN_PODS
-    assert reconciliation.verdict is Verdict.PASS, [sign for sign in reconciliation.signs if not sign.holds]
+    assert reconciliation.verdict is Verdict.PASS, [one.says for one in reconciliation.signs if not one.holds]
 
 
 @pytest.mark.parametrize("stream", [EXACTLY_ONCE, AT_LEAST_ONCE])
