@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,13 @@ class Needs:
 
     Attributes:
         topics: names; each gets as many partitions as the source.
+        config: of these topics, and of the source where it is made: Kafka's names and values.
         schema: SQL that makes schemas and tables in the database, and is safe to run again; empty: nothing.
 
     """
 
     topics: tuple[str, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
     schema: str = ""
 
 

@@ -72,6 +72,7 @@ def test_only_a_program_without_a_declaration_goes_without_sinks(module: ModuleT
 def test_fraud_detection_tells_its_scores_and_its_tables() -> None:
     found = fraud.needs({"pipeline": "frauds"})
     assert found.topics == ("frauds.scores",)
+    assert found.config == {"message.timestamp.type": "LogAppendTime"}
     assert "fraud.decisions" in found.schema
 
 

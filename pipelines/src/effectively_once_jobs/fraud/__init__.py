@@ -20,5 +20,5 @@ from effectively_once_jobs.fraud.store import SCHEMA
 
 
 def needs(settings: Mapping[str, Any]) -> Needs:
-    """Return what a deployment makes: the topic of scores, and the tables."""
-    return Needs((f"{settings['pipeline']}.scores",), SCHEMA)
+    """Return what a deployment makes: the topic of scores, and the tables; deadlines count from the broker's time."""
+    return Needs((f"{settings['pipeline']}.scores",), {"message.timestamp.type": "LogAppendTime"}, SCHEMA)
