@@ -14,7 +14,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -58,7 +58,7 @@ class Topic:
     partitions: int
     compacted: bool = False
     source: bool = False
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class KafkaCluster:
         wanted = [
             NewTopic(
                 topic.name, topic.partitions, replication,
-                config={**topic.config, "cleanup.policy": "compact" if topic.compacted else "delete"},
+                config={**dict(topic.config), "cleanup.policy": "compact" if topic.compacted else "delete"},
             )
             for topic in topics
         ]  # fmt: skip
@@ -318,7 +318,7 @@ def create_needed(
         until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
-    wanted = [replace(topic, config=needs.config) if topic.source else topic for topic in topics]
+    wanted = [replace(topic, config=tuple(needs.config.items())) if topic.source else topic for topic in topics]
     wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
@@ -341,7 +341,7 @@ def _needed(
     if needs.topics and not found:
         until(f"topic {source}", "the job's further topics are to be as wide", deadline_s, look)
     for name in needs.topics:
-        yield Topic(name, found, config=needs.config)
+        yield Topic(name, found, config=tuple(needs.config.items()))
 
 
 def _number(text: str) -> int:
