@@ -32,7 +32,9 @@ def settings(folder: Path) -> dict[str, str]:
 class Stage:
     """A stage that ran: tasks that ended well, the bytes and records they wrote for a shuffle, their processor time.
 
-    `hosts` is how many of the tasks ran where.
+    Attributes:
+        hosts: how many of the tasks ran where.
+        remote_bytes: of a shuffle, that they read from another executor.
     """
 
     tasks: int = 0
@@ -40,6 +42,7 @@ class Stage:
     written_records: int = 0
     cpu_s: float = 0.0
     hosts: Counter[str] = field(default_factory=Counter)
+    remote_bytes: int = 0
 
 
 @dataclass
@@ -67,6 +70,11 @@ class Query:
         """Bytes and records that all its stages wrote for a shuffle."""
         ran = self.stages.values()
         return sum(each.written_bytes for each in ran), sum(each.written_records for each in ran)
+
+    @property
+    def remote_bytes(self) -> int:
+        """Bytes of its shuffles that went from one executor to another."""
+        return sum(each.remote_bytes for each in self.stages.values())
 
     @property
     def hosts(self) -> Counter[str]:
@@ -137,6 +145,7 @@ def _add(stage: Stage, metrics: Mapping[str, Any], info: Mapping[str, Any]) -> N
     written = metrics["Shuffle Write Metrics"]
     stage.tasks += 1
     stage.hosts[info["Host"]] += 1
+    stage.remote_bytes += metrics["Shuffle Read Metrics"]["Remote Bytes Read"]
     stage.written_bytes += written["Shuffle Bytes Written"]
     stage.written_records += written["Shuffle Records Written"]
     stage.cpu_s += metrics["Executor CPU Time"] / 1e9

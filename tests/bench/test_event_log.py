@@ -43,7 +43,10 @@ def task(stage: int, size: int, records: int, reason: str = "Success", host: str
     written = {"Shuffle Bytes Written": size, "Shuffle Write Time": 1, "Shuffle Records Written": records}
     return {
         "Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task End Reason": {"Reason": reason},
-        "Task Metrics": {"Executor CPU Time": 500_000_000, "Shuffle Write Metrics": written},
+        "Task Metrics": {
+            "Executor CPU Time": 500_000_000, "Shuffle Write Metrics": written,
+            "Shuffle Read Metrics": {"Remote Bytes Read": 3},
+        },
         "Task Info": {"Host": host},
     }  # fmt: skip
 
@@ -60,8 +63,8 @@ def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None
     ))  # fmt: skip
     assert (first.group, first.shuffled, first.cpu_s) == ("a/0", (150, 10), 1.5)
     each, alone = Counter(here=1, there=1), Counter(here=1)
-    assert first.stages == {0: Stage(2, 150, 10, 1.0, each), 1: Stage(1, 0, 0, 0.5, alone)}
-    assert first.hosts == Counter(here=2, there=1)
+    assert first.stages == {0: Stage(2, 150, 10, 1.0, each, 6), 1: Stage(1, 0, 0, 0.5, alone, 3)}
+    assert (first.hosts, first.remote_bytes) == (Counter(here=2, there=1), 9)
     assert (second.group, list(second.stages)) == ("b/0", [3]), "a stage that was skipped ran no task"
 
 

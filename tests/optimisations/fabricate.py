@@ -51,7 +51,10 @@ def logged(arms: dict[str, str], hosts: tuple[str, ...] = tuple(EXECUTORS)) -> s
                 lines.append({
                     "Event": "SparkListenerTaskEnd", "Stage ID": one, "Task End Reason": {"Reason": "Success"},
                     "Task Info": {"Host": host},
-                    "Task Metrics": {"Executor CPU Time": 1, "Shuffle Write Metrics": wrote},
+                    "Task Metrics": {
+                        "Executor CPU Time": 1, "Shuffle Write Metrics": wrote,
+                        "Shuffle Read Metrics": {"Remote Bytes Read": 5 * (len(hosts) > 1)},
+                    },
                 })  # fmt: skip
         stage += len(stages)
     return "\n".join(map(json.dumps, lines))

@@ -46,6 +46,7 @@ class Figures(Model):
         part: the query, or the pipeline's epochs.
         queries: of Spark that are added up: one, or the epochs.
         stages: of one of them.
+        remote_bytes: of the bytes, those that went from one executor to another.
         by_stage: records and bytes that each stage of the last one wrote for a shuffle.
         tasks: pod -> tasks that ended well in it.
         elsewhere: tasks that ran in none of the executors' pods.
@@ -61,6 +62,7 @@ class Figures(Model):
     stages: int
     shuffled_bytes: int
     shuffled_records: int
+    remote_bytes: int
     by_stage: list[tuple[int, int]]
     tasks: dict[str, int]
     elsewhere: int
@@ -156,6 +158,7 @@ def _counted(
         part=part, arm=arm, queries=len(queries), stages=len(last.stages),
         shuffled_bytes=sum(one.shuffled[0] for one in queries),
         shuffled_records=sum(one.shuffled[1] for one in queries),
+        remote_bytes=sum(one.remote_bytes for one in queries),
         by_stage=[(one.written_records, one.written_bytes) for one in last.stages.values()],
         tasks={pod: ran[address] for address, pod in sorted(facts.executors.items()) if ran[address]},
         elsewhere=sum(number for address, number in ran.items() if address not in facts.executors),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 TITLES = {QUERY: "S1 as a query", EPOCH: "S1 as the pipeline, exactly once, sum of its epochs"}
 HEADING = [
-    "variant", "stages", "bytes shuffled", "records shuffled", "bytes a record read", "tasks, by pod of an executor",
+    "variant", "stages", "bytes shuffled", "from pod to pod", "records shuffled", "bytes a record read",
+    "tasks, by pod of an executor",
 ]  # fmt: skip
 
 
@@ -69,6 +70,7 @@ def html(results: Optimisations) -> str:
 def _row(one: Figures, records: int) -> list[str]:
     tasks = ", ".join(str(number) for number in one.tasks.values())
     return [
-        one.arm, str(one.stages), f"{one.shuffled_bytes:,}", f"{one.shuffled_records:,}",
+        one.arm, str(one.stages), f"{one.shuffled_bytes:,}", f"{one.remote_bytes:,}",
+        f"{one.shuffled_records:,}",
         f"{one.shuffled_bytes / records:,.2f}", tasks,
     ]  # fmt: skip

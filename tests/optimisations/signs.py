@@ -76,6 +76,10 @@ def _alone(one: Figures) -> Iterator[Sign]:
         holds=len(one.tasks) >= PODS and one.elsewhere == 0, found=f"{told or 'none'}; elsewhere: {one.elsewhere}",
         promise=False,
     )  # fmt: skip
+    yield Sign(
+        part=one.part, arm=one.arm, says="moved bytes from pod to pod", holds=one.remote_bytes > 0,
+        found=f"{one.remote_bytes:,}", promise=False,
+    )  # fmt: skip
 
 
 def _more(one: Figures, base: Figures, what: str, least: float) -> Sign:

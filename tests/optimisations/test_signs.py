@@ -102,7 +102,10 @@ def test_what_is_switched_off_and_moves_no_more_refutes_what_is_claimed(run: Pat
 def test_tasks_in_one_pod_or_in_none_show_nothing(run: Path, hosts: tuple[str, ...]) -> None:
     log_of(run, PLAIN).write_text(logged({"": AS_IS}, hosts))
     results = judge(run)
-    assert failing(results) == ["epoch, as it is ran its tasks in 2 pods of executors and nowhere else"]
+    assert [one for one in failing(results) if not one.endswith("pod to pod")] == [
+        "epoch, as it is ran its tasks in 2 pods of executors and nowhere else"
+    ]
+    assert ("epoch, as it is moved bytes from pod to pod" in failing(results)) is (len(hosts) == 1)
     assert results.verdict is Verdict.UNKNOWN
     assert "? epoch, as it is: not shown that it ran its tasks in 2 pods" in markdown(results)
 
@@ -147,7 +150,7 @@ def test_it_is_written_and_what_is_kept_is_whole(run: Path, tmp_path: Path) -> N
     kept = {one.name for one in (tmp_path / "kept").iterdir()}
     assert kept == {"manifest.json", "results.json", "table.md", "plans.md", "page.html"}
     assert "## query, not fused, not combined" in plans(results)
-    assert "| as it is | 3 | 4,800 | 480 | 2.40 | 3, 3 |" in markdown(results)
+    assert "| as it is | 3 | 4,800 | 30 | 480 | 2.40 | 3, 3 |" in markdown(results)
     assert all(Figures.model_validate(one) for one in orjson.loads((run / "results.json").read_bytes())["arms"])
     assert "pods of a cluster on it" in html(results)
     assert len(EXECUTORS) == 2
