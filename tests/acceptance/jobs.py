@@ -17,6 +17,7 @@ PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
     "reconcile": "tests.reconcile.pods",
     "system_usage": "tests.compare.pods",
+    "optimisations": "tests.optimisations.pods",
 }
 """Job -> the module that plays it in pods."""
 WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)
