@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -206,6 +207,8 @@ def demo(
     key: Annotated[str | None, typer.Option(help="Column of INPUT to count by.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of INPUT that holds the event time.")] = None,
     rate: Annotated[int | None, typer.Option(min=1, help="fraud: transactions a second.")] = None,
+    store_down_s: Annotated[int | None, typer.Option(min=1, help="fraud: how long the killed store is away.")] = None,
+    held_max: Annotated[int | None, typer.Option(min=10, help="fraud: held meanwhile before no more is read.")] = None,
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
@@ -217,8 +220,9 @@ def demo(
 
     if job not in DEMO_JOBS:
         raise RefusedError(f"there is no job {job!r}; there are: {', '.join(DEMO_JOBS)}")
-    if rate is not None and job != "fraud":
-        raise RefusedError(f"--rate is for fraud: {job} gets its records as fast as they can be sent")
+    of_fraud = {"rate": rate, "store_down_s": store_down_s, "held_max": held_max}
+    if job != "fraud" and (given := [name for name, value in of_fraud.items() if value is not None]):
+        raise RefusedError(f"--{given[0].replace('_', '-')} is for fraud, not for {job}")
     if input is not None and job != "user_counts":
         raise RefusedError(f"INPUT is for user_counts: {job} sends transactions of its own")
     if input is None and (key or time):
@@ -230,6 +234,8 @@ def demo(
         what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records or RECORDS)
     except InputError as error:
         raise RefusedError(str(error)) from error
+    if job == "fraud":
+        raise typer.Exit(_fraud(seed, console, records=records, kills=kills, **of_fraud))
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
@@ -238,19 +244,22 @@ def demo(
         of_cards = CardDemo(CHECKOUT, "embedded", ground, seed, console, records or CARD_RECORDS, kills).run()
         show_cards(of_cards, console_out())
         raise typer.Exit(of_cards.verdict.exit_code)
-    if job == "fraud":
-        raise typer.Exit(_fraud(toolchain, seed, console, archive, records=records, kills=kills, rate=rate))
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
 
 
-def _fraud(toolchain: Any, seed: int, console: Any, archive: Path, **sizes: int | None) -> int:
+def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
     from tests.harness.fraud.demo import FraudDemo  # noqa: PLC0415
     from tests.harness.fraud.page import text  # noqa: PLC0415
+    from tests.harness.fraud.plan import STORE_DOWN_S  # noqa: PLC0415
+    from tests.harness.fraud.scene import on_embedded  # noqa: PLC0415
 
     given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
-    results = FraudDemo(CHECKOUT, toolchain, seed, console, archive, **given).run()
+    down_s = given.get("store_down_s", STORE_DOWN_S)
+    # A run that is about the store's absence leaves out what is measured beside the job.
+    scene, triggers = partial(on_embedded, console, down_s), down_s == STORE_DOWN_S
+    results = FraudDemo(CHECKOUT, "embedded", scene, seed, console, triggers=triggers, **given).run()
     typer.echo(text(results), nl=False)
     return int(results.verdict.exit_code)
 

@@ -18,6 +18,7 @@ PLAYED_BY = {
     "reconcile": "tests.reconcile.pods",
     "system_usage": "tests.compare.pods",
     "optimisations": "tests.optimisations.pods",
+    "fraud": "tests.harness.fraud.pods",
 }
 """Job -> the module that plays it in pods."""
 WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)

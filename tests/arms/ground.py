@@ -142,6 +142,7 @@ class Ground(Protocol):
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
         environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
+        memory_mib: int | None = None,
     ) -> Cast:  # fmt: skip
         """Make ready who plays an arm; nothing is started.
 
@@ -153,6 +154,7 @@ class Ground(Protocol):
             environment: of drivers and executors, beside what the ground gives.
             files: modules of this checkout that `module` needs beside the wheel, as paths.
             executors: of each driver, a core each.
+            memory_mib: heap of each executor; None: what the ground gives.
         """
 
     def create(self, directory: RunDirectory, role: Role) -> None:

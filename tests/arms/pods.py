@@ -68,14 +68,15 @@ class PodGround:
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
         environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
-        chart: Mapping[str, Any] | None = None,
+        memory_mib: int | None = None, chart: Mapping[str, Any] | None = None,
     ) -> Cast:  # fmt: skip
         """See Ground; `chart` is further values of the chart."""
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
+        heap = {} if memory_mib is None else {"memoryMib": memory_mib}
         values = {
             "module": module, "environment": {**ENVIRONMENT, **(environment or {})},
             "extraFiles": {path.replace("/", "."): (CHECKOUT / path).read_text(encoding="utf-8") for path in files},
-            "executors": {**self.stage.target.values.get("executors", {}), "count": executors}, **(chart or {}),
+            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap}, **(chart or {}),
         }  # fmt: skip
         drivers, paths = [], []
         for role in roles:
