@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
     "system_usage": "tests.compare.pods",
+    "two_ways": "tests.twoways.pods",
 }
 """Job -> the module that plays it in pods."""
 WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)

@@ -26,12 +26,12 @@ class Input:
 
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator), settings.kafka_bootstrap
-        self._rows_max, self._turn_s = settings.rows_max, settings.turn_s
+        self._rows_max, self._turn_s = settings.epoch_rows_max, settings.turn_s
         self._consumer = Consumer({
             "bootstrap.servers": settings.kafka_bootstrap, "group.id": f"{settings.pipeline}.{settings.operator}",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0, "fetch.wait.max.ms": 20,
         })  # fmt: skip
-        asked = [TopicPartition(self._topic, number) for number in range(settings.partitions)]
+        asked = [TopicPartition(self._topic, number) for number in range(settings.shards)]
         try:
             known = self._consumer.committed(asked, timeout=ANSWER_S)
         except KafkaException as error:
@@ -74,7 +74,7 @@ class Output:
 
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator + 1), settings.kafka_bootstrap
-        self._partitions = settings.partitions
+        self._partitions = settings.shards
         self._producer = Producer({
             "bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0,
             "compression.type": "lz4", "log_level": 3,
