@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.acceptance.jobs import Played
 from tests.harness import judge
-from tests.harness.cards.results import CardResults
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.suites import JOBS
@@ -65,12 +66,12 @@ def results(recorded: RunDirectory) -> Results:
 
 
 @pytest.fixture(scope="session")
-def cards() -> CardResults:
-    """Play the card ledger on the cluster; what came of it."""
-    from infra.toolchain.prepare import default_console  # noqa: PLC0415 - other suites play no cards
-    from tests.harness.cards.pods import on_this_machine  # noqa: PLC0415
+def played() -> Played:
+    """Play further jobs on the cluster, each once; gives what came of one by its name."""
+    from infra.toolchain.prepare import default_console  # noqa: PLC0415 - judging a recorded run needs no tools
+    from tests.acceptance.jobs import player  # noqa: PLC0415
 
-    return on_this_machine(_seed(), default_console())
+    return cache(lambda job: player(job).on_this_machine(_seed(), default_console()))
 
 
 def _seed() -> int:

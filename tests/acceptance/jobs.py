@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from infra.console import Console
@@ -20,6 +20,9 @@ PLAYED_BY = {
 }
 """Job -> the module that plays it in pods."""
 WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)
+
+Played = Callable[[str], Any]
+"""Plays the job of a name, at most once; gives what came of it."""
 
 
 class Judged(Protocol):

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.acceptance.jobs import Played
 from tests.harness.cards.results import CardResults
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS
 from tests.harness.results import Verdict
+
+
+@pytest.fixture
+def cards(played: Played) -> CardResults:
+    results: CardResults = played("card_ledger")
+    return results
 
 
 def test_it_was_played_in_pods_and_all_of_it_was_shown(cards: CardResults) -> None:

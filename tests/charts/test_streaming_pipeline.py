@@ -146,7 +146,20 @@ def test_extra_files_come_first_on_the_path() -> None:
         mounts = {mount["mountPath"] for mount in one["containers"][0]["volumeMounts"]}
         assert "/opt/effectively-once/extra" in mounts
         assert environment(one)["PYTHONPATH"].split(":")[0] == "/opt/effectively-once/extra"
-        assert {"name": "extra", "configMap": {"name": "user-counts-extra"}} in one["volumes"]
+        assert extra_of(one) == {"name": "user-counts-extra", "items": [{"key": "control.py", "path": "control.py"}]}
+
+
+def test_dots_in_the_name_of_an_extra_file_are_folders() -> None:
+    rendered = objects(extra_files={"tests.reconcile.plain_job.py": "", "a.b.json": ""})
+    for _, one in rendered.pods():
+        told = {item["key"]: item["path"] for item in extra_of(one)["items"]}
+        assert told == {"tests.reconcile.plain_job.py": "tests/reconcile/plain_job.py", "a.b.json": "a/b.json"}
+
+
+def extra_of(one: dict[str, Any]) -> dict[str, Any]:
+    """The ConfigMap of a pod's extra files."""
+    (found,) = (volume["configMap"] for volume in one["volumes"] if volume["name"] == "extra")
+    return dict(found)
 
 
 def test_variables_of_a_job_reach_driver_and_executors() -> None:

@@ -88,8 +88,9 @@ class Arm:
             cast.start()
             cast.watch.wait_for("the driver", lambda: bool(cast.watch.seen), ground.driver_s, drivers.alive)
             Play(
-                self.pipeline, self.plan, sender, cast, history, self.outputs, self.console, self.stop, self._cpu_s
-            ).go()
+                self.semantics, self.pipeline, self.plan, sender, cast, history, self.outputs, self.console, self.stop,
+                self._cpu_s,
+            ).go()  # fmt: skip
             drivers.stop()
 
     def _role(self) -> Role:

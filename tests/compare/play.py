@@ -27,12 +27,14 @@ class Play:
     """One arm, from its first record to its last, on a driver that runs.
 
     Attributes:
-        pipeline: its name, in messages and in the log of look-ups.
+        name: of the arm, in messages.
+        pipeline: its name, in the log of look-ups.
         cast: its driver.
         cpu_s: processor time by part, filled in as it goes where it is measured.
 
     """
 
+    name: str
     pipeline: str
     plan: Plan
     sender: Sender
@@ -59,7 +61,7 @@ class Play:
             records: Iterable[Planned] = islice(stream, len(numbers))
             if part not in (WARM_UP, BURST):
                 records = paced(records, self.plan.pace, self.stop)
-            with self.console.step(f"{self.pipeline}: {len(numbers):,} records, {part}"):
+            with self.console.step(f"{self.name}: {len(numbers):,} records, {part}"):
                 (self._struck if part == STRUCK else self._send)(records, len(numbers))
             if began_s is not None:
                 self.cpu_s[part] = round((self.cast.cpu_s() or 0.0) - began_s, 2)
@@ -96,7 +98,7 @@ class Play:
             raise RuntimeError(f"the broker did not acknowledge {self.sender.failed} records")
         watch = self.cast.watch
         watch.wait_for(
-            f"{self.pipeline} to be done with {self._sent:,} records", lambda: done_with(watch.seen) >= self._sent,
+            f"{self.name} to be done with {self._sent:,} records", lambda: done_with(watch.seen) >= self._sent,
             DRAIN_S, self.cast.drivers[0].alive,
         )  # fmt: skip
 

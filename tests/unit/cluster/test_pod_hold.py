@@ -94,7 +94,8 @@ def test_who_comes_by_is_held_until_it_is_let_go(hold: PodHold, task: Any) -> No
     hold.ask("answered", **WHERE)
     held = task()
     told = hold.held(10)
-    assert told == {"point": "answered", "pid": held.pid, "epoch": 3, "shard": 1, "sink": "charge"}
+    where = {"pod": "exec-a", "pod_uid": "a"}
+    assert told == {"point": "answered", "pid": held.pid, "epoch": 3, "shard": 1, "sink": "charge", **where}
     assert held.poll() is None
     hold.release()
     assert held.communicate(timeout=10)[0] == "on\n"
