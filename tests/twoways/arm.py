@@ -70,8 +70,9 @@ class Play:
     def _go(self, history: History) -> None:
         ground, query = self.ground, self.arm.way == SNAPSHOTS
         topics = Topics(ground.endpoints.kafka_bootstrap, ground.replication)
-        topics.create(dict.fromkeys([self.pipeline, *self._between()], PARTITIONS))
-        self.outputs.make(self.pipeline)
+        topics.create({self.pipeline: PARTITIONS})
+        # Of an arm that broke off.
+        self.outputs.drop(self.pipeline)
         roles = [self._role(0, "driver")] if query else [
             self._role(number, f"operator-{number}") for number in range(self.arm.operators)
         ]  # fmt: skip
@@ -107,6 +108,7 @@ class Play:
             "epoch_rows_max": self.plan.rows_max,
         }, {
             "way": self.arm.way, "operators": self.arm.operators, "operator": operator, "catalog": self.arm.catalog,
+            "replication": self.ground.replication,
         }, name)  # fmt: skip
 
     def _between(self) -> list[str]:

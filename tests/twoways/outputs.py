@@ -1,11 +1,10 @@
-"""The table that every arm writes its output to: made, counted while it is written, and read when the arm has ended."""
+"""The table that every arm writes its output to: counted while it is written, and read when the arm has ended."""
 
 from __future__ import annotations
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from effectively_once_jobs.two_ways.table import SCHEMA
 from tests.arms.ground import Database
 from tests.harness.run_directory import RunDirectory
 from tests.twoways.figures import RESULTS
@@ -17,12 +16,6 @@ class Outputs:
     def __init__(self, server: Database) -> None:
         self._server = server
         self._counting = server.connect()
-
-    def make(self, pipeline: str) -> None:
-        """Make a pipeline's table; one of an arm that broke off goes."""
-        self.drop(pipeline)
-        with self._server.connect() as connection:
-            connection.execute(sql.SQL(SCHEMA).format(pipeline=sql.Identifier(pipeline)))
 
     def drop(self, pipeline: str) -> None:
         """Delete a pipeline's table, where there is one."""

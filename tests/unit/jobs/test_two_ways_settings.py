@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from effectively_once.create import Topic, topics_of
 from effectively_once.errors import SettingsError
+from effectively_once.job import Job, imported
 from effectively_once_jobs.two_ways.__main__ import main
 from effectively_once_jobs.two_ways.settings import load
 
@@ -30,6 +32,16 @@ def test_operators_are_chained_by_topics_and_the_last_one_writes_the_output(tmp_
     assert [settings.reads(number) for number in range(3)] == ["ways", "ways.1", "ways.2"]
     assert settings.last
     assert not load(written(tmp_path, operator=1)).last
+    assert [load(written(tmp_path, operator=number)).between for number in range(3)] == [
+        ["ways.1"], ["ways.1", "ways.2"], ["ways.2"],
+    ]  # fmt: skip
+
+
+def test_a_deployment_makes_the_source_and_the_processes_the_rest(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, job="effectively_once_jobs.two_ways.declared"))
+    declared = imported(settings.job)
+    assert not declared.tables
+    assert topics_of(Job(declared, settings), 2)[0] == Topic("ways", 2, source=True)
 
 
 @pytest.mark.parametrize(

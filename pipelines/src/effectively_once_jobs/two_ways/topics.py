@@ -6,12 +6,48 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once_jobs.two_ways.running import Record
 from effectively_once_jobs.two_ways.settings import WaySettings
 
 ANSWER_S = 30.0
+
+
+def there(settings: WaySettings) -> bool:
+    """Whether the topics between operators that this one reads and writes are, with leaders.
+
+    Raises:
+        UnreachableError: the broker does not answer.
+
+    """
+    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    try:
+        known = admin.list_topics(timeout=ANSWER_S).topics
+    except KafkaException as error:
+        raise _silent(error, settings.kafka_bootstrap) from error
+    found = [known[name].partitions.values() for name in settings.between if name in known]
+    return len(found) == len(settings.between) and all(one.leader >= 0 for partitions in found for one in partitions)
+
+
+def make(settings: WaySettings) -> None:
+    """Make the topics between operators that this one reads and writes.
+
+    Raises:
+        UnreachableError: the broker does not answer, or names no leaders, in time.
+        SinkError: a topic has another shape, or the broker refuses.
+
+    """
+    # A start that finds them, as all but the first do, is spared the import.
+    from effectively_once.create import KafkaCluster, Topic, step, until  # noqa: PLC0415
+
+    broker = KafkaCluster(settings.kafka_bootstrap)
+    wanted = [Topic(name, settings.shards) for name in settings.between]
+    until(
+        "topics between operators", settings.kafka_bootstrap, settings.start_patience_s,
+        lambda: step(broker, wanted, settings.replication),
+    )  # fmt: skip
 
 
 class Input:
@@ -35,7 +71,7 @@ class Input:
         try:
             known = self._consumer.committed(asked, timeout=ANSWER_S)
         except KafkaException as error:
-            raise self._silent(error) from error
+            raise _silent(error, self._bootstrap) from error
         # An offset below 0 says that nothing was committed.
         self._consumer.assign([TopicPartition(self._topic, one.partition, max(one.offset, 0)) for one in known])
         self._ends: dict[int, int] = {}
@@ -53,7 +89,7 @@ class Input:
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            raise self._silent(error) from error
+            raise _silent(error, self._bootstrap) from error
         self._ends.clear()
 
     def _whole(self, message: Message) -> bool:
@@ -61,12 +97,6 @@ class Input:
         if error is not None and not error.retriable():
             raise SourceError(f"the topic cannot be read: {error.str()}", f"topic {self._topic}", "Look at it.")
         return error is None
-
-    def _silent(self, error: KafkaException) -> UnreachableError:
-        return UnreachableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}", self._bootstrap,
-            "Check that it runs; what was not committed is read again, start the operator again.",
-        )  # fmt: skip
 
 
 class Output:
@@ -102,3 +132,10 @@ class Output:
                 f"the Kafka broker did not acknowledge: {(refused or ['no answer'])[0]}", self._bootstrap,
                 "Check that it runs; nothing was committed, start the operator again.",
             )  # fmt: skip
+
+
+def _silent(error: KafkaException, bootstrap: str) -> UnreachableError:
+    return UnreachableError(
+        f"the Kafka broker does not answer: {error.args[0].str()}", bootstrap,
+        "Check that it runs; what was not committed is read again, start the operator again.",
+    )  # fmt: skip
