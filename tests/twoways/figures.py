@@ -71,7 +71,7 @@ class Level(Model):
         copies: records that operators dropped as copies, in the same measure.
         recoveries: of the part at a pace.
         hit: kills that hit, in both parts.
-        struck: what they ended, a process or a pod.
+        struck: what they ended: a process or a pod.
 
     """
 
@@ -158,7 +158,7 @@ class Evidence:
     Attributes:
         sends: id -> what was sent, and when.
         rows: id -> row of the output.
-        events: phase -> what happened in it, by the order of the file: announcements are read within some ms.
+        events: phase -> what happened in it, by the clock of who tells it: out of a pod it is read somewhat later.
 
     """
 
@@ -171,7 +171,7 @@ class Evidence:
         """Read it. Raises EvidenceError."""
         events: dict[str, list[Mapping[str, Any]]] = {}
         phase = ""
-        for event in run.events():
+        for event in sorted(run.events(), key=lambda one: one["t"]):
             phase = event["phase"] if event["event"] == "phase" else phase
             events.setdefault(phase, []).append(event)
         sends = {row["id"]: row for row in read_lines(run.sent_path)}
