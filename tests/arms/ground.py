@@ -133,6 +133,10 @@ class Ground(Protocol):
         """Copies of topics that a run makes."""
 
     @property
+    def broker_data(self) -> Path | None:
+        """Folder of the broker's topics; None where it is not on this machine."""
+
+    @property
     def driver_s(self) -> float:
         """How long a first driver may take, in seconds."""
 

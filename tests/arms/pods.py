@@ -42,6 +42,7 @@ class PodGround:
     stage: Stage
     lent: PodDatabase | None
     on: On = "cluster"
+    broker_data: None = None
     driver_s: float = 240.0
 
     @property

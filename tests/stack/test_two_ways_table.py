@@ -16,8 +16,8 @@ def test_a_record_stays_as_it_was_first_written_and_every_writing_is_counted(tmp
     with postgres(tmp_path) as server:
         outputs = Outputs(server)
         try:
-            outputs.make("ways_test")
             table = ResultTable(server.url, "ways_test")
+            table.make()
             once, same, other = (Record(id_, "u", 5, amount) for id_, amount in (("a", 1), ("b", 2), ("c", 3)))
             table.write([once, same, other])
             table.write([same, Record("c", "u", 5, 4)])
@@ -28,7 +28,10 @@ def test_a_record_stays_as_it_was_first_written_and_every_writing_is_counted(tmp
             outputs.write(run, "ways_test")
             rows = {row["id"]: (row["amount"], row["times"], row["same"]) for row in run.rows(RESULTS)}
             assert rows == {"a": (1, 1, True), "b": (2, 4, True), "c": (3, 2, False)}
-            outputs.make("ways_test")
+            table.make()
+            assert outputs.count("ways_test") == 3, "what is there stays"
+            outputs.drop("ways_test")
+            table.make()
             assert outputs.count("ways_test") == 0
         finally:
             outputs.close()

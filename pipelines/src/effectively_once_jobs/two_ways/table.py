@@ -15,13 +15,13 @@ from effectively_once.sinks.database import DatabaseAddress, Session, connect, n
 from effectively_once_jobs.two_ways.running import Record
 
 SCHEMA = """
-CREATE SCHEMA {pipeline};
-CREATE TABLE {pipeline}.results (
+CREATE SCHEMA IF NOT EXISTS {pipeline};
+CREATE TABLE IF NOT EXISTS {pipeline}.results (
     id text PRIMARY KEY, "user" text NOT NULL, amount bigint NOT NULL,
     at_ms double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp()) * 1000,
     times integer NOT NULL DEFAULT 1, same boolean NOT NULL DEFAULT true);
 """
-"""Who makes the tables runs this once for a pipeline. `at_ms` is when the row was first written."""
+"""`at_ms` is when the row was first written."""
 _UPSERT = """
 INSERT INTO {pipeline}.results AS r (id, "user", amount)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[])
@@ -35,6 +35,17 @@ class ResultTable:
     def __init__(self, database: str, pipeline: str) -> None:
         self._address, self._pipeline = DatabaseAddress(database), pipeline
         self._session: Session | None = None
+
+    def make(self) -> None:
+        """Make the table unless it is there: by one process, before any other writes.
+
+        Raises:
+            UnreachableError: the database does not answer.
+            SinkError: it refuses.
+
+        """
+        with naming(self._address.url), self._open().transaction() as transaction:
+            transaction.connection.execute(sql.SQL(SCHEMA).format(pipeline=sql.Identifier(self._pipeline)))
 
     def write(self, records: Sequence[Record]) -> None:
         """Write records in one transaction; one that is there stays as it is, and is counted.
