@@ -161,5 +161,5 @@ class Ground(Protocol):
             memory_mib: heap of each executor; None: what the ground gives.
         """
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
-        """Make topics and tables that a declared pipeline lacks, as a deployment does. Raises RunError."""
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
+        """Make the source, and what a job lacks of topics and tables, as a deployment does. Raises RunError."""

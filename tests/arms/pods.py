@@ -93,13 +93,13 @@ class PodGround:
         hold = PodHold(self.stage.cluster, [one.log for one in drivers], (EXECUTOR, DRIVER))
         return Cast(tuple(drivers), tuple(paths), tuple(roles), watch, hold, None)
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Ground."""
         settings = self._settings(role)
         whole = settings.model_dump(mode="json")
         directory.write_json(directory.path / "settings-create.json", whole)
         try:
-            self.stage.create(settings, CREATE_S, **self._of(role))
+            self.stage.create(settings, partitions, CREATE_S, **self._of(role))
         except ClusterTimeoutError as error:
             raise RunError(str(error)) from error
 

@@ -13,7 +13,6 @@ from infra.console import Console
 from tests.arms.ground import Cast, Ground, Role
 from tests.bench.facts import load
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.topics import Topics
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -69,13 +68,12 @@ class Play:
 
     def _go(self, history: History) -> None:
         ground, query = self.ground, self.arm.way == SNAPSHOTS
-        topics = Topics(ground.endpoints.kafka_bootstrap, ground.replication)
-        topics.create({self.pipeline: PARTITIONS})
         # Of an arm that broke off.
         self.outputs.drop(self.pipeline)
         roles = [self._role(0, "driver")] if query else [
             self._role(number, f"operator-{number}") for number in range(self.arm.operators)
         ]  # fmt: skip
+        ground.create(self.directory, roles[0], PARTITIONS)
         cast = ground.cast(self.directory, history, JOB, roles, executors=EXECUTORS if query else NO_SPARK)
         with cast.followed(), self.directory.sent_writer() as lines:
             sender = Sender(
@@ -108,7 +106,6 @@ class Play:
             "epoch_rows_max": self.plan.rows_max,
         }, {
             "way": self.arm.way, "operators": self.arm.operators, "operator": operator, "catalog": self.arm.catalog,
-            "replication": self.ground.replication,
         }, name)  # fmt: skip
 
     def _between(self) -> list[str]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from effectively_once.create import Topic, topics_of
 from effectively_once.errors import SettingsError
-from effectively_once.job import Job, imported
 from effectively_once.settings import PipelineSettings
+from effectively_once_jobs.two_ways import needs
 from effectively_once_jobs.two_ways.__main__ import main
 from effectively_once_jobs.two_ways.settings import WaySettings, load
 
@@ -33,16 +32,15 @@ def test_operators_are_chained_by_topics_and_the_last_one_writes_the_output(tmp_
     assert [settings.reads(number) for number in range(3)] == ["ways", "ways.1", "ways.2"]
     assert settings.last
     assert not load(written(tmp_path, operator=1)).last
-    assert [load(written(tmp_path, operator=number)).between for number in range(3)] == [
-        ["ways.1"], ["ways.1", "ways.2"], ["ways.2"],
-    ]  # fmt: skip
 
 
-def test_a_deployment_makes_the_source_and_the_processes_the_rest(tmp_path: Path) -> None:
-    settings = load(written(tmp_path, job="effectively_once_jobs.two_ways.declared"))
-    declared = imported(settings.job)
-    assert not declared.tables
-    assert topics_of(Job(declared, settings), 2)[0] == Topic("ways", 2, source=True)
+def test_a_deployment_makes_the_topics_between_operators_and_the_table() -> None:
+    found = needs({**WHOLE, "operators": 4})
+    assert found.topics == ("ways.1", "ways.2", "ways.3")
+    assert 'CREATE TABLE IF NOT EXISTS "ways".results' in found.schema
+    assert not needs({**WHOLE, "way": "snapshots"}).topics, "operators of a query need none"
+    with pytest.raises(ValueError, match="count from 0"):
+        needs({**WHOLE, "operator": 3})
 
 
 @pytest.mark.parametrize(

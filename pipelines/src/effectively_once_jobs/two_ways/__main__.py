@@ -20,7 +20,7 @@ from effectively_once_jobs.two_ways.notes import Notes
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS, WaySettings, load
 from effectively_once_jobs.two_ways.stage import TAKEN, Stage
 from effectively_once_jobs.two_ways.table import ResultTable
-from effectively_once_jobs.two_ways.topics import Input, Output, make, there
+from effectively_once_jobs.two_ways.topics import Input, Output
 
 POLL_S = 0.2
 UNNAMED = 1
@@ -52,7 +52,6 @@ def _query(settings: WaySettings, stop: threading.Event) -> None:
     from effectively_once_jobs.two_ways import query  # noqa: PLC0415
 
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
-    ResultTable(settings.database, settings.pipeline).make()
     spark = session(settings, conf)
     announce("driver", state="started", pid=os.getpid(), generation=1)
     try:
@@ -69,12 +68,7 @@ def _operator(settings: WaySettings, stop: threading.Event) -> None:
     memory = Memory(drops_copies=settings.catalog)
     notes = Notes(S3ObjectStore(settings.bucket), settings.pipeline, settings.operator)
     read = notes.restore(memory)
-    table = ResultTable(settings.database, settings.pipeline)
-    if not there(settings):
-        make(settings)
-    if settings.last:
-        table.make()
-    pass_on = table.write if settings.last else Output(settings).pass_on
+    pass_on = ResultTable(settings.database, settings.pipeline).write if settings.last else Output(settings).pass_on
     stage = Stage(Input(settings), pass_on, memory, notes, partial(_at, settings.operator))
     announce("driver", state="started", pid=os.getpid(), operator=settings.operator, restored_objects=read)
     while not stop.is_set():

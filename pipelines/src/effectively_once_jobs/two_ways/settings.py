@@ -26,7 +26,6 @@ class WaySettings(PipelineSettings):
         operators: how many there are, one behind the other.
         operator: which one of them, from 0 on; of dedup.
         turn_s: how long an operator gathers records for a turn.
-        replication: copies of the topics between operators, which those make that lack them.
         catalog: False leaves the catalog out: the negative control.
         database: where the table of the output is.
 
@@ -37,7 +36,6 @@ class WaySettings(PipelineSettings):
     operator: Annotated[int, Field(ge=0)] = 0
     epoch_rows_max: Annotated[int, Field(ge=1, le=100_000)] = 500
     turn_s: Annotated[float, Field(gt=0, le=60)] = 0.05
-    replication: Annotated[int, Field(ge=1, le=3)] = 1
     catalog: bool = True
     database: Annotated[str, Field(pattern=r"^postgresql://[^\s/:@?]+:\d+/[^\s/:@?]+$")]
 
@@ -54,9 +52,8 @@ class WaySettings(PipelineSettings):
 
     @property
     def between(self) -> list[str]:
-        """Topics between operators that this one reads or writes."""
-        both = (self.operator, self.operator + 1)
-        return [self.reads(number) for number in both if 0 < number < self.operators]
+        """Topics between operators, of dedup."""
+        return [self.reads(number) for number in range(1, self.operators)] if self.way == DEDUP else []
 
     def reads(self, operator: int) -> str:
         """Topic that an operator of dedup reads."""

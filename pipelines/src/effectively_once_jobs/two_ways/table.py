@@ -22,6 +22,13 @@ CREATE TABLE IF NOT EXISTS {pipeline}.results (
     times integer NOT NULL DEFAULT 1, same boolean NOT NULL DEFAULT true);
 """
 """`at_ms` is when the row was first written."""
+
+
+def schema_of(pipeline: str) -> str:
+    """Return the SQL that makes the table of a pipeline; again, it changes nothing."""
+    return sql.SQL(SCHEMA).format(pipeline=sql.Identifier(pipeline)).as_string(None)
+
+
 _UPSERT = """
 INSERT INTO {pipeline}.results AS r (id, "user", amount)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[])
@@ -35,17 +42,6 @@ class ResultTable:
     def __init__(self, database: str, pipeline: str) -> None:
         self._address, self._pipeline = DatabaseAddress(database), pipeline
         self._session: Session | None = None
-
-    def make(self) -> None:
-        """Make the table unless it is there: by one process, before any other writes.
-
-        Raises:
-            UnreachableError: the database does not answer.
-            SinkError: it refuses.
-
-        """
-        with naming(self._address.url), self._open().transaction() as transaction:
-            transaction.connection.execute(sql.SQL(SCHEMA).format(pipeline=sql.Identifier(self._pipeline)))
 
     def write(self, records: Sequence[Record]) -> None:
         """Write records in one transaction; one that is there stays as it is, and is counted.

@@ -6,48 +6,12 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once_jobs.two_ways.running import Record
 from effectively_once_jobs.two_ways.settings import WaySettings
 
 ANSWER_S = 30.0
-
-
-def there(settings: WaySettings) -> bool:
-    """Whether the topics between operators that this one reads and writes are, with leaders.
-
-    Raises:
-        UnreachableError: the broker does not answer.
-
-    """
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
-    try:
-        known = admin.list_topics(timeout=ANSWER_S).topics
-    except KafkaException as error:
-        raise _silent(error, settings.kafka_bootstrap) from error
-    found = [known[name].partitions.values() for name in settings.between if name in known]
-    return len(found) == len(settings.between) and all(one.leader >= 0 for partitions in found for one in partitions)
-
-
-def make(settings: WaySettings) -> None:
-    """Make the topics between operators that this one reads and writes.
-
-    Raises:
-        UnreachableError: the broker does not answer, or names no leaders, in time.
-        SinkError: a topic has another shape, or the broker refuses.
-
-    """
-    # A start that finds them, as all but the first do, is spared the import.
-    from effectively_once.create import KafkaCluster, Topic, step, until  # noqa: PLC0415
-
-    broker = KafkaCluster(settings.kafka_bootstrap)
-    wanted = [Topic(name, settings.shards) for name in settings.between]
-    until(
-        "topics between operators", settings.kafka_bootstrap, settings.start_patience_s,
-        lambda: step(broker, wanted, settings.replication),
-    )  # fmt: skip
 
 
 class Input:
