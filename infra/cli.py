@@ -350,7 +350,8 @@ def run_command(
 
 @app.command()
 def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/latest")) -> None:
-    """Judge a run again from its files; exit code 0 pass, 1 fail, 2 unknown."""
+    """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.arms.judges import judge_of  # noqa: PLC0415
     from tests.harness import judge, own_judge, report  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
 
@@ -365,6 +366,8 @@ def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("
         from tests.harness.fraud.judge import main as of_fraud  # noqa: PLC0415
 
         raise typer.Exit(of_fraud([str(run)]))
+    if (of_arms := judge_of(run)) is not None:
+        raise typer.Exit(of_arms([str(run)]))
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":

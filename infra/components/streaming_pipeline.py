@@ -14,7 +14,7 @@ from infra.components import kafka, object_store, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
-from infra.values.streaming_pipeline import Driver, EventLog, Executors, Source, StreamingPipelineValues
+from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
 
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
 
@@ -89,6 +89,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             partitions=pipeline.partitions,
             replication=pipeline.replication or copies,
         ),
+        service=None if pipeline.service is None else Service(**pipeline.service.model_dump()),
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,

@@ -183,6 +183,14 @@ class Executors(Driver):
     cores: Annotated[int, Field(ge=1, le=32)] = 1
 
 
+class Service(Section):
+    """A small HTTP service of a job, in the pipeline's image; `<pipeline>-service` is its name in the cluster."""
+
+    module: Module
+    port: Port = 8080
+    replicas: Annotated[int, Field(ge=0, le=20)] = 1
+
+
 class Pipeline(Section):
     """One pipeline. Its progress, transactional ids, consumer groups and output topics carry `identity`.
 
@@ -201,6 +209,7 @@ class Pipeline(Section):
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
+        service: a small HTTP service of the job beside it, such as one that answers from its tables.
         suspend: no driver and no executors; everything else stays.
         announce: write progress to the containers' logs.
         spark_conf: wins over the chart's.
@@ -227,6 +236,7 @@ class Pipeline(Section):
     result_store: bool = False
     driver: Driver = Driver()
     executors: Executors = Executors()
+    service: Service | None = None
     suspend: bool = False
     announce: bool = False
     spark_conf: dict[str, str] = Field(default_factory=dict)

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 
 from effectively_once.settings import PipelineSettings
 from infra import versions
-from infra.values.common import KubernetesName, Part, Quantity, Resources, Values
+from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
@@ -53,6 +53,20 @@ class Source(Part):
     replication: Annotated[int, Field(ge=1, le=3)] = 1
 
 
+class Service(Part):
+    """A small HTTP service of the job beside it.
+
+    Attributes:
+        module: run as `python -m MODULE --host=0.0.0.0 --port=PORT --settings=FILE`, the file is the program's.
+        port: of its Service and of its container.
+    """
+
+    module: ModuleName
+    port: Port = 8080
+    replicas: Annotated[int, Field(ge=0, le=20)] = 1
+    resources: Resources = Resources(cpu_request="50m", memory_request="64Mi", memory_limit="256Mi")
+
+
 class StreamingPipelineValues(Values):
     """One pipeline.
 
@@ -70,6 +84,7 @@ class StreamingPipelineValues(Values):
         spark_conf: added to, and winning over, the chart's own.
         event_log: Spark's event log.
         source: the input topic.
+        service: a small HTTP service of the job, in the pipeline's image; None: there is none.
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
         environment: variables of driver and executors, such as addresses that the job calls; never credentials.
@@ -96,6 +111,7 @@ class StreamingPipelineValues(Values):
     spark_conf: dict[str, str] = Field(default_factory=dict)
     event_log: EventLog = EventLog()
     source: Source = Source()
+    service: Service | None = None
     suspend: bool = False
     extra_files: dict[FileName, str] = Field(default_factory=dict)
     environment: dict[VariableName, str] = Field(default_factory=dict)

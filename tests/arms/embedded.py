@@ -86,12 +86,12 @@ class EmbeddedGround:
         paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
         return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Ground."""
-        # What makes topics and tables knows the library's settings alone.
+        library = self.addresses | dict(role.settings)
         path = directory.path.absolute() / "settings-create.json"
-        directory.write_json(path, self.addresses | dict(role.settings))
-        self._home(directory, {}).create(path)
+        directory.write_json(path, library)
+        self._home(directory, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
 
     @property
     def addresses(self) -> dict[str, Any]:

@@ -133,6 +133,10 @@ class Ground(Protocol):
         """Copies of topics that a run makes."""
 
     @property
+    def broker_data(self) -> Path | None:
+        """Folder of the broker's topics; None where it is not on this machine."""
+
+    @property
     def driver_s(self) -> float:
         """How long a first driver may take, in seconds."""
 
@@ -157,5 +161,5 @@ class Ground(Protocol):
             memory_mib: heap of each executor; None: what the ground gives.
         """
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
-        """Make topics and tables that a declared pipeline lacks, as a deployment does. Raises RunError."""
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
+        """Make the source, and what a job lacks of topics and tables, as a deployment does. Raises RunError."""

@@ -11,5 +11,6 @@ MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "p
 def keep(path: Path, to: Path) -> None:
     """Copy what is worth keeping of a judged run: all but the evidence itself, which the seed makes again."""
     to.mkdir(parents=True, exist_ok=True)
-    for one in sorted([path / MANIFEST, path / RESULTS, path / TABLE, path / PAGE, *path.glob("*.svg")]):
+    always = {path / name for name in (MANIFEST, RESULTS, TABLE, PAGE)}
+    for one in sorted(always.union(path.glob("*.svg"), path.glob("*.md"))):
         shutil.copy(one, to / one.name)

@@ -42,6 +42,7 @@ class PodGround:
     stage: Stage
     lent: PodDatabase | None
     on: On = "cluster"
+    broker_data: None = None
     driver_s: float = 240.0
 
     @property
@@ -68,15 +69,15 @@ class PodGround:
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
         environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
-        memory_mib: int | None = None,
+        memory_mib: int | None = None, chart: Mapping[str, Any] | None = None,
     ) -> Cast:  # fmt: skip
-        """See Ground."""
+        """See Ground; `chart` is further values of the chart."""
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         heap = {} if memory_mib is None else {"memoryMib": memory_mib}
         values = {
             "module": module, "environment": {**ENVIRONMENT, **(environment or {})},
             "extraFiles": {path.replace("/", "."): (CHECKOUT / path).read_text(encoding="utf-8") for path in files},
-            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap},
+            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap}, **(chart or {}),
         }  # fmt: skip
         drivers, paths = [], []
         for role in roles:
@@ -92,13 +93,13 @@ class PodGround:
         hold = PodHold(self.stage.cluster, [one.log for one in drivers], (EXECUTOR, DRIVER))
         return Cast(tuple(drivers), tuple(paths), tuple(roles), watch, hold, None)
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Ground."""
         settings = self._settings(role)
         whole = settings.model_dump(mode="json")
         directory.write_json(directory.path / "settings-create.json", whole)
         try:
-            self.stage.create(settings, CREATE_S, **self._of(role))
+            self.stage.create(settings, partitions, CREATE_S, **self._of(role))
         except ClusterTimeoutError as error:
             raise RunError(str(error)) from error
 

@@ -14,7 +14,7 @@ from effectively_once import metrics
 from effectively_once.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
-from infra.values.streaming_pipeline import EventLog, Executors, Source
+from infra.values.streaming_pipeline import EventLog, Executors, Service, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.samples import WHEEL, pipeline, with_database
 
@@ -149,6 +149,39 @@ def test_extra_files_come_first_on_the_path() -> None:
         assert "/opt/effectively-once/extra" in mounts
         assert environment(one)["PYTHONPATH"].split(":")[0] == "/opt/effectively-once/extra"
         assert extra_of(one) == {"name": "user-counts-extra", "items": [{"key": "control.py", "path": "control.py"}]}
+
+
+def test_a_service_of_the_job_runs_beside_it_in_its_image() -> None:
+    """With the program's settings and the pipeline's credentials; its Service finds its pods, and no driver."""
+    given = {"settings": with_database(), "database_secret": "result-store"}
+    rendered = objects(service=Service(module="my.presenter", port=8088, replicas=2), **given)
+    name = "user-counts-service"
+    deployment, service = (rendered.one(kind, name) for kind in ("Deployment", "Service"))
+    pod_of_it = deployment["spec"]["template"]
+    (container,) = pod_of_it["spec"]["containers"]
+    assert container["image"] == pipeline().image
+    assert container["command"][2:] == ["python3", "-m", "my.presenter"]
+    assert container["args"] == ["--host=0.0.0.0", "--port=8088", "--settings=/etc/effectively-once/settings.json"]
+    assert {"PGUSER", "PGPASSWORD"} <= {one["name"] for one in container["env"]}
+    assert deployment["spec"]["replicas"] == 2
+    labels = pod_of_it["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    driver = application(rendered)["spec"]["driver"]["template"]["metadata"]["labels"]
+    assert not service["spec"]["selector"].items() <= driver.items()
+
+
+def test_without_a_service_nothing_of_it_is_there() -> None:
+    assert not objects().of("Deployment")
+
+
+def test_who_makes_topics_reads_the_programs_settings_too() -> None:
+    """What a job needs beside its sinks may hang on a setting of its own."""
+    (container,) = job(objects(job_settings={"operators": 4}))["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["/etc/effectively-once/create.json", "--whole=/etc/effectively-once/settings.json"]
+    (container,) = job(objects())["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "/etc/effectively-once/settings.json"
+    assert not any(word.startswith("--whole") for word in container["args"])
 
 
 def test_dots_in_the_name_of_an_extra_file_are_folders() -> None:

@@ -158,11 +158,12 @@ class Stage:
         log = self._followed(values, watch.path, logs)
         return SupervisedPods(self.cluster, self.chart, values, self.run, log, self.console.say, history=history)
 
-    def create(self, settings: PipelineSettings, within_s: float, **changes: Any) -> None:
+    def create(self, settings: PipelineSettings, partitions: int, within_s: float, **changes: Any) -> None:
         """Have the chart's own job make what a pipeline of this run lacks.
 
         Args:
             settings: its own, of `settings`.
+            partitions: of its source.
             within_s: how long that may take.
             changes: values of the chart.
 
@@ -170,7 +171,7 @@ class Stage:
             ClusterTimeoutError: the job did not succeed.
         """
         values = self._values(settings) | changes
-        values["source"] = {**values.get("source", {}), "create": True}
+        values["source"] = {**values.get("source", {}), "create": True, "partitions": partitions}
         objects = of_run(self.chart.render(values, self.cluster.namespace), self.run, self.cluster.namespace, jobs=True)
         (job,) = (one["metadata"]["name"] for one in objects if one["kind"] == "Job")
         self.cluster.apply([one for one in objects if one["kind"] != "SparkApplication"])

@@ -24,11 +24,18 @@ from tests.reconcile.signs import Sign, signs, verdict
 
 
 class Reconciliation(Model):
-    """All of it, as `results.json` has it; `unread` says why there are no figures."""
+    """All of it, as `results.json` has it.
+
+    Attributes:
+        jvm: where it was played (`begun`): JVMs of this machine, or pods.
+        unread: says why there are no figures.
+
+    """
 
     run: str
     command: str
     plan: Plan
+    jvm: str
     machine: dict[str, Any]
     git: dict[str, Any]
     figures: Figures | None
@@ -47,7 +54,7 @@ def judge(path: Path) -> Reconciliation:
     try:
         manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
         plan = Plan(**manifest["plan"])
-        told = {name: manifest[name] for name in ("run", "command", "machine", "git")}
+        told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         todo = "name a folder of runs/reconcile"
         raise EvidenceError(f"this is no reconciliation: {error}", path / MANIFEST, todo) from error

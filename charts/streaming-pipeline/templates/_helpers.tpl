@@ -212,6 +212,9 @@ containers:
     args:
       # It knows the library's settings alone.
       - /etc/effectively-once/{{ if .Values.jobSettings }}create{{ else }}settings{{ end }}.json
+      {{- if .Values.jobSettings }}
+      - --whole=/etc/effectively-once/settings.json
+      {{- end }}
       - --replication={{ .Values.source.replication }}
       - --deadline-s={{ .Values.createDeadlineS }}
       {{- if .Values.source.create }}

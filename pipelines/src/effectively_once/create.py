@@ -13,8 +13,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -29,9 +29,10 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 from effectively_once import added
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
+from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.publishing import database_of
-from effectively_once.settings import PipelineSettings
+from effectively_once.settings import PipelineSettings, load
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress
 
@@ -57,6 +58,7 @@ class Topic:
     partitions: int
     compacted: bool = False
     source: bool = False
+    config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class KafkaCluster:
         wanted = [
             NewTopic(
                 topic.name, topic.partitions, replication,
-                config={"cleanup.policy": "compact" if topic.compacted else "delete"},
+                config={**dict(topic.config), "cleanup.policy": "compact" if topic.compacted else "delete"},
             )
             for topic in topics
         ]  # fmt: skip
@@ -269,7 +271,7 @@ def _store(settings: PipelineSettings) -> Minio:
 
 def create(
     job: Job, *, replication: int, deadline_s: float, source_partitions: int | None = None,
-    event_log_bucket: str | None = None, say: Callable[[str], object] = lambda _: None,
+    event_log_bucket: str | None = None, needs: Needs = NOTHING, say: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
     """Make bucket, topics and tables, and return when every partition has a leader; sinks that are new get their marks.
 
@@ -277,20 +279,69 @@ def create(
         PipelineError: Settings, Access, Source, Sink, or Unreachable with the evidence of what was waited for.
 
     """
-    settings = job.settings
-    client, wanted = _store(settings), topics_of(job, source_partitions)
-    for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
-        log = bucket == event_log_bucket
-        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
-        say(f"bucket {bucket} is there")
-    broker = KafkaCluster(settings.kafka_bootstrap)
-    until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
-    say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
+    settings, wanted = job.settings, topics_of(job, source_partitions)
+    create_needed(
+        settings, needs, wanted, replication=replication, deadline_s=deadline_s, source_partitions=source_partitions,
+        event_log_bucket=event_log_bucket, say=say,
+    )  # fmt: skip
     for name, shape in job.pipeline.tables.items():
         tables.make(
             database_of(settings), settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say
         )
     added.begin(job, S3ObjectStore(settings.bucket), say)
+
+
+def create_needed(
+    settings: PipelineSettings, needs: Needs, topics: Sequence[Topic], *, replication: int, deadline_s: float,
+    source_partitions: int | None = None, event_log_bucket: str | None = None,
+    say: Callable[[str], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Make buckets, topics and what a job needs beside its sinks.
+
+    Args:
+        settings: of the pipeline.
+        needs: of the job.
+        topics: those of sinks, and the source where it is to be made.
+        replication: copies of every topic.
+        deadline_s: seconds for buckets, for topics and for tables.
+        source_partitions: None: the source is there, and its partitions are those of the topics that are needed.
+        event_log_bucket: gets a folder for Spark's event logs.
+        say: told what is there.
+
+    Raises:
+        PipelineError: as `create` does.
+
+    """
+    client = _store(settings)
+    for bucket in dict.fromkeys([settings.s3_bucket, *([event_log_bucket] if event_log_bucket else [])]):
+        log = bucket == event_log_bucket
+        until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
+        say(f"bucket {bucket} is there")
+    broker = KafkaCluster(settings.kafka_bootstrap)
+    wanted = [replace(topic, config=tuple(needs.config.items())) if topic.source else topic for topic in topics]
+    wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
+    until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
+    say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
+    make_schema(settings.database, needs, patience_s=deadline_s, say=say)
+
+
+def _needed(
+    broker: Broker, source: str, needs: Needs, source_partitions: int | None, deadline_s: float
+) -> Iterator[Topic]:
+    """Topics that a job needs, as wide as its source, which is waited for where somebody else makes it."""
+    found = source_partitions or 0
+
+    def look() -> None:
+        nonlocal found
+        there = broker.topics([source])
+        if source not in there:
+            raise NotYetError(f"topic {source} is not there")
+        found = there[source].partitions
+
+    if needs.topics and not found:
+        until(f"topic {source}", "the job's further topics are to be as wide", deadline_s, look)
+    for name in needs.topics:
+        yield Topic(name, found, config=tuple(needs.config.items()))
 
 
 def _number(text: str) -> int:
@@ -306,17 +357,26 @@ def main(argv: Sequence[str]) -> int:
         prog="python -m effectively_once.create", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("settings", type=Path, help="settings file of the pipeline")
+    parser.add_argument("--whole", type=Path, help="what the job's program reads, where that is another file")
     parser.add_argument("--source-partitions", type=_number, help="make the source too, with so many partitions")
     parser.add_argument("--replication", type=_number, default=1, help="copies of every topic")
     parser.add_argument("--event-log-bucket", help="bucket that gets a folder for Spark's event logs")
     parser.add_argument("--deadline-s", type=float, default=300.0, help="seconds for bucket and for topics")
     given = parser.parse_args(argv)
     try:
-        create(
-            job_of(given.settings), replication=given.replication, deadline_s=given.deadline_s,
-            source_partitions=given.source_partitions, event_log_bucket=given.event_log_bucket,
-            say=lambda line: sys.stdout.write(line + "\n"),
-        )  # fmt: skip
+        how: dict[str, Any] = {
+            "replication": given.replication, "deadline_s": given.deadline_s,
+            "source_partitions": given.source_partitions, "event_log_bucket": given.event_log_bucket,
+            "say": lambda line: sys.stdout.write(line + "\n"),
+        }  # fmt: skip
+        name = load(given.settings).job
+        needs = needs_of(name, given.whole or given.settings)
+        if undeclared(name):
+            settings = load(given.settings)
+            source = [Topic(settings.topic, given.source_partitions, source=True)] if given.source_partitions else []
+            create_needed(settings, needs, source, **how)
+        else:
+            create(job_of(given.settings), needs=needs, **how)
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from effectively_once.errors import SettingsError
@@ -60,16 +61,15 @@ def job_of(path: Path, pipeline: Pipeline | None = None) -> Job:
     return Job(pipeline, settings)
 
 
-def imported(name: str) -> Pipeline:
-    """Import a declaration: `module`, which calls it `pipeline`, or `module:name`.
+def module_of(name: str) -> ModuleType:
+    """Import the module of a job.
 
     Raises:
-        SettingsError: there is no such module, it fails, or what is there is no declaration.
+        SettingsError: there is none, or it fails.
 
     """
-    module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute or ATTRIBUTE, None)
+        return importlib.import_module(name.partition(":")[0])
     except SettingsError:
         raise
     except Exception as error:
@@ -77,6 +77,17 @@ def imported(name: str) -> Pipeline:
             f"the job cannot be imported: {type(error).__name__}: {error}", f"settings: job {name}",
             "Install its wheel here, or correct the name.",
         ) from error  # fmt: skip
+
+
+def imported(name: str) -> Pipeline:
+    """Import a declaration: `module`, which calls it `pipeline`, or `module:name`.
+
+    Raises:
+        SettingsError: there is no such module, it fails, or what is there is no declaration.
+
+    """
+    _, _, attribute = name.partition(":")
+    found = getattr(module_of(name), attribute or ATTRIBUTE, None)
     if not isinstance(found, Pipeline):
         raise SettingsError(
             f"the module has no {attribute or ATTRIBUTE} that is a Pipeline", f"settings: job {name}",

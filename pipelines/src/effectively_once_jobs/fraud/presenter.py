@@ -2,6 +2,8 @@
 
     python -m effectively_once_jobs.fraud.presenter --port 8080 --database postgresql://host:5432/results
 
+or with `--settings FILE`, the job's own, in place of the database.
+
 | `GET /decisions/ID` | answer |
 |---|---|
 | decided | 200 `{"id", "outcome", "partial", "missing", "points", "arrived_ms", "decided_ms", "stored_ms"}` |
@@ -21,6 +23,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -28,6 +31,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 
 from effectively_once.errors import PipelineError
+from effectively_once_jobs.fraud.settings import load
 from effectively_once_jobs.fraud.store import ResultStore, StoreDownError
 from effectively_once_jobs.fraud.transaction import NAME
 
@@ -113,7 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m effectively_once_jobs.fraud.presenter")
     parser.add_argument("--host", default="127.0.0.1", help="(%(default)s)")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--database", required=True, help="postgresql://host:port/database")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--database", help="postgresql://host:port/database")
+    where.add_argument("--settings", type=Path, help="the job's settings file, which names it")
     given = parser.parse_args(arguments)
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -121,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, end)
     try:
-        store = Locked(ResultStore(given.database, "fraud presenter"))
+        database = given.database or load(given.settings).database
+        store = Locked(ResultStore(database, "fraud presenter"))
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

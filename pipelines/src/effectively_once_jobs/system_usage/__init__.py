@@ -6,12 +6,16 @@ at most once and at least once by checkpoint are in `in_batches.py`, at least on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from effectively_once import Count, Pipeline, RecordedStep, Sum, ToTable, Windowed
+from effectively_once.needs import Needs
 from effectively_once_jobs.system_usage.look_up import looked_up
+from effectively_once_jobs.system_usage.store import SCHEMA
 from effectively_once_jobs.system_usage.transform import COLUMNS, transactions
 from effectively_once_jobs.system_usage.usage import BOTH, COUNTED, SYSTEM
 
@@ -39,3 +43,8 @@ def declared(database: str | None = None, pipeline: str = "") -> Pipeline:
 
 
 pipeline = declared()
+
+
+def needs(_: Mapping[str, Any]) -> Needs:
+    """Return what a deployment makes beside the sinks: the result store that is asked."""
+    return Needs(schema=SCHEMA)

@@ -19,13 +19,17 @@ from effectively_once.sinks.database import DatabaseAddress, Session, connect
 from effectively_once_jobs.system_usage.usage import COUNTED, USAGE, added, as_rows
 
 SCHEMA = """
-CREATE SCHEMA system_usage;
-CREATE TABLE system_usage.decisions (id text PRIMARY KEY, fraud boolean NOT NULL);
-CREATE TABLE system_usage.failing (seed bigint NOT NULL, rate double precision NOT NULL CHECK (rate BETWEEN 0 AND 1));
-INSERT INTO system_usage.failing VALUES (0, 0);
-CREATE TABLE system_usage.calls (who text PRIMARY KEY, number bigint NOT NULL);
-CREATE TABLE system_usage.asked (who text NOT NULL, call bigint NOT NULL, id text NOT NULL, failed boolean NOT NULL);
-CREATE PROCEDURE system_usage.look_up(asking text, ids text[], INOUT frauds jsonb) LANGUAGE plpgsql AS $$
+CREATE SCHEMA IF NOT EXISTS system_usage;
+CREATE TABLE IF NOT EXISTS system_usage.decisions (id text PRIMARY KEY, fraud boolean NOT NULL);
+CREATE TABLE IF NOT EXISTS system_usage.failing (
+    seed bigint NOT NULL, rate double precision NOT NULL CHECK (rate BETWEEN 0 AND 1)
+);
+INSERT INTO system_usage.failing SELECT 0, 0 WHERE NOT EXISTS (SELECT FROM system_usage.failing);
+CREATE TABLE IF NOT EXISTS system_usage.calls (who text PRIMARY KEY, number bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS system_usage.asked (
+    who text NOT NULL, call bigint NOT NULL, id text NOT NULL, failed boolean NOT NULL
+);
+CREATE OR REPLACE PROCEDURE system_usage.look_up(asking text, ids text[], INOUT frauds jsonb) LANGUAGE plpgsql AS $$
 DECLARE
     nth bigint;
     fails boolean;
@@ -42,7 +46,7 @@ BEGIN
     SELECT jsonb_object_agg(id, fraud) INTO frauds FROM system_usage.decisions WHERE id = ANY(ids);
 END $$;
 """
-"""Who makes the result store runs this once."""
+"""Who makes the result store runs this; again, it changes nothing."""
 _LOOK_UP = "CALL system_usage.look_up(%s, %s, NULL)"
 
 
