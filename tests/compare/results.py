@@ -71,9 +71,8 @@ def judge(path: Path) -> Comparison:
         except (EvidenceError, OSError, ValueError, ValidationError) as error:
             unread[semantics] = str(error)
     judged = signs(arms, plan)
-    return Comparison(
-        **kept.told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged)
-    )
+    told = kept.told(manifest)
+    return Comparison(**told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged))
 
 
 def write(path: Path) -> Comparison:

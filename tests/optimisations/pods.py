@@ -29,9 +29,8 @@ def on_this_machine(seed: int, console: Console) -> Optimisations:
     def play(path: Path, ground: PodGround) -> None:
         Play(path, plan, ground, console).go()
 
-    return write(
-        in_pods("optimisations", seed, console, play, runs="optimisations", plan=plan.model_dump(), needs=None)
-    )
+    told = plan.model_dump()
+    return write(in_pods("optimisations", seed, console, play, runs="optimisations", plan=told, needs=None))
 
 
 def show(results: Optimisations, out: Out) -> None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tests.arms import kept
 from tests.arms.command import judged_again, played_to_its_end
-from tests.arms.kept import PAGE, RESULTS, TABLE, Told, told
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
@@ -72,9 +72,8 @@ def judge(path: Path) -> TwoWays:
         except (EvidenceError, OSError, ValueError, ValidationError) as error:
             unread[arm.name] = str(error)
     judged = signs(arms)
-    return TwoWays(
-        **told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged, plan)
-    )
+    found = verdict(arms, judged, plan)
+    return TwoWays(**kept.told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=found)
 
 
 def write(path: Path) -> TwoWays:
