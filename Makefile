@@ -36,7 +36,7 @@ judge:
 report: ## a run's page; without RUN the index of all [RUN= ARGS="campaign runs/a runs/b"]
 	@$(CLI) report $(if $(RUN),"$(RUN)",$(if $(ARGS),,index)) $(ARGS)
 evidence: ## what the repository keeps of runs, or of a soak's sum [RUN="runs/a runs/b" AT=docs/evidence/NAME ARGS=]
-	@$(CLI) report evidence $(RUN) --to "$(AT)" $(ARGS)
+	@$(CLI) report evidence $(strip $(RUN)) --to "$(AT)" $(ARGS)
 
 ##@ Your own pipeline
 new-pipeline: ## a folder with a pipeline of your own, and its tests [NAME= AT=folder]

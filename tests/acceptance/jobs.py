@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
-    "reconcile": "tests.reconcile.pods",
     "system_usage": "tests.compare.pods",
+    "fraud": "tests.harness.fraud.pods",
+    "reconcile": "tests.reconcile.pods",
+    "two_ways": "tests.twoways.pods",
+    "optimisations": "tests.optimisations.pods",
 }
 """Job -> the module that plays it in pods."""
 WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)

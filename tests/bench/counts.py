@@ -21,6 +21,16 @@ def published(bootstrap: str, topic: str) -> dict[int, int]:
         BenchError: the end of the topic was not reached.
 
     """
+    return per_window(values(bootstrap, topic))
+
+
+def values(bootstrap: str, topic: str) -> list[bytes]:
+    """What is committed of a topic, each partition's in its order.
+
+    Raises:
+        BenchError: the end of the topic was not reached.
+
+    """
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": "bench-counts", "enable.auto.commit": False,
         "isolation.level": "read_committed", "enable.partition.eof": True,
@@ -28,15 +38,15 @@ def published(bootstrap: str, topic: str) -> dict[int, int]:
     try:
         parts = list(consumer.list_topics(topic, END_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in parts])
-        return per_window(_values(consumer, topic, len(parts)))
+        return [*_values(consumer, topic, len(parts))]
     finally:
         consumer.close()
 
 
-def per_window(values: Iterable[bytes]) -> dict[int, int]:
+def per_window(lines: Iterable[bytes]) -> dict[int, int]:
     """Sum counts by window; a later count of one user and window replaces the one before."""
     last: dict[tuple[str, int], int] = {}
-    for value in values:
+    for value in lines:
         line = orjson.loads(value)
         last[line["user"], line["window_start_ms"]] = line["count"]
     sums: dict[int, int] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +30,19 @@ def settings(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Stage:
-    """A stage that ran: tasks that ended well, the bytes and records they wrote for a shuffle, their processor time."""
+    """A stage that ran: tasks that ended well, the bytes and records they wrote for a shuffle, their processor time.
+
+    Attributes:
+        hosts: how many of the tasks ran where.
+        remote_bytes: of a shuffle, that they read from another executor.
+    """
 
     tasks: int = 0
     written_bytes: int = 0
     written_records: int = 0
     cpu_s: float = 0.0
+    hosts: Counter[str] = field(default_factory=Counter)
+    remote_bytes: int = 0
 
 
 @dataclass
@@ -64,6 +72,16 @@ class Query:
         return sum(each.written_bytes for each in ran), sum(each.written_records for each in ran)
 
     @property
+    def remote_bytes(self) -> int:
+        """Bytes of its shuffles that went from one executor to another."""
+        return sum(each.remote_bytes for each in self.stages.values())
+
+    @property
+    def hosts(self) -> Counter[str]:
+        """How many of its tasks ran where."""
+        return sum((each.hosts for each in self.stages.values()), Counter[str]())
+
+    @property
     def cpu_s(self) -> float:
         """Processor time of its tasks in the JVM of the executor."""
         return sum(each.cpu_s for each in self.stages.values())
@@ -89,7 +107,7 @@ def queries(lines: Iterable[str]) -> list[Query]:
             case "SparkListenerTaskEnd" if event["Task End Reason"]["Reason"] == "Success":
                 if event["Stage ID"] in owner:
                     stages = found[owner[event["Stage ID"]]].stages
-                    _add(stages.setdefault(event["Stage ID"], Stage()), event["Task Metrics"])
+                    _add(stages.setdefault(event["Stage ID"], Stage()), event["Task Metrics"], event["Task Info"])
             case name if name == _SQL:
                 found[event["executionId"]] = Query(tuple(_operators(event["sparkPlanInfo"])))
     return [query for _, query in sorted(found.items())]
@@ -123,9 +141,11 @@ def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             return
 
 
-def _add(stage: Stage, metrics: Mapping[str, Any]) -> None:
+def _add(stage: Stage, metrics: Mapping[str, Any], info: Mapping[str, Any]) -> None:
     written = metrics["Shuffle Write Metrics"]
     stage.tasks += 1
+    stage.hosts[info["Host"]] += 1
+    stage.remote_bytes += metrics["Shuffle Read Metrics"]["Remote Bytes Read"]
     stage.written_bytes += written["Shuffle Bytes Written"]
     stage.written_records += written["Shuffle Records Written"]
     stage.cpu_s += metrics["Executor CPU Time"] / 1e9

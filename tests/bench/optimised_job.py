@@ -1,12 +1,14 @@
 """Each variant of `optimised` in turn, round by round, in one session, over one topic or file.
 
-`python -m tests.bench.optimised_job SETTINGS.json` ends after the last round. The first one only warms up.
+`python -m tests.bench.optimised_job SETTINGS.json` ends after the last round. The first one only warms up. What it
+imports beside the library has to be shipped with it to a cluster (`tests/optimisations/play.py`).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -20,7 +22,10 @@ WARMING = -1
 
 
 def main(argv: list[str]) -> None:
-    """Read the settings: format and options (of what is read), parts, rounds (their numbers), variants."""
+    """Read the settings: format and options (of what is read), parts, rounds (their numbers), variants, stay or not.
+
+    Who stays waits for its end after the last round: where a driver that ends is followed by the next one.
+    """
     asked = json.loads(Path(argv[0]).read_text())
     spark = plain_session("optimisations", {})
     kafka = spark.read.format(asked["format"]).options(**asked["options"]).load()
@@ -38,6 +43,8 @@ def main(argv: list[str]) -> None:
             announce("query", arm=arm, round=number, s=round(took_s, 3), found=by_window, load_before=load)
     spark.stop()
     announce("ended")
+    if asked.get("stay"):
+        signal.pause()
 
 
 def group(arm: str, number: int) -> str:

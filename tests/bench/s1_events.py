@@ -76,9 +76,23 @@ class Events:
         starts, numbers = np.unique(counted - counted % WINDOW_MS, return_counts=True)
         return dict(zip(starts.tolist(), numbers.tolist(), strict=True))
 
+    def per_user(self, *, copies: bool) -> dict[tuple[str, int], int]:
+        """Events of each user and window (its start in ms), with copies counted or not."""
+        originals, ranks, times = self.columns()
+        counted = slice(None) if copies else originals == np.arange(self.records)
+        pairs = np.stack([ranks, times - times % WINDOW_MS])[:, counted]
+        keys, numbers = np.unique(pairs, axis=1, return_counts=True)
+        found = zip(*keys.tolist(), numbers.tolist(), strict=True)
+        return {(name(rank), start): number for rank, start, number in found}
+
     def reached_ms(self, sent: int) -> int:
         """Event time in ms that so many records have reached at least."""
         return START_MS + max(0, sent - 1) * self.span_ms // self.records
+
+
+def name(rank: int) -> str:
+    """Name of the user of that rank."""
+    return f"u{rank:05d}"
 
 
 def value(number: int, rank: int, time_ms: int, record_bytes: int = 0) -> bytes:

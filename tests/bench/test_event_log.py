@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,15 @@ def job(execution: int | None, stages: list[int], group: str = "") -> dict[str, 
     }  # fmt: skip
 
 
-def task(stage: int, size: int, records: int, reason: str = "Success") -> dict[str, Any]:
+def task(stage: int, size: int, records: int, reason: str = "Success", host: str = "here") -> dict[str, Any]:
     written = {"Shuffle Bytes Written": size, "Shuffle Write Time": 1, "Shuffle Records Written": records}
     return {
         "Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task End Reason": {"Reason": reason},
-        "Task Metrics": {"Executor CPU Time": 500_000_000, "Shuffle Write Metrics": written},
+        "Task Metrics": {
+            "Executor CPU Time": 500_000_000, "Shuffle Write Metrics": written,
+            "Shuffle Read Metrics": {"Remote Bytes Read": 3},
+        },
+        "Task Info": {"Host": host},
     }  # fmt: skip
 
 
@@ -53,11 +58,13 @@ def lines(*events: dict[str, Any]) -> list[str]:
 def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None:
     first, second = event_log.queries(lines(
         {"Event": "SparkListenerLogStart", "Spark Version": "4"},
-        started(0, PLAN), job(0, [0, 1], "a/0"), task(0, 100, 7), task(0, 50, 3), task(1, 0, 0),
+        started(0, PLAN), job(0, [0, 1], "a/0"), task(0, 100, 7), task(0, 50, 3, host="there"), task(1, 0, 0),
         started(1, node("Scan", "Scan")), job(1, [2, 3], "b/0"), task(3, 9, 1),
     ))  # fmt: skip
     assert (first.group, first.shuffled, first.cpu_s) == ("a/0", (150, 10), 1.5)
-    assert first.stages == {0: Stage(2, 150, 10, 1.0), 1: Stage(1, 0, 0, 0.5)}
+    each, alone = Counter(here=1, there=1), Counter(here=1)
+    assert first.stages == {0: Stage(2, 150, 10, 1.0, each, 6), 1: Stage(1, 0, 0, 0.5, alone, 3)}
+    assert (first.hosts, first.remote_bytes) == (Counter(here=2, there=1), 9)
     assert (second.group, list(second.stages)) == ("b/0", [3]), "a stage that was skipped ran no task"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 
@@ -37,6 +38,15 @@ def test_counts_per_window_are_those_of_the_records() -> None:
             start = record["event_time_ms"] - record["event_time_ms"] % WINDOW_MS
             counted[start] = counted.get(start, 0) + 1
         assert EVENTS.per_window(copies=copies) == counted
+
+
+def test_counts_per_user_are_those_of_the_records() -> None:
+    records = [json.loads(value) for value in EVENTS.values()]
+    firsts = {record["id"]: record for record in records}.values()
+
+    for copies, of in ((True, records), (False, firsts)):
+        keys = [(one["user"], one["event_time_ms"] - one["event_time_ms"] % WINDOW_MS) for one in of]
+        assert EVENTS.per_user(copies=copies) == Counter(keys)
 
 
 def test_few_users_have_most_of_the_events() -> None:

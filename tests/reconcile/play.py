@@ -59,7 +59,7 @@ class Play:
         """
         exactly = self._stream(EXACTLY_ONCE, JOB)
         plain = self._stream(AT_LEAST_ONCE, PLAIN, epoch_rows_max=self.plan.batch_rows)
-        self.ground.create(exactly.directory, exactly.role)
+        self.ground.create(exactly.directory, exactly.role, PARTITIONS)
         topics = Topics(self.ground.endpoints.kafka_bootstrap, self.ground.replication)
         beside = f"{plain.pipeline}.{COUNTS}"
         topics.create({beside: SHARDS})

@@ -1,0 +1,1 @@
+"""Fusion and combiner lifting on and off in pods: the variants of `make bench CASE=optimisations`, and their judge."""

@@ -1,0 +1,77 @@
+"""The results of a run, computed from the files of its directory.
+
+`python -m tests.optimisations.results runs/optimisations/RUN` judges a run again from its files; with `--to FOLDER` it
+also copies what the repository keeps of it there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tests.arms.command import judged_again
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told, planned, told
+from tests.bench.facts import PLANS
+from tests.harness.evidence import EvidenceError
+from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.optimisations import page
+from tests.optimisations.figures import Figures, figures
+from tests.optimisations.plan import ACTORS, Plan
+from tests.optimisations.signs import Sign, signs, verdict
+
+
+class Optimisations(Told):
+    """All of it, as `results.json` has it.
+
+    Attributes:
+        unread: drivers that left no usable evidence, with the reason.
+    """
+
+    plan: Plan
+    arms: list[Figures]
+    unread: dict[str, str]
+    signs: list[Sign]
+    verdict: Verdict
+
+
+def judge(path: Path) -> Optimisations:
+    """Compute the results of a run.
+
+    Raises:
+        EvidenceError: there is no manifest that can be read.
+    """
+    manifest, plan = planned(path, "run of optimisations", lambda one: Plan(**one))
+    arms: list[Figures] = []
+    unread: dict[str, str] = {}
+    for actor in ACTORS:
+        try:
+            arms += figures(path, actor, plan)
+        except (EvidenceError, OSError, ValueError, KeyError, ValidationError) as error:
+            unread[actor.name] = str(error)
+    judged = signs(arms)
+    return Optimisations(
+        **told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged)
+    )  # fmt: skip
+
+
+def write(path: Path) -> Optimisations:
+    """Judge a run, and write its results, its table, its plans and its page."""
+    results = judge(path)
+    RunDirectory(path).write_json(path / RESULTS, results)
+    (path / TABLE).write_text(page.markdown(results) + "\n")
+    (path / PLANS).write_text(page.plans(results) + "\n")
+    (path / PAGE).write_text(page.html(results))
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge again; exit code 0 pass, 1 fail, 2 unknown."""
+    return judged_again(arguments, "tests.optimisations.results", write, page.markdown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
