@@ -14,7 +14,7 @@ from tests.arms.ground import Cast
 from tests.bench.facts import load
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.fraud.judge import BACK, DOWN, UP
+from tests.harness.fraud.answers import BACK, DOWN, UP
 from tests.harness.fraud.kills import Strike
 from tests.harness.fraud.outputs import Outputs
 from tests.harness.fraud.plan import Phase

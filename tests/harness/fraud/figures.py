@@ -64,7 +64,7 @@ def kill(fault: Row, number: int, decisions: Sequence[Row], events: Sequence[Row
     met = waited if target in (STORE, AGGREGATOR) else [one for one in while_away if target in one["missing"]]
     replaced = fault["process_after"] not in (None, fault["process_before"])
     of_roles = [one for one in events if one["event"] == "role" and target == STORE]
-    told = [one for one in of_roles if at <= one["t"] <= back + TOLD_MS]
+    told = [one for one in of_roles if at <= one["t"] < back]
     return KillResult(
         target=target, phase=number, injected_at=at, process_before=fault["process_before"],
         process_after=fault["process_after"], away_s=round((back - at) / 1000, 2), met=len(met),
@@ -82,8 +82,6 @@ def _stored_again(restarted_at: int, decisions: Sequence[Row]) -> float:
 
 WAITED_MS = 1_500
 """What arrived so shortly before the end of an absence may be stored after it for other reasons."""
-TOLD_MS = 1_000
-"""So often the aggregator tells what it holds."""
 
 
 def arm(name: str, rows: Iterable[Row], told: Row, target_ms: int) -> ArmResult:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from tests.harness.evidence import EvidenceError
-from tests.harness.fraud import figures, page
+from tests.harness.fraud import answers, figures, page
 from tests.harness.fraud.plan import ANALYZERS, HELD_MAX, SPARK_ARMS
 from tests.harness.fraud.results import ArmResult, FraudResults, KillResult
 from tests.harness.fraud.truth import Due, due, outcome
@@ -28,8 +28,6 @@ CLAIM = (
     "names come to."
 )
 DECISIONS, REFUSALS, ASKED = "decisions", "refusals", "asked"
-UP, DOWN, BACK = "up", "down", "back"
-"""How the result store was when the presenter was asked; back: killed before, and there again just afterwards."""
 TAKEN = 501
 """Records that the aggregator takes at once at most, so many more than its bound can it hold."""
 TABLE, PAGE = "table.md", "page.html"
@@ -94,14 +92,14 @@ def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResu
     kills = _kills(events, decisions)
     arms = _arms(run, events, manifest)
     failed = [
-        *wrong(wanted, decisions, refusals), *_presented(asked, decisions, refusals), *_stood_still(kills),
+        *wrong(wanted, decisions, refusals), *answers.wrong(asked, decisions, refusals), *_stood_still(kills),
         *_held_too_much(kills, manifest.held_max),
     ]  # fmt: skip
     unknown = list(not_shown(manifest, kills, asked))
     return FraudResults(
         **about, verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
         counts=_counts(decisions, refusals),
-        answers=dict(sorted(Counter(f"{one['status']}, store {one['store']}" for one in asked).items())),
+        answers=answers.counted(asked),
         due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
         phases=tuple(
             figures.phase(
@@ -155,24 +153,6 @@ def _about(one: Due, decided: Sequence[Row], refused: Sequence[Row]) -> Iterator
         yield "are decided otherwise than their points come to"
 
 
-def _presented(asked: Sequence[Row], decisions: Sequence[Row], refusals: Sequence[Row]) -> Iterator[str]:
-    """Where the presenter did not answer what the tables hold."""
-    decided = {row["id"]: row for row in decisions}
-    refused = {row["id"] for row in refusals if row["id"]}
-    for one in asked:
-        row = decided.get(one["id"])
-        if one["store"] == BACK and one["status"] == 503:
-            continue
-        due_status = (
-            503 if one["store"] == DOWN else 400 if "%" in one["id"]
-            else 200 if row is not None or one["id"] in refused else 404
-        )  # fmt: skip
-        if one["status"] != due_status:
-            yield f"the presenter answered {one['status']} and not {due_status} about {one['id']}"
-        elif due_status == 200 and row is not None and one["document"]["outcome"] != row["outcome"]:
-            yield f"the presenter answered {one['document']['outcome']} about {one['id']}, which is {row['outcome']}"
-
-
 def _stood_still(kills: Sequence[KillResult]) -> Iterator[str]:
     for one in kills:
         if one.target in ANALYZERS and one.waited:
@@ -193,7 +173,7 @@ def not_shown(manifest: FraudManifest, kills: Sequence[KillResult], asked: Seque
             yield f"the kill of {target['target']} cannot be seen in any decision"
     if (hits := sum(one.hit for one in kills)) < len(planned):
         yield f"{hits} of {len(planned)} kills hit"
-    if not any(one["store"] == UP and one["status"] == 200 for one in asked):
+    if not any(one["store"] == answers.UP and one["status"] == 200 for one in asked):
         yield "the presenter was not asked for any decision"
 
 

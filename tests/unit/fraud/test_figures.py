@@ -68,7 +68,7 @@ def test_what_was_held_is_told_of_the_absence_alone() -> None:
         "target": "store", "injected_at": 10_000, "restarted_at": 70_000, "process_before": "1", "process_after": "2",
     }  # fmt: skip
     told = [{"event": "role", "t": t, "state": "counts", "held": held} for t, held in
-            ((9_000, 900), (20_000, 40), (70_500, 77), (72_000, 800))]  # fmt: skip
+            ((9_000, 900), (20_000, 40), (69_500, 77), (70_100, 800))]  # fmt: skip
     found = kill(fault, 0, [], told)
     assert (found.held, found.paused) == (77, False)
     paused = [*told, {"event": "role", "t": 30_000, "state": "paused", "held": 500}]

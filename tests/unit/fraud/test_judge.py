@@ -11,7 +11,8 @@ import pytest
 
 from tests.harness.evidence import EvidenceError
 from tests.harness.fraud import page
-from tests.harness.fraud.judge import ASKED, BACK, DECISIONS, REFUSALS, TAKEN, judge, main
+from tests.harness.fraud.answers import BACK
+from tests.harness.fraud.judge import ASKED, DECISIONS, REFUSALS, TAKEN, judge, main
 from tests.harness.fraud.plan import ANALYZERS, HELD_MAX, KILLED, STORE, STORE_DEAD, phases
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.workload import BAD, records

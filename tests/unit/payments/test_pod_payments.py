@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import urllib3
 
-from infra.embedded.ports import free_ports
 from tests.harness.adapters import pod_payments
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.pod_payments import DATA, PodPayments, objects
 from tests.harness.adapters.service_pod import PORT
 from tests.harness.payments.journal import entries
 from tests.harness.payments.mischief import Mischief
-from tests.unit.harness.sleepers import soon
+from tests.unit.harness.served import Served
 
 QUIET = Mischief(7)
 
 
-class World:
-    """The cluster of one pod, whose container is a process of this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, (self.port,) = folder, free_ports(1)
-        self.process: subprocess.Popen[bytes] | None = None
-        self.done: list[str] = []
+class World(Served):
+    """A cluster whose container finds nothing of the checkout but the files of its pod."""
 
     def apply(self, made: list[dict[str, Any]]) -> None:
         files, pod = made
@@ -40,35 +30,15 @@ class World:
             path = self.folder / "service" / item["path"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(files["data"][item["key"]])
-        whole: list[str] = [*container["command"], *container["args"]]
-        assert whole[:3] == ["/usr/bin/tini", "--", "python3"]
-        words = [word.replace(DATA, str(self.folder)).replace("0.0.0.0", "127.0.0.1") for word in whole[3:]]  # noqa: S104
-        words[words.index("--port") + 1] = str(self.port)
-        # Packages are this Python's own; of the checkout there is nothing but the files of the pod.
-        env = {**os.environ, "PYTHONPATH": str(self.folder / "service"), "PYTHONSAFEPATH": "1"}
-        self.process = subprocess.Popen([sys.executable, *words], cwd=self.folder, env=env)
-
-    def pods(self, selector: str) -> list[dict[str, Any]]:
-        self.done.append(selector)
-        return [{"status": {"podIP": "10.0.0.7"}}]
-
-    def dial(self, pod: str, port: int) -> Any:
-        assert (pod, port) == ("r-7-plain", PORT)
-        return socket.create_connection(("127.0.0.1", self.port))
-
-    def wait_for(self, what: str, holds: Any, _timeout_s: float, _seen: Any) -> None:
-        soon(what, holds)
-
-    def delete_labelled(self, selector: str) -> None:
-        self.done.append(f"delete {selector}")
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(10)
+        args = [word.replace(DATA, str(self.folder)) for word in container["args"]]
+        # Packages are this Python's own.
+        env = {"PYTHONPATH": str(self.folder / "service"), "PYTHONSAFEPATH": "1"}
+        self.run({**container, "args": args}, env)
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+    return World(tmp_path, "r-7-plain")
 
 
 def payments(world: World, tmp_path: Path) -> PodPayments:
