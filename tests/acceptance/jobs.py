@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
     "system_usage": "tests.compare.pods",
+    "fraud": "tests.harness.fraud.pods",
+    "reconcile": "tests.reconcile.pods",
+    "two_ways": "tests.twoways.pods",
     "optimisations": "tests.optimisations.pods",
 }
 """Job -> the module that plays it in pods."""

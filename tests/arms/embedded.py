@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.job import Job, RunError
@@ -30,6 +31,7 @@ from tests.harness.surroundings import result_store
 
 LASTING, QUICK = "lasting", "quick"
 """JVMs for throughput, or such as are up soon."""
+MEMORY_MIB = 768
 
 
 @dataclass(frozen=True)
@@ -71,25 +73,30 @@ class EmbeddedGround:
         """See Ground: all that a run has is its own."""
         return name
 
+    def settings(self, role: Role) -> PipelineSettings:
+        """See Ground."""
+        return PipelineSettings(**{**self.addresses, **role.settings})
+
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
         environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = EXECUTORS,
+        memory_mib: int | None = None,
     ) -> Cast:  # fmt: skip
         """See Ground."""
         hold = Hold(directory.path.absolute() / "work" / "points")
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         code = {**hold.env, **(environment or {})}
-        home = self._home(directory, code, checkout=bool(files), executors=executors)
+        home = self._home(directory, code, checkout=bool(files), executors=executors, memory_mib=memory_mib)
         drivers = tuple(SupervisedDrivers(home, module, watch.path, history=history, say=self.say) for _ in roles)
         paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
         return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Ground."""
-        # What makes topics and tables knows the library's settings alone.
+        library = self.addresses | dict(role.settings)
         path = directory.path.absolute() / "settings-create.json"
-        directory.write_json(path, self.addresses | dict(role.settings))
-        self._home(directory, {}).create(path)
+        directory.write_json(path, library)
+        self._home(directory, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
 
     @property
     def addresses(self) -> dict[str, Any]:
@@ -100,15 +107,17 @@ class EmbeddedGround:
         return {**addresses, **({"database": self.server.url} if self.server is not None else {})}
 
     def _home(
-        self, directory: RunDirectory, more: Mapping[str, str], *, checkout: bool = False, executors: int = EXECUTORS
-    ) -> OwnHome:
+        self, directory: RunDirectory, more: Mapping[str, str], *, checkout: bool = False, executors: int = EXECUTORS,
+        memory_mib: int | None = None,
+    ) -> OwnHome:  # fmt: skip
         environment = {**Job({}).environment(self.toolchain), **more}
         if checkout:
             environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
-        master = None if executors == EXECUTORS else f"local-cluster[{executors},1,768]"
+        memory_mib = memory_mib or MEMORY_MIB
         return OwnHome(
-            self.toolchain, self.endpoints, directory.path.absolute(), self.class_archive, master,
-            long_lived=self.long_lived, environment=environment,
+            self.toolchain, self.endpoints, directory.path.absolute(), self.class_archive,
+            f"local-cluster[{executors},1,{memory_mib}]", memory_mib=memory_mib, long_lived=self.long_lived,
+            environment=environment,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import psycopg
 
+from effectively_once.settings import PipelineSettings
 from infra.embedded.stack import Endpoints
 from tests.arms.cpu import Cpu
 from tests.harness.adapters.drivers import Struck
@@ -133,15 +134,23 @@ class Ground(Protocol):
         """Copies of topics that a run makes."""
 
     @property
+    def broker_data(self) -> Path | None:
+        """Folder of the broker's topics; None where it is not on this machine."""
+
+    @property
     def driver_s(self) -> float:
         """How long a first driver may take, in seconds."""
 
     def pipeline(self, name: str) -> str:
         """A pipeline's name, made into one that no other run has; its topics' names begin with it."""
 
+    def settings(self, role: Role) -> PipelineSettings:
+        """A pipeline's settings with the addresses of this ground."""
+
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
         environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
+        memory_mib: int | None = None,
     ) -> Cast:  # fmt: skip
         """Make ready who plays an arm; nothing is started.
 
@@ -153,7 +162,8 @@ class Ground(Protocol):
             environment: of drivers and executors, beside what the ground gives.
             files: modules of this checkout that `module` needs beside the wheel, as paths.
             executors: of each driver, a core each.
+            memory_mib: heap of each executor; None: what the ground gives.
         """
 
-    def create(self, directory: RunDirectory, role: Role) -> None:
-        """Make topics and tables that a declared pipeline lacks, as a deployment does. Raises RunError."""
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
+        """Make the source, and what a job lacks of topics and tables, as a deployment does. Raises RunError."""

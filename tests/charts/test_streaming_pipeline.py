@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from effectively_once import metrics
 from effectively_once.settings import load
-from infra.values.streaming_pipeline import EventLog, Service, Source
+from effectively_once_jobs.fraud.roles import ROLES
+from effectively_once_jobs.fraud.settings import load as load_fraud
+from infra.values.streaming_pipeline import EventLog, Executors, Service, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.samples import WHEEL, pipeline, with_database
 
@@ -219,6 +221,21 @@ def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library
     (create,) = job(rendered)["spec"]["template"]["spec"]["containers"]
     assert create["args"][0] == "/etc/effectively-once/create.json"
     assert application(rendered)["spec"]["arguments"] == ["my.program", "/etc/effectively-once/settings.json"]
+
+
+def test_fraud_detection_reads_what_a_deployment_gives_it(tmp_path: Path) -> None:
+    """A program of its own, with a slot for each of its roles and the result store."""
+    settings = with_database()
+    rendered = objects(
+        module="effectively_once_jobs.fraud", job_settings={"deadline_ms": 30, "target_ms": 50},
+        executors=Executors(count=len(ROLES)), settings=settings, database_secret="results",
+    )  # fmt: skip
+    path = tmp_path / "settings.json"
+    path.write_text(rendered.one("ConfigMap", "user-counts-settings")["data"]["settings.json"])
+    found = load_fraud(path)
+    assert (found.deadline_ms, found.target_ms, found.database) == (30, 50, settings.database)
+    assert application(rendered)["spec"]["executor"]["instances"] == len(ROLES)
+    assert {"PGUSER", "PGPASSWORD"} <= environment(pod(rendered, "executor")).keys()
 
 
 def test_without_settings_of_its_own_a_program_shares_the_file() -> None:

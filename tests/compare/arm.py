@@ -71,7 +71,7 @@ class Arm:
 
     def _play(self, history: History) -> None:
         role, ground = self._role(), self.ground
-        ground.create(self.directory, role)
+        ground.create(self.directory, role, PARTITIONS)
         cast = ground.cast(self.directory, history, JOB, [role])
         drivers = cast.drivers[0]
 

@@ -42,9 +42,19 @@ class OwnHome(SparkHome):
         words = ["run", *arguments] if module == PROGRAM else arguments
         return super().start(name, module, words, {**(env or {}), **self.environment})
 
-    def create(self, settings: Path) -> None:
-        """Make what is not there of topics and tables, as a deployment does. Raises RunError."""
-        words = ["create", str(settings), "--source-partitions", str(PARTITIONS)]
+    def create(self, settings: Path, partitions: int = PARTITIONS, whole: Path | None = None) -> None:
+        """Make what is not there of topics and tables, as a deployment does.
+
+        Args:
+            settings: the library's.
+            partitions: of the source.
+            whole: what the job's program reads, where that is another file.
+
+        Raises:
+            RunError: it cannot be made.
+        """
+        words = ["create", str(settings), "--source-partitions", str(partitions)]
+        words += ["--whole", str(whole)] if whole is not None else []
         self._done(super().start("create", PROGRAM, words, self.environment))
 
     def transform(self, job: str, source: Path, given: Path) -> None:

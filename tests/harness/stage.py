@@ -81,7 +81,7 @@ class Stage:
     stop: threading.Event
     table: ResultTable | None = None
     _followers: list[PodLog] = field(default_factory=list, init=False)
-    _pipelines: list[PipelineSettings] = field(default_factory=list, init=False)
+    _pipelines: dict[str, PipelineSettings] = field(default_factory=dict, init=False)
 
     @property
     def run(self) -> str:
@@ -139,7 +139,7 @@ class Stage:
         pipeline, topic = names(self.directory.path.name, prefix)
         mine = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX, **(own or {})}
         settings = PipelineSettings.model_validate({**self.target.values["settings"], **mine})
-        self._pipelines.append(settings)
+        self._pipelines[settings.pipeline] = settings
         return settings
 
     def supervised(
@@ -158,11 +158,12 @@ class Stage:
         log = self._followed(values, watch.path, logs)
         return SupervisedPods(self.cluster, self.chart, values, self.run, log, self.console.say, history=history)
 
-    def create(self, settings: PipelineSettings, within_s: float, **changes: Any) -> None:
+    def create(self, settings: PipelineSettings, partitions: int, within_s: float, **changes: Any) -> None:
         """Have the chart's own job make what a pipeline of this run lacks.
 
         Args:
             settings: its own, of `settings`.
+            partitions: of its source.
             within_s: how long that may take.
             changes: values of the chart.
 
@@ -170,7 +171,7 @@ class Stage:
             ClusterTimeoutError: the job did not succeed.
         """
         values = self._values(settings) | changes
-        values["source"] = {**values.get("source", {}), "create": True}
+        values["source"] = {**values.get("source", {}), "create": True, "partitions": partitions}
         objects = of_run(self.chart.render(values, self.cluster.namespace), self.run, self.cluster.namespace, jobs=True)
         (job,) = (one["metadata"]["name"] for one in objects if one["kind"] == "Job")
         self.cluster.apply([one for one in objects if one["kind"] != "SparkApplication"])
@@ -186,10 +187,10 @@ class Stage:
         for run in (self.directory, self.directory.control(BASELINE)):
             shutil.rmtree(run.path / "work", ignore_errors=True)
         self.cluster.delete_labelled(f"{RUN_LABEL}={self.run}")
-        prefixes = tuple(name for one in self._pipelines for name in (f"{one.pipeline}.", one.topic))
+        prefixes = tuple(name for one in self._pipelines.values() for name in (f"{one.pipeline}.", one.topic))
         if prefixes:
             self._topics().delete(prefixes)
-        for one in self._pipelines:
+        for one in self._pipelines.values():
             address = BucketAddress(self.endpoints.s3_endpoint, one.s3_bucket)
             ChainReader(address, one.pipeline, one.topic).delete_objects()
 

@@ -73,7 +73,7 @@ def written(path: Path, what: Made) -> Path:
     """Write it as a run; returns its folder."""
     run = RunDirectory(path)
     run.write_json(path / MANIFEST, {
-        "run": path.name, "command": "make reconcile SEED=7", "plan": PLAN.told(), "git": {},
+        "run": path.name, "command": "make reconcile SEED=7", "plan": PLAN.told(), "jvm": "quick", "git": {},
         "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
     })  # fmt: skip
     with run.sent_writer() as lines:

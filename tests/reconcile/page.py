@@ -67,7 +67,7 @@ def html(results: Reconciliation) -> str:
     ]
     if found is not None:
         parts.append(f"<figure>{plot(found)}</figure>")
-    parts += [bullets("What was judged", judged(results)), on_machine(results.machine, "quick")]
+    parts += [bullets("What was judged", judged(results)), on_machine(results.machine, results.jvm)]
     return document(f"Streams reconciled, seed {plan.seed}", parts)
 
 

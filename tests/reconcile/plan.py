@@ -12,10 +12,7 @@ from tests.harness.workload.errors import InputError
 from tests.harness.workload.record import Planned, well_formed, window_end
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
-BATCHES = 12
-"""Batches in which the second stream reads the topic; the first one's epochs follow event time, about as many."""
-MINUTES = 12
-KILLS_MAX = 4
+MINUTES_MIN, KILLS_MAX = 12, 4
 ALONE = "boundary"
 """User of the records that try the bound of lateness; nobody else's windows are touched."""
 
@@ -44,6 +41,8 @@ class Plan:
         seed: draws the records, and at which epochs is killed.
         records: of the seeded part.
         kills: executors and drivers in turn, executors first.
+        minutes: of event time. The first stream's epochs follow it, about one a minute; the second reads the topic in
+            as many batches. A pod takes longer to be replaced than a process, and epochs go on meanwhile.
 
     Raises:
         InputError: a value is none that can be played.
@@ -53,18 +52,26 @@ class Plan:
     seed: int
     records: int = 4_000
     kills: int = 3
+    minutes: int = MINUTES_MIN
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
         if self.records < 1_000:
             raise InputError(f"records is {self.records}: with fewer than 1,000 hardly one is late")
         if not 0 <= self.kills <= KILLS_MAX:
-            raise InputError(f"kills is {self.kills}: from 0 to {KILLS_MAX} are possible in {BATCHES} epochs")
+            raise InputError(f"kills is {self.kills}: from 0 to {KILLS_MAX} are possible in {MINUTES_MIN} epochs")
+        if self.minutes < MINUTES_MIN:
+            raise InputError(f"minutes is {self.minutes}: in fewer than {MINUTES_MIN} there are not epochs enough")
 
     @property
     def subject(self) -> Subject:
         """The seeded stream: copies, records that are sent when they are late, and some that cannot be counted."""
-        return seeded(self.seed, self.records, MINUTES)
+        return seeded(self.seed, self.records, self.minutes)
+
+    @property
+    def batch_rows(self) -> int:
+        """Records of a batch of the second stream."""
+        return -(-self.records // self.minutes)
 
     @property
     def strikes(self) -> list[Strike]:

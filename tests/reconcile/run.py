@@ -16,13 +16,11 @@ from pathlib import Path
 import orjson
 
 from infra.console import Console
-from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.prepare import CHECKOUT, default_console, prepare
+from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.arms.command import STOPPED, answered, begun
-from tests.arms.embedded import QUICK
+from tests.arms.embedded import QUICK, embedded
+from tests.arms.ground import Ground
 from tests.arms.kept import MANIFEST
 from tests.harness.run_directory import RunDirectory
 from tests.reconcile import page
@@ -40,28 +38,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reconciled(plan: Plan, runs: Path) -> Reconciliation:
-    """Play a plan, and judge it; a play that breaks off is judged too."""
+    """Play a plan on servers of this machine, and judge it."""
     command = f'make reconcile SEED={plan.seed} ARGS="--records {plan.records} --kills {plan.kills}"'
-    path = begun(runs, plan.seed, command, plan.told(), QUICK)
-    directory, console = RunDirectory(path), default_console()
+    path, console = begun(runs, plan.seed, command, plan.told(), QUICK), default_console()
     console.say(f"run {os.path.relpath(path)}, seed {plan.seed}")
-    try:
-        _played(plan, directory, console)
-    except Exception as error:
-        console.say(f"✗ broke off: {error}")
-        manifest = orjson.loads((path / MANIFEST).read_bytes())
-        directory.write_json(path / MANIFEST, {**manifest, "broke_off": f"{type(error).__name__}: {error}"})
+    with embedded(path, console, None, quick=True) as ground:
+        played(path, plan, ground, console)
     results = write(path)
     console.say(f"page {os.path.relpath(path / 'page.html')}")
     return results
 
 
-def _played(plan: Plan, directory: RunDirectory, console: Console) -> None:
-    toolchain = prepare(console)
-    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-        archive = class_archive(Cache(cache_root()), toolchain)
-    with EmbeddedStack(directory.path, toolchain, console.say) as stack:
-        Play(directory, plan, toolchain, stack.endpoints, console, archive).go()
+def played(path: Path, plan: Plan, ground: Ground, console: Console) -> None:
+    """Play a plan on a ground that is there; what breaks it off is noted in the manifest, and judged."""
+    directory = RunDirectory(path)
+    try:
+        Play(directory, plan, ground, console).go()
+    except Exception as error:
+        console.say(f"✗ broke off: {error}")
+        manifest = orjson.loads((path / MANIFEST).read_bytes())
+        directory.write_json(path / MANIFEST, {**manifest, "broke_off": f"{type(error).__name__}: {error}"})
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -6,27 +6,21 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from infra.console import Console
-from infra.embedded.job import Job
-from infra.embedded.stack import Endpoints
-from infra.toolchain.prepare import CHECKOUT, Toolchain
+from tests.arms.ground import Cast, Ground, Role
 from tests.compare.kills import Gate, Kills
 from tests.compare.plan import DRIVER, EXECUTOR, Strike
 from tests.compare.play import done_with
-from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
-from tests.harness.own_act import OwnHome
 from tests.harness.run_directory import RunDirectory
 
 JOB = "effectively_once_jobs.user_counts"
 PLAIN = "tests.reconcile.plain_job"
-SHARDS = 2
-DRIVER_S, DONE_S = 180.0, 300.0
+FILES = {PLAIN: ("tests/reconcile/plain_job.py", "tests/reconcile/increments.py")}
+"""Of a module that is no part of the wheel."""
+DONE_S = 300.0
 
 
 def _declared(event: Mapping[str, Any]) -> bool:
@@ -42,43 +36,30 @@ EPOCHS = Gate(
 
 @dataclass
 class Stream:
-    """A stream as a process of its own with executors; whichever way it ends, no process of it is left.
+    """A stream as a driver with executors; whichever way it ends, nothing of it is left running.
 
     Attributes:
         directory: of this stream; evidence goes there.
         module: what runs it.
-        settings: of the pipeline.
+        role: what its driver is started with.
         strikes: who is killed, and when.
+        ground: where it runs.
+        cast: its driver, while it is running.
 
     """
 
     directory: RunDirectory
     module: str
-    settings: Mapping[str, Any]
+    role: Role
     strikes: Sequence[Strike]
-    toolchain: Toolchain
-    endpoints: Endpoints
+    ground: Ground
     console: Console
-    class_archive: Path | None = None
-    settings_path: Path = field(init=False)
-    home: OwnHome = field(init=False)
-    watch: Watch = field(init=False)
-    drivers: SupervisedDrivers = field(init=False)
-    _hold: Hold = field(init=False)
+    cast: Cast = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Write the settings, and say where everything is."""
-        path = self.directory.path.absolute()
-        self.settings_path = path / "settings.json"
-        self.directory.write_json(self.settings_path, self.settings)
-        self._hold = Hold(path / "work" / "points")
-        environment = Job.named(JOB).environment(self.toolchain)
-        if self.module == PLAIN:
-            # It is no part of the wheel.
-            environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
-        self.home = OwnHome(
-            self.toolchain, self.endpoints, path, self.class_archive, environment={**environment, **self._hold.env}
-        )
+    @property
+    def pipeline(self) -> str:
+        """Its name; its topics' names begin with it."""
+        return str(self.role.settings["pipeline"])
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -90,42 +71,33 @@ class Stream:
 
         """
         with History(self.directory.history_path) as history:
-            self.watch = Watch(self.directory.path.absolute() / "work" / "events.jsonl", history)
-            self.drivers = SupervisedDrivers(
-                self.home, self.module, self.watch.path, history=history, say=self.console.say
+            self.cast = self.ground.cast(
+                self.directory, history, self.module, [self.role], files=FILES.get(self.module, ())
             )
-            self.watch.start()
+            watch, (drivers,) = self.cast.watch, self.cast.drivers
             kills = Kills(
-                self.strikes, self.drivers, self.watch, self._hold, history=history, say=self.console.say, gate=EPOCHS
+                self.strikes, drivers, watch, self.cast.hold, history=history, say=self.console.say, gate=EPOCHS
             )
-            try:
-                self.drivers.start("driver", self.settings_path)
-                self.watch.wait_for("the driver", lambda: bool(self.watch.seen), DRIVER_S, self.drivers.alive)
-                kills.start()
-                yield
-                kills.ended()
-                self.drivers.stop()
-            finally:
-                kills.stop_asked.set()
-                self.drivers.end()
-                self.watch.stop()
+            with self.cast.followed():
+                try:
+                    self.cast.start()
+                    watch.wait_for("the driver", lambda: bool(watch.seen), self.ground.driver_s, drivers.alive)
+                    kills.start()
+                    yield
+                    kills.ended()
+                    drivers.stop()
+                finally:
+                    kills.stop_asked.set()
             history.end()
 
     def wait_until_done(self, records: int) -> None:
         """Wait until it is done with so many records. Raises WaitTimedOutError."""
-        self.watch.wait_for(
-            f"{self.settings['pipeline']} to be done with {records:,} records",
-            lambda: done_with(self.watch.seen) >= records, DONE_S, self.drivers.alive,
+        watch, (drivers,) = self.cast.watch, self.cast.drivers
+        watch.wait_for(
+            f"{self.pipeline} to be done with {records:,} records",
+            lambda: done_with(watch.seen) >= records, DONE_S, drivers.alive,
         )  # fmt: skip
 
     def forget(self) -> None:
         """Remove what is no evidence."""
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)
-
-
-def settings_of(name: str, topic: str, endpoints: Endpoints, **more: Any) -> dict[str, Any]:
-    """Return the settings of a stream."""
-    return {
-        "pipeline": name, "topic": topic, "job": JOB, "kafka_bootstrap": endpoints.kafka_bootstrap,
-        "s3_endpoint": endpoints.s3_endpoint, "s3_bucket": endpoints.s3_bucket, "shards": SHARDS, **more,
-    }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra.toolchain.prepare import CHECKOUT
 from tests.arms.kept import PAGE, RESULTS, TABLE
+from tests.arms.page import IN_PODS
 from tests.harness.results import Verdict
 from tests.reconcile.page import markdown, tables
 from tests.reconcile.results import Reconciliation
@@ -22,6 +23,22 @@ def test_the_tables_are_those_of_the_run_that_is_kept() -> None:
     for _, heading, rows in tables(results):
         for row in (heading, *rows):
             assert f"| {' | '.join(row)} |" in page
+
+
+def test_what_the_page_says_of_the_cluster_is_of_the_run_that_is_kept() -> None:
+    results = Reconciliation.model_validate_json((KEPT / "cluster" / RESULTS).read_bytes())
+    assert (results.verdict, results.jvm) == (Verdict.PASS, IN_PODS)
+    assert (KEPT / "cluster" / TABLE).read_text() == markdown(results) + "\n"
+    assert (KEPT / "cluster" / PAGE).is_file()
+    assert results.figures is not None
+    page = SHOWN.read_text()
+    part = page[page.index("## On a cluster") : page.index("## On a stream of yours")]
+    assert results.command in part
+    for _, heading, rows in tables(results):
+        for row in (heading, rows[-1]):
+            assert f"| {' | '.join(row)} |" in part
+    for stream in results.figures.streams.values():
+        assert f"{', '.join(f'{one:.1f}' for one in stream.recovered_s)} s after" in " ".join(part.split())
 
 
 def test_the_command_on_the_page_is_one_of_the_makefile() -> None:

@@ -8,18 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from effectively_once.object_store import BucketAddress
-from effectively_once_jobs.two_ways.settings import SNAPSHOTS, WaySettings
+from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from infra.console import Console
-from infra.embedded.job import Job
-from tests.arms.cpu import Cpu
-from tests.arms.embedded import Shared
+from tests.arms.ground import Cast, Ground, Role
 from tests.bench.facts import load
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.adapters.topics import Topics
 from tests.harness.history import History
-from tests.harness.own_act import OwnHome
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
@@ -30,7 +24,8 @@ from tests.twoways.plan import Arm, Plan
 
 JOB = "effectively_once_jobs.two_ways"
 PARTITIONS = 2
-START_S = 180.0
+EXECUTORS, NO_SPARK = 2, 1
+"""An operator of dedup makes no Spark session and so has no executor; fewer cannot be asked for."""
 SETTLED = Progress(ends=dict.fromkeys(range(PARTITIONS), 2**62))
 """There is no chain to wait for: the arm waits for its output itself."""
 
@@ -41,14 +36,14 @@ class Play:
 
     Attributes:
         directory: of this arm; evidence goes there.
-        place: where it runs.
+        ground: where it runs.
 
     """
 
     directory: RunDirectory
     arm: Arm
     plan: Plan
-    place: Shared
+    ground: Ground
     outputs: Outputs
     console: Console
     stop: threading.Event = field(default_factory=threading.Event)
@@ -57,7 +52,7 @@ class Play:
     @property
     def pipeline(self) -> str:
         """Name of the pipeline."""
-        return f"ways_{self.arm.name}"
+        return self.ground.pipeline(f"ways_{self.arm.name}")
 
     def go(self) -> None:
         """Play it and write its evidence; what breaks it off is evidence too."""
@@ -72,82 +67,73 @@ class Play:
         self._collect(broke_off, before)
 
     def _go(self, history: History) -> None:
-        settings, place = self._settings(), self.place
-        Topics(place.endpoints.kafka_bootstrap).create(dict.fromkeys(self._topics(settings[0]), PARTITIONS))
-        self.outputs.make(self.pipeline)
-        hold = Hold(self.directory.path / "work" / "points")
-        watch = Watch(self.directory.path / "work" / "events.jsonl", history)
-        home = OwnHome(
-            place.toolchain, place.endpoints, self.directory.path, place.class_archive, long_lived=place.long_lived,
-            environment={**Job.named(JOB).environment(place.toolchain), **hold.env},
-        )  # fmt: skip
-        drivers = [
-            SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say) for _ in settings
+        ground, query = self.ground, self.arm.way == SNAPSHOTS
+        # Of an arm that broke off.
+        self.outputs.drop(self.pipeline)
+        roles = [self._role(0, "driver")] if query else [
+            self._role(number, f"operator-{number}") for number in range(self.arm.operators)
         ]  # fmt: skip
-        watch.start()
-        try:
-            with self.directory.sent_writer() as lines, Cpu(lambda: [one.driver for one in drivers]) as cpu:
-                sender = Sender(
-                    kafka_producer(place.endpoints.kafka_bootstrap), lines,
-                    Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)), lambda: SETTLED,
-                    unacknowledged=lambda *_: None, stop=self.stop,
-                    target=Target(self.pipeline, PARTITIONS, DRAIN_S),
-                )  # fmt: skip
-                for one, mine in zip(drivers, settings, strict=True):
-                    path = self.directory.path / f"settings-{mine.operator}.json"
-                    self.directory.write_json(path, mine)
-                    one.start("query" if mine.way == SNAPSHOTS else f"operator-{mine.operator}", path)
-                with self.console.step(f"{self.arm.name}: {len(drivers)} to start"):
-                    watch.wait_for(
-                        f"{len(drivers)} processes", lambda: _started(watch) >= len(drivers), START_S,
-                        lambda: dead(drivers),
-                    )  # fmt: skip
-                Parts(
-                    self.pipeline, self.arm, self.plan, sender, watch, hold, drivers, history, cpu, self.outputs,
-                    self.console, self.stop, self._cpu_s,
-                ).go()  # fmt: skip
-                for one in drivers:
-                    one.stop()
-        finally:
-            for one in drivers:
-                one.end()
-            watch.stop()
+        ground.create(self.directory, roles[0], PARTITIONS)
+        cast = ground.cast(self.directory, history, JOB, roles, executors=EXECUTORS if query else NO_SPARK)
+        with cast.followed(), self.directory.sent_writer() as lines:
+            sender = Sender(
+                kafka_producer(ground.endpoints.kafka_bootstrap), lines,
+                Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)), lambda: SETTLED,
+                unacknowledged=lambda *_: None, stop=self.stop,
+                target=Target(self.pipeline, PARTITIONS, DRAIN_S),
+            )  # fmt: skip
+            self._start(cast)
+            Parts(
+                self.pipeline, self.arm, self.plan, sender, cast, history, self.outputs, self.console, self.stop,
+                self._cpu_s,
+            ).go()  # fmt: skip
+            for one in cast.drivers:
+                one.stop()
 
-    def _settings(self) -> list[WaySettings]:
-        """One for each process."""
-        endpoints = self.place.endpoints
-        processes = 1 if self.arm.way == SNAPSHOTS else self.arm.operators
-        return [
-            WaySettings(
-                pipeline=self.pipeline, way=self.arm.way, operators=self.arm.operators, operator=number,
-                topic=self.pipeline, partitions=PARTITIONS, rows_max=self.plan.rows_max, catalog=self.arm.catalog,
-                kafka_bootstrap=endpoints.kafka_bootstrap, s3_endpoint=endpoints.s3_endpoint,
-                s3_bucket=endpoints.s3_bucket, database=self.place.server.url,
-            )
-            for number in range(processes)
-        ]  # fmt: skip
+    def _start(self, cast: Cast) -> None:
+        number = len(cast.drivers)
+        with self.console.step(f"{self.arm.name}: {number} to start"):
+            cast.start()
+            cast.watch.wait_for(
+                f"{number} processes", lambda: _started(cast.watch) >= number, self.ground.driver_s,
+                lambda: dead(cast.drivers),
+            )  # fmt: skip
 
-    def _topics(self, settings: WaySettings) -> list[str]:
-        """What is sent to, and, of dedup, the topics between operators."""
+    def _role(self, operator: int, name: str) -> Role:
+        """One process: the query, or an operator."""
+        return Role({
+            "pipeline": self.pipeline, "topic": self.pipeline, "job": JOB, "shards": PARTITIONS,
+            "epoch_rows_max": self.plan.rows_max,
+        }, {
+            "way": self.arm.way, "operators": self.arm.operators, "operator": operator, "catalog": self.arm.catalog,
+        }, name)  # fmt: skip
+
+    def _between(self) -> list[str]:
+        """The topics between operators, of dedup."""
         between = range(1, self.arm.operators) if self.arm.way != SNAPSHOTS else ()
-        return [settings.reads(number) for number in (0, *between)]
+        return [f"{self.pipeline}.{number}" for number in between]
 
     def _collect(self, broke_off: str | None, before: float) -> None:
         from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
-        store = S3ListingStore(BucketAddress(self.place.endpoints.s3_endpoint, self.place.endpoints.s3_bucket))
+        endpoints = self.ground.endpoints
+        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
         objects = [one.bytes for one in store.listed(f"{self.pipeline}/")]
-        between = self._topics(self._settings()[0])[1:]
-        logs = [log for topic in between for log in self.place.broker_data.glob(f"*/{topic}-*/*.log")]
         with suppress(Exception):  # an arm that broke off early has no table; its evidence is then missing, and told
             self.outputs.write(self.directory, self.pipeline)
         facts = Facts(
             way=self.arm.way, operators=self.arm.operators, catalog=self.arm.catalog, cpu_s=self._cpu_s,
-            object_store_bytes=sum(objects), objects=len(objects), topics_bytes=sum(log.stat().st_size for log in logs),
+            object_store_bytes=sum(objects), objects=len(objects), topics_bytes=self._topics_bytes(),
             load=(before, load()), broke_off=broke_off,
         )  # fmt: skip
         self.directory.write_json(self.directory.path / FACTS, facts)
+        self.outputs.drop(self.pipeline)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)
+
+    def _topics_bytes(self) -> int | None:
+        if (data := self.ground.broker_data) is None:
+            return None
+        return sum(log.stat().st_size for topic in self._between() for log in data.glob(f"*/{topic}-*/*.log"))
 
 
 def _started(watch: Watch) -> int:

@@ -58,7 +58,7 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
             for number, strike in enumerate(PLAN.strikes(arm, part)):
                 if number < part.kills - missed:
                     history.record(
-                        "fault", t=began + 5, part=part.name, hit=True, target=strike.target,
+                        "fault", t=began + 5, part=part.name, hit=True, target=strike.target, process_before="41@7",
                         operator=strike.operator, stage=strike.stage,
                     )  # fmt: skip
                     history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import Field
 
 from effectively_once_jobs.two_ways.settings import Way
 from effectively_once_jobs.two_ways.stage import TAKEN
@@ -24,9 +25,9 @@ class Facts(Model):
     """What the play noted down beside rows.
 
     Attributes:
-        cpu_s: processor time of the job's processes, by part.
+        cpu_s: processor time of the job's processes, by part; empty where it is not measured.
         object_store_bytes: below the pipeline's name, when it had ended.
-        topics_bytes: of the topics between its operators.
+        topics_bytes: of the topics between its operators; None where it is not measured.
         load: of the machine in the minute before it began, and in its last one.
         broke_off: why the play did not come to its end.
 
@@ -38,7 +39,7 @@ class Facts(Model):
     cpu_s: dict[str, float]
     object_store_bytes: int
     objects: int
-    topics_bytes: int
+    topics_bytes: int | None
     load: tuple[float, float]
     broke_off: str | None = None
 
@@ -70,6 +71,7 @@ class Level(Model):
         copies: records that operators dropped as copies, in the same measure.
         recoveries: of the part at a pace.
         hit: kills that hit, in both parts.
+        struck: what they ended: a process or a pod.
 
     """
 
@@ -81,6 +83,7 @@ class Level(Model):
     recoveries: list[Recovery]
     hit: int
     planned: int
+    struck: list[str] = Field(default_factory=list)
 
 
 class Figures(Model):
@@ -107,10 +110,10 @@ class Figures(Model):
     differing: int
     rewritten: int
     levels: list[Level]
-    cpu_s_per_1000: float
+    cpu_s_per_1000: float | None
     object_store_bytes: int
     objects: int
-    topics_bytes: int
+    topics_bytes: int | None
     load: tuple[float, float]
     broke_off: str | None = None
 
@@ -140,9 +143,9 @@ def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
         differing=sum(not row["same"] for row in rows.values()),
         rewritten=sum(row["times"] > 1 for row in rows.values()),
         levels=[_level(plan, arm, of, evidence) for _, of in sorted(by_kills.items())],
-        cpu_s_per_1000=round(
+        cpu_s_per_1000=(facts.cpu_s and round(
             1000 * sum(facts.cpu_s.get(part.name, 0.0) for part in parts) / sum(len(part.numbers) for part in parts), 3
-        ),
+        )) or None,
         object_store_bytes=facts.object_store_bytes, objects=facts.objects, topics_bytes=facts.topics_bytes,
         load=facts.load, broke_off=facts.broke_off,
     )  # fmt: skip
@@ -155,7 +158,7 @@ class Evidence:
     Attributes:
         sends: id -> what was sent, and when.
         rows: id -> row of the output.
-        events: phase -> what happened in it, by the order of the file: announcements are read within some ms.
+        events: phase -> what happened in it, by the clock of who tells it: out of a pod it is read somewhat later.
 
     """
 
@@ -168,7 +171,7 @@ class Evidence:
         """Read it. Raises EvidenceError."""
         events: dict[str, list[Mapping[str, Any]]] = {}
         phase = ""
-        for event in run.events():
+        for event in sorted(run.events(), key=lambda one: one["t"]):
             phase = event["phase"] if event["event"] == "phase" else phase
             events.setdefault(phase, []).append(event)
         sends = {row["id"]: row for row in read_lines(run.sent_path)}
@@ -192,6 +195,7 @@ def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> L
         copies=round(sum(event["copies"] for event in work) / each, 3),
         recoveries=[_recovery(fault, evidence) for fault in faults if fault["part"].startswith(PACED)],
         hit=sum(fault["hit"] for fault in faults), planned=sum(part.kills for part in parts),
+        struck=[fault["process_before"] for fault in faults],
     )  # fmt: skip
 
 

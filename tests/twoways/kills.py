@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from effectively_once_jobs.two_ways.stage import TAKEN
+from tests.arms.ground import Supervised
 from tests.arms.strikes import Strikes
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
+from tests.harness.workload.record import Planned
 from tests.twoways.plan import EXECUTOR, Part, Strike
 
 HELD_S, REPLACED_S, ASK_S = 60.0, 150.0, 0.5
@@ -33,11 +35,34 @@ class OperatorKills(Strikes[Strike]):
     """
 
     def __init__(
-        self, part: Part, strikes: Sequence[Strike], runs: Mapping[int, SupervisedDrivers], watch: Watch, hold: Hold, *,
+        self, part: Part, strikes: Sequence[Strike], runs: Mapping[int, Supervised], watch: Watch, hold: Holding, *,
         history: History, say: Callable[[str], None],
     ) -> None:  # fmt: skip
         super().__init__(strikes, watch, hold)
         self._part, self._runs, self._history, self._say = part, runs, history, say
+        self._asked = {max(one.rows, 1): threading.Event() for one in strikes}
+
+    def run(self) -> None:
+        """Carry them out."""
+        try:
+            super().run()
+        finally:
+            for asked in self._asked.values():
+                asked.set()
+
+    def gated(self, records: Iterable[Planned]) -> Iterator[Planned]:
+        """Give records out; those behind a kill's number once it is settled where its process will be held.
+
+        A process takes a burst in less time than it takes to tell a pod where to stop.
+
+        Raises:
+            TimeoutError: the operator does not take what was given out before.
+
+        """
+        for number, record in enumerate(records):
+            if number in self._asked and not self._asked[number].wait(REPLACED_S):
+                raise TimeoutError(f"{number} records of {self._part.name} were not taken within {REPLACED_S:.0f} s")
+            yield record
 
     def reached(self, strike: Strike) -> bool:
         """Wait until its operator has taken so many records."""
@@ -55,6 +80,7 @@ class OperatorKills(Strikes[Strike]):
         told = {"part": self._part.name, "target": strike.target, "operator": strike.operator, "stage": strike.stage}
         name = f"kill -9 {strike.target}, operator {strike.operator} {strike.stage}"
         self._hold.ask(strike.stage, operator=strike.operator)
+        self._asked[max(strike.rows, 1)].set()
         held = self._held()
         if held is None:
             self._say(f"✗ {name}: nothing came there any more")

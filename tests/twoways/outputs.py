@@ -1,12 +1,11 @@
-"""The table that every arm writes its output to: made, counted while it is written, and read when the arm has ended."""
+"""The table that every arm writes its output to: counted while it is written, and read when the arm has ended."""
 
 from __future__ import annotations
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from effectively_once_jobs.two_ways.table import SCHEMA
-from infra.embedded.postgres import PostgresServer
+from tests.arms.ground import Database
 from tests.harness.run_directory import RunDirectory
 from tests.twoways.figures import RESULTS
 
@@ -14,16 +13,14 @@ from tests.twoways.figures import RESULTS
 class Outputs:
     """Tables in one database, one for each pipeline."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: Database) -> None:
         self._server = server
         self._counting = server.connect()
 
-    def make(self, pipeline: str) -> None:
-        """Make a pipeline's table; one of an arm that broke off goes."""
+    def drop(self, pipeline: str) -> None:
+        """Delete a pipeline's table, where there is one."""
         with self._server.connect() as connection:
-            name = sql.Identifier(pipeline)
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(name))
-            connection.execute(sql.SQL(SCHEMA).format(pipeline=name))
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(pipeline)))
 
     def count(self, pipeline: str) -> int:
         """Rows that are there."""

@@ -16,6 +16,7 @@ from tests.twoways.results import TwoWays
 
 BOTH: tuple[Way, Way] = (SNAPSHOTS, DEDUP)
 RATIO = "dedup / snapshots"
+NOT_MEASURED = "not measured"
 RECOVERY = "Recovery, s: from the kill until all that was sent before it is in the output (to the next new record)"
 Table = tuple[str, list[str], list[list[str]]]
 Number = Callable[[Level], float | None]
@@ -50,8 +51,10 @@ def tables(results: TwoWays) -> list[Table]:
         ]),
         ("Cost of an arm", ["arm", "object store, KiB (objects)", "topics between operators, KiB",
                             "CPU, s per 1,000 records", "load before and at the end"], [
-            [called(one), f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})", f"{one.topics_bytes / 1024:,.0f}",
-             f"{one.cpu_s_per_1000:.1f}", "{:.1f}, {:.1f}".format(*one.load)]
+            [called(one), f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})",
+             NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}",
+             NOT_MEASURED if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.1f}",
+             "{:.1f}, {:.1f}".format(*one.load)]
             for one in results.arms
         ]),
     ]  # fmt: skip
@@ -103,7 +106,8 @@ def plots(results: TwoWays) -> dict[str, str]:
             f"{name}: {way}": [level.taken] for name, way, level in pairs if level
         }),
         "storage": ("Stored at the end: object store and topics between operators", "KiB", {
-            called(one): [(one.object_store_bytes + one.topics_bytes) / 1024] for one in results.arms if one.catalog
+            called(one): [(one.object_store_bytes + one.topics_bytes) / 1024]
+            for one in results.arms if one.catalog and one.topics_bytes is not None
         }),
     }  # fmt: skip
     return {name: drawn(title, unit, samples) for name, (title, unit, samples) in found.items() if samples}

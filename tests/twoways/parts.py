@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
 from infra.console import Console
 from infra.embedded.process import ServerError
-from tests.arms.cpu import Cpu
+from tests.arms.ground import Cast, Supervised
 from tests.arms.pace import paced
-from tests.harness.adapters.events import Watch
-from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
 from tests.harness.workload.record import Planned
 from tests.harness.workload.sender import Sender
@@ -30,8 +27,8 @@ class Parts:
     """Plays them on processes that run.
 
     Attributes:
-        drivers: one for the query, or one for each operator.
-        cpu_s: processor time by part, filled in as it goes.
+        cast: a driver for the query, or one for each operator.
+        cpu_s: processor time by part, filled in as it goes where it is measured.
 
     """
 
@@ -39,11 +36,8 @@ class Parts:
     arm: Arm
     plan: Plan
     sender: Sender
-    watch: Watch
-    hold: Hold
-    drivers: Sequence[SupervisedDrivers]
+    cast: Cast
     history: History
-    cpu: Cpu
     outputs: Outputs
     console: Console
     stop: threading.Event
@@ -63,21 +57,23 @@ class Parts:
         stream = self.plan.stream(parts[-1].numbers.stop)
         for part in parts:
             self.history.record("phase", phase=part.name)
-            began_s = self.cpu.seconds()
+            began_s = self.cast.cpu_s()
             with self.console.step(f"{self.arm.name}: {len(part.numbers):,} records, {part.kind}, {part.kills} kills"):
                 self._part(part, islice(stream, len(part.numbers)))
-            self.cpu_s[part.name] = round(self.cpu.seconds() - began_s, 2)
+            if began_s is not None:
+                self.cpu_s[part.name] = round((self.cast.cpu_s() or 0.0) - began_s, 2)
         self.history.record("phase", phase="end")
 
     def _part(self, part: Part, records: Iterable[Planned]) -> None:
-        runs = {number: self.drivers[number % len(self.drivers)] for number in range(self.arm.operators)}
+        drivers = self.cast.drivers
+        runs = {number: drivers[number % len(drivers)] for number in range(self.arm.operators)}
         kills = OperatorKills(
-            part, self.plan.strikes(self.arm, part), runs, self.watch, self.hold, history=self.history,
-            say=self.console.say,
+            part, self.plan.strikes(self.arm, part), runs, self.cast.watch, self.cast.hold,
+            history=self.history, say=self.console.say,
         )  # fmt: skip
         kills.start()
         try:
-            self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else records)
+            self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records))
         finally:
             kills.ended()
 
@@ -91,7 +87,7 @@ class Parts:
         deadline = time.monotonic() + DRAIN_S
         while (there := self.outputs.count(self.pipeline)) < self._sent:
             told = f"{there:,} of {self._sent:,} records are in the output"
-            if (words := dead(self.drivers)) is not None:
+            if (words := dead(self.cast.drivers)) is not None:
                 raise ServerError(f"{told}: {words}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{told} after {DRAIN_S:.0f} s")
@@ -99,6 +95,6 @@ class Parts:
                 raise InterruptedError(told)
 
 
-def dead(drivers: Iterable[SupervisedDrivers]) -> str | None:
+def dead(drivers: Iterable[Supervised]) -> str | None:
     """Last words of the first that does not run and is not started again; None while all do."""
     return next((words for one in drivers if (words := one.alive()) is not None), None)

@@ -21,7 +21,8 @@ from infra.console import Console
 from infra.embedded.guard import guarded
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.arms.command import answered, begun
-from tests.arms.embedded import LASTING, QUICK, shared
+from tests.arms.embedded import LASTING, QUICK, embedded
+from tests.arms.ground import Ground
 from tests.harness.run_directory import RunDirectory
 from tests.twoways import page
 from tests.twoways.arm import Play
@@ -29,6 +30,7 @@ from tests.twoways.outputs import Outputs
 from tests.twoways.plan import Arm, Plan
 from tests.twoways.results import TwoWays, ended, planned, write
 
+NEEDS = "the output"
 SIZES = ("warm_up", "burst", "paced", "pace", "users", "rows_max")
 LISTS = ("operators", "kills")
 SMALL = {
@@ -65,21 +67,22 @@ def _played(path: Path, only: Sequence[str] | None) -> TwoWays:
     names = ", ".join(arm.name for arm in left) or "nothing is left to play"
     console.say(f"run {os.path.relpath(path)}, seed {plan.seed}: {names}")
     if left:
-        _play(path, plan, left, console, quick=manifest["jvm"] == QUICK)
+        with embedded(path, console, NEEDS, quick=manifest["jvm"] == QUICK) as ground:
+            played(path, plan, left, ground, console)
     results = write(path)
     console.say(f"page {os.path.relpath(path / 'page.html')}")
     return results
 
 
-def _play(path: Path, plan: Plan, left: Sequence[Arm], console: Console, *, quick: bool) -> None:
-    """Start what all arms share, and play them one after the other."""
+def played(path: Path, plan: Plan, left: Sequence[Arm], ground: Ground, console: Console) -> None:
+    """Play arms of a run one after the other, on a ground that is there."""
     stop = threading.Event()
-    with shared(path, console, "the output", quick=quick) as place, closing(Outputs(place.server)) as outputs:
+    with closing(Outputs(ground.database)) as outputs:
         for arm in left:
             own = RunDirectory((path / arm.name).absolute())
             shutil.rmtree(own.path, ignore_errors=True)
             own.path.mkdir()
-            Play(own, arm, plan, place, outputs, console, stop).go()
+            Play(own, arm, plan, ground, outputs, console, stop).go()
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -21,6 +21,16 @@ for folder in /proc/[0-9]*; do
   { read -r name < "$folder/comm"; } 2>/dev/null
   if [ "$name" = java ]; then victim=${folder#/proc/}; fi
 done
+"""
+# A driver that makes no Spark session is Python alone.
+_ELSE_PYTHON = """
+for folder in /proc/[0-9]*; do
+  name=
+  { read -r name < "$folder/comm"; } 2>/dev/null
+  if [ -z "$victim" ] && [ "$name" = python3 ]; then victim=${folder#/proc/}; fi
+done
+"""
+_ARM = """
 if [ -z "$victim" ]; then echo "no JVM"; exit 1; fi
 echo "armed $victim"
 read -r go || exit 1
@@ -50,18 +60,20 @@ fi
 
 @dataclass(frozen=True)
 class Word:
-    """What a shell does at the word, and what it answers within `patience_s`: `says`, and the number of the JVM."""
+    """What a shell does at the word, and what it answers within `patience_s`: `says`, and the number of its process."""
 
     script: str
     says: str
     patience_s: float = FIRED_S
 
 
-KILL = Word(_FIND + _KILL, "kill")
+KILL = Word(_FIND + _ARM + _KILL, "kill")
 """SIGKILL of the JVM."""
-KILL_ALL = Word(_FIND + _KILL_ALL, "kill")
+KILL_ALL = Word(_FIND + _ARM + _KILL_ALL, "kill")
 """SIGKILL of everything below PID 1: a driver is a Python process and its JVM."""
-STOP_ALL = Word(_FIND + _STOP_ALL, "stop", STILL_S)
+KILL_ANY = Word(_FIND + _ELSE_PYTHON + _ARM + _KILL_ALL, "kill")
+"""The same for a driver that may have no JVM."""
+STOP_ALL = Word(_FIND + _ARM + _STOP_ALL, "stop", STILL_S)
 """SIGSTOP of everything below PID 1; the answer comes when the JVM stands still."""
 
 

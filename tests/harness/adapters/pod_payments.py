@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import urllib3
-
-from infra.embedded.ports import HOST
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
-from tests.harness.adapters.rendering import RUN_LABEL, Object
-from tests.harness.adapters.tunnel import Far, Tunnel
+from tests.harness.adapters.rendering import Object
+from tests.harness.adapters.service_pod import PORT, ServicePod, pod
 from tests.harness.payments.mischief import Mischief
 from tests.harness.run_directory import write_atomically
 
-PORT, START_S, ANSWER_S = 8080, 120.0, 10.0
 AT, DATA, MODULE = "/service", "/data", "tests.harness.payments.service"
 PATH = f"{AT}:/opt/effectively-once/packages"
 FILES = (
@@ -49,29 +43,25 @@ class PodPayments:
     journal: Path
     cards: int
     mischief: Mischief
-    _tunnel: Tunnel = field(init=False)
-    _ip: str = ""
+    service: ServicePod = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tunnel = Tunnel(self._dial)
+        self.service = ServicePod(self.cluster, self.name, self.run)
 
     @property
     def inside(self) -> str:
         """Base URL, as pods reach it."""
-        return f"http://{self._ip}:{PORT}"
+        return self.service.inside
 
     @property
     def address(self) -> str:
         """Base URL, as this machine reaches it."""
-        return f"http://{HOST}:{self._tunnel.port}"
+        return self.service.address
 
     def start(self) -> None:
         """Start it, and return when it answers. Raises ClusterTimeoutError."""
-        self.cluster.apply(objects(self.name, self.run, self.image, self.cards, self.mischief))
-        self._tunnel.start()
-        self.cluster.wait_for(
-            f"pod {self.name}", self._answers, START_S, lambda: [self._status(), self._tunnel.trouble]
-        )
+        made = objects(self.name, self.service.labels, self.image, self.cards, self.mischief)
+        self.service.start(made, lambda: bool(self._asked("/cards")))
 
     def keep(self) -> None:
         """Write the journal as it is now. Raises ClusterTimeoutError: the service does not tell it."""
@@ -79,72 +69,30 @@ class PodPayments:
 
     def stop(self) -> None:
         """End it, with what led to it. Safe to repeat."""
-        self._tunnel.stop()
-        self.cluster.delete_labelled(f"{RUN_LABEL}={self.run},{NAME}={self.name}")
-
-    def _answers(self) -> bool:
-        self._ip = str(self._status().get("podIP") or "")
-        with suppress(ClusterTimeoutError):
-            return bool(self._ip and self._asked("/cards"))
-        return False
+        self.service.stop()
 
     def _asked(self, path: str) -> bytes:
-        try:
-            with urllib3.PoolManager(retries=False, timeout=ANSWER_S) as http:
-                answer = http.request("GET", self.address + path)
-        except urllib3.exceptions.HTTPError as error:
-            raise ClusterTimeoutError(f"pod {self.name} does not answer: {error} {self._tunnel.trouble}") from error
-        if answer.status != 200:
-            raise ClusterTimeoutError(f"pod {self.name} answers {path} with {answer.status}: {answer.data[:200]!r}")
-        content: bytes = answer.data
+        status, content = self.service.ask(path)
+        if status != 200:
+            raise ClusterTimeoutError(f"pod {self.name} answers {path} with {status}: {content[:200]!r}")
         return content
 
-    def _status(self) -> dict[str, Any]:
-        found = self.cluster.pods(f"{RUN_LABEL}={self.run},{NAME}={self.name}")
-        status: dict[str, Any] = found[0].get("status") or {} if found else {}
-        return status
 
-    def _dial(self) -> Far:
-        return self.cluster.dial(self.name, PORT)
-
-
-NAME = "app.kubernetes.io/name"
-
-
-def objects(name: str, run: str, image: str, cards: int, mischief: Mischief) -> list[Object]:
+def objects(name: str, labels: dict[str, str], image: str, cards: int, mischief: Mischief) -> list[Object]:
     """Its files as a ConfigMap, and the pod."""
-    labels = {NAME: name, RUN_LABEL: run}
     words = {"host": "0.0.0.0", "port": PORT, "journal": f"{DATA}/journal.jsonl", "cards": cards,  # noqa: S104
              "seed": mischief.seed, "late": mischief.late, "unavailable": mischief.unavailable}  # fmt: skip
     keys = {path.replace("/", "."): path for path in FILES}
     content = {key: (CHECKOUT / path).read_text(encoding="utf-8") for key, path in keys.items()}
+    items = [{"key": key, "path": path} for key, path in keys.items()]
     container = {
-        "name": "payments", "image": image, "imagePullPolicy": "IfNotPresent",
-        "command": ["/usr/bin/tini", "--", "python3", "-m", MODULE],
-        "args": [word for option, value in words.items() for word in (f"--{option}", str(value))],
+        "image": image,
+        "args": ["-m", MODULE, *(word for option, value in words.items() for word in (f"--{option}", str(value)))],
         "env": [{"name": "PYTHONPATH", "value": PATH}, {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-        },
         "volumeMounts": [
             {"name": "service", "mountPath": AT, "readOnly": True}, {"name": "data", "mountPath": DATA},
         ],
     }  # fmt: skip
-    items = [{"key": key, "path": path} for key, path in keys.items()]
-    pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "restartPolicy": "Never", "automountServiceAccountToken": False, "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 1, "containers": [container],
-            "securityContext": {
-                "runAsNonRoot": True, "runAsUser": 185, "runAsGroup": 185, "fsGroup": 185,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "volumes": [
-                {"name": "service", "configMap": {"name": name, "items": items}}, {"name": "data", "emptyDir": {}},
-            ],
-        },
-    }  # fmt: skip
+    volumes = [{"name": "service", "configMap": {"name": name, "items": items}}, {"name": "data", "emptyDir": {}}]
     files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": content}
-    return [files, pod]
+    return [files, pod(name, labels, container, volumes)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.harness.adapters.armed import KILL_ALL, Word
+from tests.harness.adapters.armed import KILL_ALL, KILL_ANY, Word
 from tests.harness.adapters.cluster import ClusterTimeoutError, failure_of, state_of
 from tests.harness.adapters.drivers import SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.pod_log import DRIVER, Pod, driver_name
@@ -112,7 +112,7 @@ class SupervisedPods(PodDrivers):
         self.struck(pod)
         try:
             if kind == SIGKILL:
-                armed = self._ready(pod, KILL_ALL)
+                armed = self._ready(pod, KILL_ANY)
                 armed.word()
                 at, said = armed.struck()
                 if not said and not self._fell(pod):

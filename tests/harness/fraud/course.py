@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from infra.console import Console
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
+from tests.arms.ground import Cast
 from tests.bench.facts import load
-from tests.harness.adapters.events import Watch
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.fraud.judge import BACK, DOWN, UP
 from tests.harness.fraud.kills import Strike
 from tests.harness.fraud.outputs import Outputs
 from tests.harness.fraud.plan import Phase
-from tests.harness.fraud.presenter import Presenter
+from tests.harness.fraud.scene import Presenting
 from tests.harness.fraud.sender import Sender
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter
@@ -30,14 +33,16 @@ class Course:
     """What the phases of a run share.
 
     Attributes:
+        cast: the job.
+        fall: makes the kill of the result store.
         asked: takes what the presenter answered.
     """
 
     sender: Sender
-    watch: Watch
-    store: PostgresServer
+    cast: Cast
+    fall: Callable[[Healing], Fault]
     outputs: Outputs
-    presenter: Presenter
+    presenter: Presenting
     asked: LinesWriter
     history: History
     console: Console
@@ -47,11 +52,15 @@ class Course:
 
         Raises:
             ServerError: something did not come in time.
+            ClusterTimeoutError: what was killed did not come back.
             NoProcessError: there was nobody to be killed.
         """
         self.history.record("phase", phase=phase.name, number=number, load=load())
         kill = phase.kill
-        strike = kill and Strike(kill.target, self.watch, self.store, self.history, lambda: self._ask(FIRST, "down"))
+        strike = kill and Strike(
+            kill.target, self.cast, fall=self.fall, outputs=self.outputs, history=self.history,
+            while_down=self._ask_away,
+        )  # fmt: skip
 
         def sent(count: int) -> None:
             if strike and kill and count == kill.after:
@@ -73,10 +82,17 @@ class Course:
     def ask(self, seed: int, records: int) -> None:
         """Ask for some of the transactions that were sent, for one that never was, and for something that is no id."""
         for number in random.Random(f"asked of {seed}").sample(range(records), ASKED_IDS):
-            self._ask(f"t{number:07d}", "up")
-        self._ask(NOBODY, "up")
-        self._ask(NO_ID, "up")
+            self._ask(f"t{number:07d}")
+        self._ask(NOBODY)
+        self._ask(NO_ID)
 
-    def _ask(self, id_: str, store: str) -> None:
-        status, document = self.presenter.ask(id_)
+    def _ask(self, id_: str) -> None:
+        self._answered(id_, *self.presenter.ask(id_), UP)
+
+    def _ask_away(self) -> None:
+        """Ask once the store was killed: as long as it does not answer now it was away when the presenter asked it."""
+        status, document = self.presenter.ask(FIRST)
+        self._answered(FIRST, status, document, DOWN if self.outputs.number() < 0 else BACK)
+
+    def _answered(self, id_: str, status: int, document: Any, store: str) -> None:
         self.asked.write({"id": id_, "store": store, "status": status, "document": document})

@@ -1,63 +1,67 @@
-"""The demo of fraud detection: phases at stated rates, three kills, Spark's own triggers beside it, and a verdict.
+"""A run of fraud detection from start to verdict: phases at stated rates, three kills, and what was seen of them.
 
-`make demo JOB=fraud` runs it and exits with 0 pass, 1 fail, 2 unknown.
+`make demo JOB=fraud` plays it here, with Spark's own triggers beside it, `make acceptance SUITE=jobs JOB=fraud` on a
+cluster; exit code 0 pass, 1 fail, 2 unknown.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from infra.console import Console
 from infra.embedded.job import RunError
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.postgres import HOW, find_postgres
-from infra.toolchain.prepare import Toolchain
+from infra.toolchain.command import ToolchainError
 from infra.versions import of_run
+from tests.arms.ground import On
 from tests.bench.facts import machine
 from tests.harness.fraud.judge import judge
-from tests.harness.fraud.plan import DEADLINE_MS, KILLED, TARGET_MS, WINDOWS_MS, Phase, phases
+from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, KILLED, STORE_DOWN_S, TARGET_MS, WINDOWS_MS, Phase, phases
 from tests.harness.fraud.play import Play
 from tests.harness.fraud.results import FraudResults
+from tests.harness.fraud.scene import Scene
 from tests.harness.manifest import git_state
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
-from tests.harness.surroundings import result_store
 
 FRAUD_RECORDS, FRAUD_RATE, TRIGGER_S = 10_500, 100, 20
 
 
 @dataclass
 class FraudDemo:
-    """One run from start to verdict; whichever way `run` ends, no process is left.
+    """One run; whichever way `run` ends, no process is left.
 
     Attributes:
         checkout: where `runs/` is.
-        toolchain: of the embedded stack.
+        on: the name of where it is played.
+        scene: makes that, for a run directory.
         seed: what is sent and killed.
         console: tells what is under way.
-        class_archive: shared class data of Spark's JVMs.
         records: how many are sent in all phases together.
         kills: how many; see `tests.harness.fraud.plan`.
         rate: transactions a second.
         triggers: whether Spark's own triggers are measured beside the job.
+        store_down_s: how long the result store is away when it is killed, where that is ours to choose.
+        held_max: how many records the aggregator holds meanwhile before it reads no more.
         stop: set from outside to end early.
     """
 
     checkout: Path
-    toolchain: Toolchain
+    on: On
+    scene: Callable[[RunDirectory], AbstractContextManager[Scene]]
     seed: int
     console: Console
-    class_archive: Path | None = None
     records: int = FRAUD_RECORDS
     kills: int = len(KILLED)
     rate: int = FRAUD_RATE
     triggers: bool = True
+    store_down_s: float = STORE_DOWN_S
+    held_max: int = HELD_MAX
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> FraudResults:
@@ -65,27 +69,30 @@ class FraudDemo:
 
         Raises:
             RunError: there is no PostgreSQL here.
+            ToolchainError: what the scene needs is not to be had.
         """
-        programs = find_postgres()
-        if programs is None:
-            raise RunError(f"decisions need a result store. {HOW}")
         path = new_run(self.checkout / "runs" / "fraud", self.seed)
-        directory, planned = RunDirectory(path), phases(self.seed, self.records, self.rate, self.kills)
+        directory = RunDirectory(path)
+        planned = phases(self.seed, self.records, self.rate, self.kills, self.store_down_s)
         began_ms, sent_to_spark = time.time_ns() // 1_000_000, self.rate * TRIGGER_S if self.triggers else 0
         self.console.say(f"run {path.relative_to(self.checkout)}, seed {self.seed}: {_told(planned)}")
         directory.write_json(directory.manifest_path, self._manifest(planned, began_ms, sent_to_spark))
         point_latest(path)
         try:
-            with EmbeddedStack(path, self.toolchain, self.console.say) as stack:
-                os.environ |= {
-                    ACCESS_KEY: stack.endpoints.s3_access_key, SECRET_KEY: stack.endpoints.s3_secret_key,
-                }  # fmt: skip
-                with result_store(directory, programs) as store:
-                    assert store is not None, "its programs are there"
-                    Play(
-                        directory, stack, store, self.toolchain, planned, self.seed, began_ms, self.console,
-                        self.class_archive, sent_to_spark, self.stop,
-                    ).go()  # fmt: skip
+            with self.scene(directory) as scene:
+                Play(
+                    directory,
+                    scene,
+                    planned,
+                    self.seed,
+                    began_ms,
+                    self.console,
+                    self.held_max,
+                    sent_to_spark,
+                    self.stop,
+                ).go()
+        except (RunError, ToolchainError):
+            raise
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
             trace = directory.logs / "error.txt"
@@ -98,13 +105,23 @@ class FraudDemo:
         return results
 
     def _manifest(self, planned: list[Phase], began_ms: int, triggers: int) -> dict[str, Any]:
-        options = f"--records {self.records} --kills {self.kills} --rate {self.rate}"
         return {
-            "seed": self.seed, "deadline_ms": DEADLINE_MS, "target_ms": TARGET_MS, "windows_ms": WINDOWS_MS,
-            "phases": [asdict(one) for one in planned], "triggers": triggers, "started_at": began_ms,
-            "command": f'make demo JOB=fraud SEED={self.seed} ARGS="{options}"', "machine": machine(),
+            "on": self.on, "seed": self.seed, "deadline_ms": DEADLINE_MS, "target_ms": TARGET_MS,
+            "held_max": self.held_max, "windows_ms": WINDOWS_MS, "phases": [asdict(one) for one in planned],
+            "triggers": triggers, "started_at": began_ms, "command": self._command, "machine": machine(),
             "versions": of_run(), "git": git_state(self.checkout),
         }  # fmt: skip
+
+    @property
+    def _command(self) -> str:
+        if self.on == "cluster":
+            return f"make acceptance SUITE=jobs JOB=fraud SEED={self.seed}"
+        options = f"--records {self.records} --kills {self.kills} --rate {self.rate}"
+        if self.store_down_s != STORE_DOWN_S:
+            options += f" --store-down-s {self.store_down_s:g}"
+        if self.held_max != HELD_MAX:
+            options += f" --held-max {self.held_max}"
+        return f'make demo JOB=fraud SEED={self.seed} ARGS="{options}"'
 
 
 def _told(planned: list[Phase]) -> str:

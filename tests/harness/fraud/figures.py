@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.harness.fraud.plan import AGGREGATOR, STORE
+from tests.harness.fraud.plan import AGGREGATOR, ANALYZERS, STORE
 from tests.harness.fraud.results import EDGES_MS, ArmResult, KillResult, Latency, PhaseResult
 
 Row = Mapping[str, Any]
@@ -53,24 +53,37 @@ def phase(
     )  # fmt: skip
 
 
-def kill(fault: Row, number: int, decisions: Sequence[Row]) -> KillResult:
-    """One kill, and whether it can be seen in the decisions."""
+def kill(fault: Row, number: int, decisions: Sequence[Row], events: Sequence[Row] = ()) -> KillResult:
+    """One kill, and whether it can be seen in the decisions; `events` tell what was held meanwhile."""
     target, at = fault["target"], fault["injected_at"]
-    back = fault["restarted_at"] if target == STORE else fault["replaced_at"]
+    back = _stored_again(fault["restarted_at"], decisions) if target == STORE else fault["replaced_at"]
     while_away = [one for one in decisions if at <= one["arrived_ms"] < back]
-    waited = [one for one in while_away if one["committed_ms"] >= back and back - one["arrived_ms"] > WAITED_MS]
+    # An analyzer's absence is to keep nobody waiting; the others' is to be seen, however short it was.
+    least_ms = WAITED_MS if target in ANALYZERS else min(WAITED_MS, (back - at) / 2)
+    waited = [one for one in while_away if one["committed_ms"] >= back and back - one["arrived_ms"] > least_ms]
     met = waited if target in (STORE, AGGREGATOR) else [one for one in while_away if target in one["missing"]]
     replaced = fault["process_after"] not in (None, fault["process_before"])
+    of_roles = [one for one in events if one["event"] == "role" and target == STORE]
+    told = [one for one in of_roles if at <= one["t"] <= back + TOLD_MS]
     return KillResult(
         target=target, phase=number, injected_at=at, process_before=fault["process_before"],
         process_after=fault["process_after"], away_s=round((back - at) / 1000, 2), met=len(met),
         waited=len(waited), skipped=fault.get("skipped"), youngest_ms=fault.get("youngest_ms"),
-        hit=bool(met) and replaced,
+        held=max((one["held"] for one in told if "held" in one), default=None),
+        paused=any(one["state"] == "paused" for one in told), hit=bool(met) and replaced,
     )  # fmt: skip
+
+
+def _stored_again(restarted_at: int, decisions: Sequence[Row]) -> float:
+    """When a store that was started again took its first decision: its clients may be led to it only later."""
+    commits = (float(one["committed_ms"]) for one in decisions if one["committed_ms"] >= restarted_at)
+    return min(commits, default=restarted_at)
 
 
 WAITED_MS = 1_500
 """What arrived so shortly before the end of an absence may be stored after it for other reasons."""
+TOLD_MS = 1_000
+"""So often the aggregator tells what it holds."""
 
 
 def arm(name: str, rows: Iterable[Row], told: Row, target_ms: int) -> ArmResult:

@@ -9,13 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tests.harness.evidence import EvidenceError
 from tests.harness.fraud import figures, page
-from tests.harness.fraud.plan import ANALYZERS, SPARK_ARMS
+from tests.harness.fraud.plan import ANALYZERS, HELD_MAX, SPARK_ARMS
 from tests.harness.fraud.results import ArmResult, FraudResults, KillResult
 from tests.harness.fraud.truth import Due, due, outcome
 from tests.harness.fraud.workload import cards
@@ -28,6 +28,10 @@ CLAIM = (
     "names come to."
 )
 DECISIONS, REFUSALS, ASKED = "decisions", "refusals", "asked"
+UP, DOWN, BACK = "up", "down", "back"
+"""How the result store was when the presenter was asked; back: killed before, and there again just afterwards."""
+TAKEN = 501
+"""Records that the aggregator takes at once at most, so many more than its bound can it hold."""
 TABLE, PAGE = "table.md", "page.html"
 WIDTH = 160
 _TODO = "take the run again from where it was recorded, or run again"
@@ -39,9 +43,11 @@ class FraudManifest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    on: Literal["embedded", "cluster"] = "embedded"
     seed: int
     deadline_ms: int
     target_ms: int
+    held_max: int = HELD_MAX
     windows_ms: dict[str, int]
     phases: tuple[dict[str, Any], ...]
     triggers: int
@@ -59,8 +65,9 @@ def judge(run: Path) -> FraudResults:
     """
     manifest = RunDirectory(run).manifest_of(FraudManifest, _TODO)
     about: dict[str, Any] = {
-        "claim": CLAIM, "seed": manifest.seed, "deadline_ms": manifest.deadline_ms, "target_ms": manifest.target_ms,
-        "machine": manifest.machine, "versions": manifest.versions, "git": manifest.git,
+        "on": manifest.on, "claim": CLAIM, "seed": manifest.seed, "deadline_ms": manifest.deadline_ms,
+        "target_ms": manifest.target_ms, "machine": manifest.machine, "versions": manifest.versions,
+        "git": manifest.git,
     }  # fmt: skip
     try:
         results = _judged(RunDirectory(run), manifest, about)
@@ -86,11 +93,15 @@ def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResu
     wanted = due(sends, cards(), manifest.windows_ms)
     kills = _kills(events, decisions)
     arms = _arms(run, events, manifest)
-    failed = [*wrong(wanted, decisions, refusals), *_presented(asked, decisions, refusals), *_stood_still(kills)]
+    failed = [
+        *wrong(wanted, decisions, refusals), *_presented(asked, decisions, refusals), *_stood_still(kills),
+        *_held_too_much(kills, manifest.held_max),
+    ]  # fmt: skip
     unknown = list(not_shown(manifest, kills, asked))
     return FraudResults(
         **about, verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
         counts=_counts(decisions, refusals),
+        answers=dict(sorted(Counter(f"{one['status']}, store {one['store']}" for one in asked).items())),
         due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
         phases=tuple(
             figures.phase(
@@ -150,8 +161,10 @@ def _presented(asked: Sequence[Row], decisions: Sequence[Row], refusals: Sequenc
     refused = {row["id"] for row in refusals if row["id"]}
     for one in asked:
         row = decided.get(one["id"])
+        if one["store"] == BACK and one["status"] == 503:
+            continue
         due_status = (
-            503 if one["store"] == "down" else 400 if "%" in one["id"]
+            503 if one["store"] == DOWN else 400 if "%" in one["id"]
             else 200 if row is not None or one["id"] in refused else 404
         )  # fmt: skip
         if one["status"] != due_status:
@@ -166,6 +179,12 @@ def _stood_still(kills: Sequence[KillResult]) -> Iterator[str]:
             yield f"{one.waited} decisions waited for the analyzer {one.target} to come back"
 
 
+def _held_too_much(kills: Sequence[KillResult], held_max: int) -> Iterator[str]:
+    for one in kills:
+        if one.held is not None and one.held >= held_max + TAKEN:
+            yield f"{one.held} records were held while the {one.target} was away, and {held_max} may be"
+
+
 def not_shown(manifest: FraudManifest, kills: Sequence[KillResult], asked: Sequence[Row]) -> Iterator[str]:
     """What the run was to show, and did not: nothing follows from it then."""
     planned = [one["kill"] for one in manifest.phases if one["kill"]]
@@ -174,7 +193,7 @@ def not_shown(manifest: FraudManifest, kills: Sequence[KillResult], asked: Seque
             yield f"the kill of {target['target']} cannot be seen in any decision"
     if (hits := sum(one.hit for one in kills)) < len(planned):
         yield f"{hits} of {len(planned)} kills hit"
-    if not any(one["store"] == "up" and one["status"] == 200 for one in asked):
+    if not any(one["store"] == UP and one["status"] == 200 for one in asked):
         yield "the presenter was not asked for any decision"
 
 
@@ -184,7 +203,7 @@ def _kills(events: Sequence[Row], decisions: Sequence[Row]) -> list[KillResult]:
         if event["event"] == "phase" and "number" in event:
             number = event["number"]
         if event["event"] == "fault":
-            found.append(figures.kill(event, number, decisions))
+            found.append(figures.kill(event, number, decisions, events))
     return found
 
 

@@ -1,4 +1,4 @@
-"""SIGKILLs of a run: the executor that a role runs on, or the result store, which is started again after a while."""
+"""SIGKILLs of a run: the executor that a role runs on, or the result store, which comes back after a while."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import identity, wait_for
 from infra.embedded.spark import executor_of
+from tests.arms.ground import Cast
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.events import Watch
-from tests.harness.faults.fault import killed, now_ms
+from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.server import KilledServer
-from tests.harness.fraud.plan import AGGREGATOR, STORE, STORE_DOWN_S
+from tests.harness.fraud.outputs import Outputs
+from tests.harness.fraud.plan import AGGREGATOR, STORE
 from tests.harness.history import History
 
 REPLACED_S = 120.0
@@ -25,18 +24,20 @@ class Strike(threading.Thread):
 
     Args:
         target: a role, or the store.
-        watch: tells which process a role is.
-        store: of the results.
+        cast: the job.
+        fall: makes the kill of the store.
+        outputs: the store, as it is read.
         history: takes the fault once it is healed.
         while_down: called while the store is away.
     """
 
     def __init__(
-        self, target: str, watch: Watch, store: PostgresServer, history: History, while_down: Callable[[], None]
-    ) -> None:
+        self, target: str, cast: Cast, *, fall: Callable[[Healing], Fault], outputs: Outputs, history: History,
+        while_down: Callable[[], None],
+    ) -> None:  # fmt: skip
         super().__init__(name=f"kill {target}", daemon=True)
-        self.target, self._watch, self._store, self._history = target, watch, store, history
-        self._while_down = while_down
+        self.target, self._drivers, self._watch, self._history = target, cast.drivers[0], cast.watch, history
+        self._fall, self._outputs, self._while_down = fall, outputs, while_down
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -47,35 +48,42 @@ class Strike(threading.Thread):
             self.error = error
 
     def _struck_store(self) -> None:
-        healing = Healing(lambda _: None)
-        fault = KilledServer(self._store, STORE_DOWN_S, healing, threading.Event())
+        fault = self._fall(Healing(lambda _: None))
+        fault.arm()
         try:
             ((who, at),) = fault.strike({})
             self._while_down()
             fault.endure()
         finally:
-            # It may take decisions before it is seen here that it does.
-            restarted_at = now_ms()
             fault.heal()
-        self._record(who, at, identity(self._store.pid), restarted_at=restarted_at)
+        # It takes decisions before anybody here is told that it does: since when, it says itself.
+        began: list[int] = []
+
+        def told() -> bool:
+            began[:] = [one for one in [self._outputs.began_ms()] if one is not None and one > at]
+            return bool(began)
+
+        wait_for("the result store that was started again", REPLACED_S, told)
+        after = fault.after()
+        self._record(who, at, after[0] if after else None, restarted_at=began[0])
 
     def _struck_role(self) -> None:
         before = self._last("started")
-        if before is None or (executor := executor_of(before["pid"])) is None:
+        if before is None:
             raise NoProcessError(f"no executor runs the role {self.target}")
-        who, at = killed(executor)
+        who, at = self._drivers.kill_executor(before)
         state = "started" if self.target == AGGREGATOR else "rebuilt"
+        now: dict[str, Mapping[str, Any]] = {}
 
         def back() -> bool:
-            latest, there = self._last("started") or before, self._last(state) or before
-            return bool(latest["pid"] != before["pid"] and min(latest["t"], there["t"]) > at)
+            found = {one: event for one in ("started", state) if (event := self._last(one)) is not None}
+            now.update({one: event for one, event in found.items() if event["t"] > at})
+            return {"started", state} <= now.keys() and executor_named(now["started"]) not in (None, who)
 
         wait_for(f"the role {self.target} on another executor", REPLACED_S, back)
-        after = self._last("started") or before
-        process = executor_of(after["pid"])
-        rebuilt = self._last("rebuilt") or {}
+        rebuilt = now.get("rebuilt", {})
         self._record(
-            who, at, identity(process.pid) if process else None, replaced_at=after["t"],
+            who, at, executor_named(now["started"]), replaced_at=now["started"]["t"],
             skipped=rebuilt.get("transactions"), youngest_ms=rebuilt.get("youngest_ms"),
         )  # fmt: skip
 
@@ -94,3 +102,11 @@ class Strike(threading.Thread):
             "fault", t=at, kind="sigkill", target=self.target, injected_at=at, process_before=before,
             process_after=after, **fields,
         )  # fmt: skip
+
+
+def executor_named(event: Mapping[str, Any]) -> str | None:
+    """The executor whose worker announced an event, as history names it; None when that has ended."""
+    if "pod_uid" in event:
+        return f"{event['pod']}@{event['pod_uid']}"
+    process = executor_of(event["pid"])
+    return None if process is None else identity(process.pid)

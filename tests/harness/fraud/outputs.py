@@ -1,15 +1,16 @@
-"""The result store of a run: made, counted while it fills, and read when all is decided."""
+"""The result store of a run: made, counted while it fills, read when all is decided, and dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
-from infra.embedded.postgres import PostgresServer
+from tests.arms.ground import Database
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
 
@@ -22,33 +23,49 @@ _REFUSALS = f"""
 SELECT id, partition, "offset", arrived_ms, reason, {_COMMITTED} FROM fraud.refusals ORDER BY partition, "offset"
 """  # noqa: S608 - constants
 _NUMBER = "SELECT (SELECT count(*) FROM fraud.decisions) + (SELECT count(*) FROM fraud.refusals)"
+_BEGAN = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint"
+_DROP = "DROP SCHEMA IF EXISTS fraud CASCADE"
 
 
 class Outputs:
     """What the job writes."""
 
-    def __init__(self, server: PostgresServer) -> None:
-        self._server = server
+    def __init__(self, store: Database) -> None:
+        self._store = store
 
     def make(self, cards: Iterable[str]) -> None:
-        """Make the job's tables and cards, and have the server note when transactions commit."""
-        with self._server.connect() as connection, connection.cursor() as cursor:
+        """Make the job's tables and cards anew: a run that was killed may have left its own."""
+        with self._store.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(_DROP)
             cursor.execute(SCHEMA)
             cursor.executemany("INSERT INTO fraud.cards VALUES (%s)", [(card,) for card in cards])
 
     def number(self) -> int:
         """Records that have come to something; -1 while the store does not answer."""
-        try:
-            with self._server.connect() as connection:
-                row: tuple[Any, ...] | None = connection.execute(_NUMBER).fetchone()
-        except psycopg.OperationalError:
-            return -1
-        return int(row[0]) if row else -1
+        found = self._told(_NUMBER)
+        return -1 if found is None else found
+
+    def began_ms(self) -> int | None:
+        """When the store's server that answers now was started, by its own clock; None while none answers."""
+        return self._told(_BEGAN)
 
     def write(self, run: RunDirectory) -> None:
         """Write all of it below `observed/`."""
-        with self._server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        with self._store.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
             for name, statement in ((DECISIONS, _DECISIONS), (REFUSALS, _REFUSALS)):
                 with run.observed_writer(name) as lines:
                     for row in cursor.execute(statement):
                         lines.write(row)
+
+    def drop(self) -> None:
+        """Delete all of it; where the store does not answer the next run does so."""
+        with suppress(psycopg.OperationalError), self._store.connect() as connection:
+            connection.execute(_DROP)
+
+    def _told(self, statement: str) -> int | None:
+        try:
+            with self._store.connect() as connection:
+                row: tuple[Any, ...] | None = connection.execute(statement.encode()).fetchone()
+        except psycopg.OperationalError:
+            return None
+        return int(row[0]) if row else None

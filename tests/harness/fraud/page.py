@@ -22,10 +22,17 @@ def tables(results: FraudResults) -> list[Table]:
     """Title, heading and rows of each table."""
     reasons = sorted({*results.due, *results.counts})
     came = [_what(one, results.due.get(one, 0), results.counts.get(one, 0)) for one in reasons]
+    answers: list[tuple[str, ...]] = [(answer, f"{times:,}") for answer, times in results.answers.items()]
+    held: list[tuple[str, ...]] = [
+        (one.target, f"{one.away_s:.1f}", f"{one.held:,}", "paused" if one.paused else "went on")
+        for one in results.kills if one.held is not None
+    ]  # fmt: skip
     return [
         ("Arrival in Kafka to the commit of the decision", PHASES, [_phase(one) for one in results.phases]),
         ("Kills", KILLS, [_kill(one) for one in results.kills]),
+        ("Held while the result store was away", ("killed", "away (s)", "records at most", "reading"), held),
         ("What records came to", ("what", "due", "found"), came),
+        ("The presenter's answers", ("answer", "times"), answers),
         ("Spark's own triggers, the cheapest decision there is", ARMS, [_arm(one) for one in results.arms]),
         ("Histogram, decisions by ms", ("ms", *(one.name for one in results.phases)), _histogram(results)),
     ]
@@ -80,6 +87,7 @@ def html(results: FraudResults, command: str) -> str:
         if one.latency is not None:
             bars = {_edge(number): [float(count)] for number, count in enumerate(one.latency.bars)}
             parts.append(f"<figure>{drawn(f'{one.name}, {one.rate} a second: ms', 'decisions', bars)}</figure>")
+    parts.append("<p>In pods of a cluster on this machine.</p>" if results.on == "cluster" else "")
     parts.append(f"<p>{escape(', '.join(f'{name} {value}' for name, value in results.machine.items()))}</p>")
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Fraud detection, seed {results.seed}</title>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ WARM_UP, QUIET, FAST, ANALYZER_DEAD, AGGREGATOR_DEAD, STORE_DEAD = (
     "warm-up", "quiet", "quiet, faster", "analyzer killed", "aggregator killed", "store killed",
 )  # fmt: skip
 FASTER = 3
-STORE_DOWN_S = 3.0
+STORE_DOWN_S, HELD_MAX = 3.0, 20_000
 SHARES = {WARM_UP: 1, QUIET: 4, FAST: 4, ANALYZER_DEAD: 4, AGGREGATOR_DEAD: 4, STORE_DEAD: 4}
 KILLED = (ANALYZER_DEAD, AGGREGATOR_DEAD, STORE_DEAD)
 MICRO_BATCH, REAL_TIME = "micro-batch", "real-time trigger"
 SPARK_ARMS = (MICRO_BATCH, REAL_TIME)
+EARLIEST, LATEST = 0.15, 0.3
+"""Share of a phase's records after which its kill comes."""
 BATCH_S = 5
 """Length of a batch of the real-time trigger: the shortest that Spark takes without a setting of its own."""
 
@@ -42,14 +45,15 @@ class Phase:
     kill: Kill | None = None
 
 
-def phases(seed: int, records: int, rate: int, kills: int) -> list[Phase]:
+def phases(seed: int, records: int, rate: int, kills: int, store_down_s: float = STORE_DOWN_S) -> list[Phase]:
     """The phases of a run.
 
     Args:
         seed: draws which analyzer is killed, and when each kill comes.
-        records: in all phases together, about.
+        records: in all phases together, about; more where the store is to be away for longer than that takes.
         rate: a second; of one phase three times that.
         kills: how many; of more than three the next begin anew with the first kind.
+        store_down_s: how long the store is away: transactions come in all the while.
     """
     rng = random.Random(f"fraud kills {seed}")
     names: Sequence[str] = [WARM_UP, QUIET, FAST, *(KILLED[n % len(KILLED)] for n in range(kills))]
@@ -57,6 +61,8 @@ def phases(seed: int, records: int, rate: int, kills: int) -> list[Phase]:
     found = []
     for name in names:
         count = records * SHARES[name] // whole
+        if name == STORE_DEAD:
+            count = max(count, math.ceil(store_down_s * rate / (1 - LATEST)))
         found.append(Phase(name, rate * (FASTER if name == FAST else 1), count, _kill(name, count, rng)))
     return found
 
@@ -64,6 +70,6 @@ def phases(seed: int, records: int, rate: int, kills: int) -> list[Phase]:
 def _kill(name: str, count: int, rng: random.Random) -> Kill | None:
     if name not in KILLED:
         return None
-    after = int(count * rng.uniform(0.15, 0.3))
+    after = int(count * rng.uniform(EARLIEST, LATEST))
     victim = {ANALYZER_DEAD: rng.choice(ANALYZERS), AGGREGATOR_DEAD: AGGREGATOR, STORE_DEAD: STORE}[name]
     return Kill(victim, after)

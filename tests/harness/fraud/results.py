@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,11 +57,13 @@ class KillResult(_Frozen):
 
     Attributes:
         phase: number of its phase.
-        away_s: until the role ran on another executor, or the store answered again.
+        away_s: until the role ran on another executor, or the store took a decision again.
         met: decisions that show it: without the analyzer, or stored after the aggregator or the store was back.
         waited: decisions about what arrived while an analyzer was away that were stored only when it was back.
         skipped: transactions that the analyzer found and did not score as they had arrived before it began.
         youngest_ms: age of the youngest of them.
+        held: how many records the aggregator held at most while the store was away, as far as it told.
+        paused: whether it read no more transactions meanwhile, as it held so many.
     """
 
     target: str
@@ -74,6 +76,8 @@ class KillResult(_Frozen):
     waited: int = 0
     skipped: int | None = None
     youngest_ms: int | None = None
+    held: int | None = None
+    paused: bool = False
     hit: bool
 
 
@@ -92,8 +96,10 @@ class FraudResults(_Frozen):
     Attributes:
         counts: records by what they came to: decided, or the reason of a refusal.
         due: the same, recomputed from the sends.
+        answers: the presenter's, by status and by how the result store was.
     """
 
+    on: Literal["embedded", "cluster"] = "embedded"
     claim: str
     verdict: Verdict
     seed: int
@@ -101,6 +107,7 @@ class FraudResults(_Frozen):
     target_ms: int
     counts: dict[str, int] = {}
     due: dict[str, int] = {}
+    answers: dict[str, int] = {}
     phases: tuple[PhaseResult, ...] = ()
     kills: tuple[KillResult, ...] = ()
     arms: tuple[ArmResult, ...] = ()

@@ -15,10 +15,10 @@ BY_THE_BROKER = {"message.timestamp.type": "LogAppendTime"}
 
 
 class StampedTopics:
-    """Topics of a run."""
+    """Topics of a run, with so many copies."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, replication: int = 1) -> None:
+        self.bootstrap, self._replication = bootstrap, replication
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
@@ -27,7 +27,7 @@ class StampedTopics:
 
     def make(self, names: Iterable[str]) -> None:
         """Make them."""
-        wanted = [NewTopic(name, PARTITIONS, 1, config=BY_THE_BROKER) for name in names]
+        wanted = [NewTopic(name, PARTITIONS, self._replication, config=BY_THE_BROKER) for name in names]
         for made in self._admin.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
             made.result(TIMEOUT_S)
 

@@ -70,6 +70,11 @@ def changed(run: Path, name: str, change: Callable[[list[Row]], object]) -> None
             lines.write(row)
 
 
+def rows_of(run: Path, name: str) -> list[Row]:
+    """The rows of an observation."""
+    return list(read_lines(RunDirectory(run).observed_path(name)))
+
+
 def events(run: Path, change: Callable[[list[Row]], object]) -> None:
     """Change the history; what it says of its own length stays right."""
     path = RunDirectory(run).history_path
@@ -80,7 +85,7 @@ def events(run: Path, change: Callable[[list[Row]], object]) -> None:
 
 
 def _sends() -> Iterator[Row]:
-    stream = records(SEED, BEGAN_MS, [n * APART_MS for n in range(RECORDS)])
+    stream = records(SEED, BEGAN_MS, [n * APART_MS for n in range(sum(one.records for one in PHASES))])
     ends, at = [0, 0], BEGAN_MS
     for number, phase in enumerate(PHASES):
         at += 10_000

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra import cli
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.harness.fraud import demo
+from tests.arms import embedded
 from tests.harness.fraud.demo import FraudDemo
+from tests.harness.fraud.judge import FraudManifest
+from tests.harness.fraud.results import FraudResults
+from tests.harness.fraud.scene import Scene, on_embedded
 from tests.harness.results import Verdict
+from tests.harness.run_directory import RunDirectory
 from tests.unit.fraud import runs
 from tests.unit.fraud.runs import changed
 
@@ -22,9 +30,12 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return cli.run()
 
 
-def test_a_rate_is_for_fraud_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(monkeypatch, "demo", "--job", "card_ledger", "--rate", "9") == 1
-    assert "--rate is for fraud" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--rate", "--store-down-s", "--held-max"])
+def test_options_of_fraud_are_for_fraud_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert command(monkeypatch, "demo", "--job", "card_ledger", option, "19") == 1
+    assert f"{option} is for fraud" in capsys.readouterr().err
 
 
 def test_check_judges_a_run_of_fraud_detection(
@@ -37,16 +48,17 @@ def test_check_judges_a_run_of_fraud_detection(
     assert "1 records came to nothing" in capsys.readouterr().out
 
 
-def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stack:
-        def __init__(self, *_: object) -> None:
-            raise RuntimeError("the broker is gone")
+def played(tmp_path: Path, scene: Callable[[RunDirectory], AbstractContextManager[Any]]) -> FraudResults:
+    return FraudDemo(tmp_path, "embedded", scene, 7, Console()).run()
 
-    monkeypatch.setattr(demo, "EmbeddedStack", Stack)
-    monkeypatch.setattr(demo, "find_postgres", lambda: tmp_path)
-    results = FraudDemo(tmp_path, None, 7, Console()).run()  # type: ignore[arg-type]
+
+def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(tmp_path: Path) -> None:
+    @contextmanager
+    def scene(_directory: RunDirectory) -> Iterator[Scene]:
+        raise RuntimeError("the broker is gone")
+        yield
+
+    results = played(tmp_path, scene)
     assert results.verdict is Verdict.UNKNOWN
     (reason,) = results.reasons
     assert reason.startswith("history cannot be read")
@@ -55,6 +67,21 @@ def test_a_play_that_breaks_off_makes_the_run_unknown_and_says_where(
 
 
 def test_without_postgres_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "find_postgres", lambda: None)
-    with pytest.raises(RunError, match="decisions need a result store"):
-        FraudDemo(tmp_path, None, 7, Console()).run()  # type: ignore[arg-type]
+    monkeypatch.setattr(embedded, "find_postgres", lambda: None)
+    with pytest.raises(RunError, match="fraud detection needs a result store"):
+        played(tmp_path, partial(on_embedded, Console(), 3.0))
+
+
+@pytest.mark.parametrize(("on", "words"), [("embedded", {"demo", "--store-down-s 120", "--held-max 500"}),
+                                           ("cluster", {"acceptance SUITE=jobs JOB=fraud SEED=7"})])  # fmt: skip
+def test_a_run_is_kept_with_the_command_that_makes_it_again(tmp_path: Path, on: Any, words: set[str]) -> None:
+    @contextmanager
+    def scene(_directory: RunDirectory) -> Iterator[Scene]:
+        raise RuntimeError("gone")
+        yield
+
+    FraudDemo(tmp_path, on, scene, 7, Console(), store_down_s=120, held_max=500).run()
+    (path,) = (tmp_path / "runs" / "fraud").glob("2*/manifest.json")
+    manifest = FraudManifest.model_validate_json(path.read_bytes())
+    assert (manifest.on, manifest.held_max) == (on, 500)
+    assert all(one in manifest.command for one in words)

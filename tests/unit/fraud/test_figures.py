@@ -51,3 +51,26 @@ def test_a_store_that_nobody_missed_was_not_hit() -> None:
     short = [{"arrived_ms": 12_900, "committed_ms": 13_050, "missing": []}]
     assert [kill(fault, 0, rows).hit for rows in (at_once, held, short)] == [False, True, False]
     assert not kill({**fault, "process_after": None}, 0, held).hit
+
+
+def test_a_store_that_was_away_for_a_moment_is_seen_by_what_waited_for_half_of_it() -> None:
+    fault = {
+        "target": "store", "injected_at": 10_000, "restarted_at": 10_600, "process_before": "1", "process_after": "2",
+    }  # fmt: skip
+    seen = kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_700, "missing": []}])
+    assert (seen.hit, seen.away_s) == (True, 0.7)
+    assert not kill(fault, 0, [{"arrived_ms": 10_500, "committed_ms": 10_700, "missing": []}]).hit
+    assert not kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_590, "missing": []}]).hit
+
+
+def test_what_was_held_is_told_of_the_absence_alone() -> None:
+    fault = {
+        "target": "store", "injected_at": 10_000, "restarted_at": 70_000, "process_before": "1", "process_after": "2",
+    }  # fmt: skip
+    told = [{"event": "role", "t": t, "state": "counts", "held": held} for t, held in
+            ((9_000, 900), (20_000, 40), (70_500, 77), (72_000, 800))]  # fmt: skip
+    found = kill(fault, 0, [], told)
+    assert (found.held, found.paused) == (77, False)
+    paused = [*told, {"event": "role", "t": 30_000, "state": "paused", "held": 500}]
+    assert (kill(fault, 0, [], paused).held, kill(fault, 0, [], paused).paused) == (500, True)
+    assert kill({**fault, "target": "aggregator", "replaced_at": 70_000}, 0, [], paused).held is None

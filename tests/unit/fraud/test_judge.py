@@ -11,8 +11,8 @@ import pytest
 
 from tests.harness.evidence import EvidenceError
 from tests.harness.fraud import page
-from tests.harness.fraud.judge import ASKED, DECISIONS, REFUSALS, judge, main
-from tests.harness.fraud.plan import ANALYZERS, KILLED, STORE, STORE_DEAD, phases
+from tests.harness.fraud.judge import ASKED, BACK, DECISIONS, REFUSALS, TAKEN, judge, main
+from tests.harness.fraud.plan import ANALYZERS, HELD_MAX, KILLED, STORE, STORE_DEAD, phases
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.workload import BAD, records
 from tests.harness.results import Verdict
@@ -36,6 +36,30 @@ def of(change: dict[str, Any], at: int = 3) -> Callable[[list[Row]], object]:
     return lambda found: found[at].update(change)
 
 
+def held(run: Path, number: int) -> None:
+    """Have the aggregator tell during the store's absence how many it holds."""
+
+    def told(found: list[Row]) -> None:
+        fall = next(one for one in found if one["event"] == "fault" and one["target"] == STORE)
+        found.insert(found.index(fall), {
+            **fall, "event": "role", "role": "aggregator", "state": "counts", "t": fall["t"] + 1, "held": number,
+        })  # fmt: skip
+
+    events(run, told)
+
+
+def test_a_store_that_is_back_at_once_may_be_told_of_either_way_and_what_is_held_is_bounded(run: Path) -> None:
+    held(run, HELD_MAX + TAKEN - 1)
+    changed(run, ASKED, of({"store": BACK}, 0))
+    results = judge(run)
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert results.answers == {"200, store up": 1, "400, store up": 1, "404, store up": 1, "503, store back": 1}
+    assert [one.held for one in results.kills] == [None, None, HELD_MAX + TAKEN - 1]
+    first = next(row for row in runs.rows_of(run, DECISIONS) if row["id"] == "t0000000")
+    changed(run, ASKED, of({"status": 200, "document": {"outcome": first["outcome"]}}, 0))
+    assert judge(run).verdict is Verdict.PASS
+
+
 def test_a_run_that_shows_it_passes(run: Path) -> None:
     results = judge(run)
     assert (results.verdict, results.reasons) == (Verdict.PASS, ())
@@ -44,7 +68,7 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
     assert sum(results.counts.values()) == sum(one.records for one in runs.PHASES)
     assert [one.partial > 0 for one in results.phases] == [False, False, False, True, True, False]
     assert [one.late > 0 for one in results.phases] == [False, False, False, False, True, True]
-    assert all(one.hit and one.away_s == 2.0 and one.met for one in results.kills)
+    assert all(one.hit and 2.0 <= one.away_s < 2.1 and one.met for one in results.kills)
     quiet = results.phases[1].latency
     assert quiet is not None
     assert (quiet.p50, quiet.p99, quiet.most, quiet.in_time, sum(quiet.bars)) == (6.2, 6.2, 6.2, 1.0, quiet.decisions)
@@ -72,6 +96,8 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
         (rows(ASKED, of({"status": 404}, 1)), "the presenter answered 404 and not 200"),
         (rows(ASKED, of({"status": 200}, 0)), "the presenter answered 200 and not 503"),
         (rows(ASKED, of({"status": 200}, 3)), "the presenter answered 200 and not 400"),
+        (rows(ASKED, of({"status": 404, "store": BACK}, 0)), "the presenter answered 404 and not 200"),
+        (lambda run: held(run, HELD_MAX + TAKEN), "20501 records were held while the store was away"),
         (
             rows(DECISIONS, lambda found: [
                 one.update(committed_ms=one["arrived_ms"] + 10_000) for one in found if one["missing"] == [VICTIM]
@@ -147,5 +173,9 @@ def test_plan_and_records_are_functions_of_the_seed() -> None:
     assert {phases(seed, 2_100, 50, 1)[3].kill.target for seed in range(30)} == set(ANALYZERS)  # type: ignore[union-attr]
     assert [one.name for one in phases(1, 2_100, 50, 4)][3:] == [*KILLED, KILLED[0]]
     assert phases(1, 2_100, 50, 3)[-1].name == STORE_DEAD
+    longer = phases(1, 2_100, 50, 3, store_down_s=120)
+    assert longer[:-1] == phases(1, 2_100, 50, 3)[:-1]
+    assert longer[-1].kill is not None
+    assert (longer[-1].records - longer[-1].kill.after) / longer[-1].rate >= 120
     due_ms = [float(n) for n in range(200)]
     assert list(records(7, 1_000, due_ms)) == list(records(7, 1_000, due_ms)) != list(records(8, 1_000, due_ms))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.adapters.armed import KILL, KILL_ALL, STOP_ALL, ArmedSignal, Word
+from tests.harness.adapters.armed import KILL, KILL_ALL, KILL_ANY, STOP_ALL, ArmedSignal, Word
 from tests.harness.adapters.drivers import NoProcessError
 
 
@@ -42,7 +42,20 @@ def test_a_stop_is_told_once_the_jvm_stands_still(tmp_path: Path, state: str, an
     assert done.stdout.splitlines() == ["armed 12", "SIGSTOP everything", *answer]
 
 
-@pytest.mark.parametrize("word", [KILL, KILL_ALL, STOP_ALL])
+@pytest.mark.parametrize(("java", "victim"), [({}, 7), ({12: "java"}, 12)])
+def test_a_driver_may_be_python_alone(tmp_path: Path, java: dict[int, str], victim: int) -> None:
+    script = script_in(tmp_path, {1: "tini", 7: "python3", **java}, KILL_ANY)
+    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [f"armed {victim}", f"kill {victim}", "SIGKILL everything"]
+
+
+def test_a_spark_driver_that_has_no_jvm_yet_is_not_armed(tmp_path: Path) -> None:
+    script = script_in(tmp_path, {1: "tini", 7: "python3"}, KILL_ALL)
+    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["no JVM"]
+
+
+@pytest.mark.parametrize("word", [KILL, KILL_ALL, KILL_ANY, STOP_ALL])
 def test_no_signal_is_sent_without_the_word(tmp_path: Path, word: Word) -> None:
     script = script_in(tmp_path, {1: "tini", 12: "java"}, word)
     done = subprocess.run(["sh", "-c", script], input="", capture_output=True, text=True, check=False)
@@ -50,8 +63,9 @@ def test_no_signal_is_sent_without_the_word(tmp_path: Path, word: Word) -> None:
     assert done.returncode == 1
 
 
-def test_a_container_without_a_jvm_is_said(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini"}, STOP_ALL)
+@pytest.mark.parametrize("word", [KILL_ANY, STOP_ALL])
+def test_a_container_without_a_jvm_is_said(tmp_path: Path, word: Word) -> None:
+    script = script_in(tmp_path, {1: "tini"}, word)
     done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["no JVM"]
 

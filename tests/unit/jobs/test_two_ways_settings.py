@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
+from effectively_once.settings import PipelineSettings
+from effectively_once_jobs.two_ways import needs
 from effectively_once_jobs.two_ways.__main__ import main
-from effectively_once_jobs.two_ways.settings import load
+from effectively_once_jobs.two_ways.settings import WaySettings, load
 
 WHOLE: dict[str, Any] = {
-    "pipeline": "ways", "way": "dedup", "operators": 3, "operator": 2, "topic": "ways", "kafka_bootstrap": "h:1",
+    "pipeline": "ways", "job": "effectively_once_jobs.two_ways", "way": "dedup", "operators": 3, "operator": 2,
+    "topic": "ways", "kafka_bootstrap": "h:1",
     "s3_endpoint": "http://h:1", "s3_bucket": "bucket", "database": "postgresql://h:1/results",
 }  # fmt: skip
 
@@ -29,7 +32,15 @@ def test_operators_are_chained_by_topics_and_the_last_one_writes_the_output(tmp_
     assert [settings.reads(number) for number in range(3)] == ["ways", "ways.1", "ways.2"]
     assert settings.last
     assert not load(written(tmp_path, operator=1)).last
-    assert settings.library().shards == settings.partitions
+
+
+def test_a_deployment_makes_the_topics_between_operators_and_the_table() -> None:
+    found = needs({**WHOLE, "operators": 4})
+    assert found.topics == ("ways.1", "ways.2", "ways.3")
+    assert 'CREATE TABLE IF NOT EXISTS "ways".results' in found.schema
+    assert not needs({**WHOLE, "way": "snapshots"}).topics, "operators of a query need none"
+    with pytest.raises(ValueError, match="count from 0"):
+        needs({**WHOLE, "operator": 3})
 
 
 @pytest.mark.parametrize(
@@ -37,6 +48,7 @@ def test_operators_are_chained_by_topics_and_the_last_one_writes_the_output(tmp_
     [
         ({"operator": 3}, "operator 3 of 3: they count from 0"), ({"way": "hope"}, "way:"),
         ({"operators": 0}, "operators:"), ({"speed": 1}, "speed:"), ({"database": "results"}, "database:"),
+        ({"topic": "ways.1"}, "begins with the pipeline's name"), ({"epoch_rows_max": 200_000}, "epoch_rows_max:"),
     ],
 )  # fmt: skip
 def test_what_is_impossible_is_refused(
@@ -52,3 +64,18 @@ def test_what_is_impossible_is_refused(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"settings cannot be read.*none\.json"):
         load(tmp_path / "none.json")
+
+
+def test_what_a_deployment_says_of_an_operator_is_its_settings(tmp_path: Path) -> None:
+    def settings(number: int) -> WaySettings:
+        own = {"way": "dedup", "operators": 2, "operator": number, "pipeline": "ways"}
+        addresses = {name: WHOLE[name] for name in ("kafka_bootstrap", "s3_endpoint", "s3_bucket", "database")}
+        library = PipelineSettings(pipeline=f"app_ways_{number}", topic="events", job=WHOLE["job"], **addresses)
+        path = tmp_path / "settings.json"
+        path.write_text(json.dumps({**library.model_dump(mode="json"), "epoch_rows_max": 500, **own}))
+        return load(path)
+
+    first, last = settings(0), settings(1)
+    assert first.pipeline == last.pipeline
+    assert first.between == last.between == ["ways.1"]
+    assert (first.last, last.last) == (False, True)

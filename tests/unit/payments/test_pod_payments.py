@@ -15,7 +15,8 @@ import urllib3
 from infra.embedded.ports import free_ports
 from tests.harness.adapters import pod_payments
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
-from tests.harness.adapters.pod_payments import DATA, PORT, PodPayments, objects
+from tests.harness.adapters.pod_payments import DATA, PodPayments, objects
+from tests.harness.adapters.service_pod import PORT
 from tests.harness.payments.journal import entries
 from tests.harness.payments.mischief import Mischief
 from tests.unit.harness.sleepers import soon
@@ -94,16 +95,16 @@ def test_its_files_are_all_that_it_needs_and_its_journal_is_kept(world: World, t
 
 def test_a_service_that_does_not_answer_is_named(world: World, tmp_path: Path) -> None:
     service = payments(world, tmp_path)
-    service._tunnel.start()
+    service.service._tunnel.start()
     try:
         with pytest.raises(ClusterTimeoutError, match="pod r-7-plain does not answer"):
             service.keep()
     finally:
-        service._tunnel.stop()
+        service.service._tunnel.stop()
 
 
 def test_the_pod_may_do_nothing_but_serve() -> None:
-    _, pod = objects("r-7-plain", "r-7", "image:1", 2, QUIET)
+    _, pod = objects("r-7-plain", {"x": "y"}, "image:1", 2, QUIET)
     spec = pod["spec"]
     (container,) = spec["containers"]
     assert container["image"] == "image:1"

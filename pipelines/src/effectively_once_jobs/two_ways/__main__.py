@@ -52,7 +52,7 @@ def _query(settings: WaySettings, stop: threading.Event) -> None:
     from effectively_once_jobs.two_ways import query  # noqa: PLC0415
 
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
-    spark = session(settings.library(), conf)
+    spark = session(settings, conf)
     announce("driver", state="started", pid=os.getpid(), generation=1)
     try:
         running = query.start(settings, spark)

@@ -35,9 +35,9 @@ WRITTEN = "rows long"
 
 def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
     """Start the query; its checkpoint is on the object store."""
-    for name, value in stateful_settings(settings.partitions).items():
+    for name, value in stateful_settings(settings.shards).items():
         spark.conf.set(name, value)
-    source = KafkaSource(settings.library())
+    source = KafkaSource(settings)
     stream = source.stream(spark, {settings.topic: source.first_offsets()})
     table = partial(_written, settings.database, settings.pipeline)
 

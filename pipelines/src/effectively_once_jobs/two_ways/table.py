@@ -15,13 +15,20 @@ from effectively_once.sinks.database import DatabaseAddress, Session, connect, n
 from effectively_once_jobs.two_ways.running import Record
 
 SCHEMA = """
-CREATE SCHEMA {pipeline};
-CREATE TABLE {pipeline}.results (
+CREATE SCHEMA IF NOT EXISTS {pipeline};
+CREATE TABLE IF NOT EXISTS {pipeline}.results (
     id text PRIMARY KEY, "user" text NOT NULL, amount bigint NOT NULL,
     at_ms double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp()) * 1000,
     times integer NOT NULL DEFAULT 1, same boolean NOT NULL DEFAULT true);
 """
-"""Who makes the tables runs this once for a pipeline. `at_ms` is when the row was first written."""
+"""`at_ms` is when the row was first written."""
+
+
+def schema_of(pipeline: str) -> str:
+    """Return the SQL that makes the table of a pipeline; again, it changes nothing."""
+    return sql.SQL(SCHEMA).format(pipeline=sql.Identifier(pipeline)).as_string(None)
+
+
 _UPSERT = """
 INSERT INTO {pipeline}.results AS r (id, "user", amount)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[])

@@ -26,16 +26,16 @@ class Input:
 
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator), settings.kafka_bootstrap
-        self._rows_max, self._turn_s = settings.rows_max, settings.turn_s
+        self._rows_max, self._turn_s = settings.epoch_rows_max, settings.turn_s
         self._consumer = Consumer({
             "bootstrap.servers": settings.kafka_bootstrap, "group.id": f"{settings.pipeline}.{settings.operator}",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0, "fetch.wait.max.ms": 20,
         })  # fmt: skip
-        asked = [TopicPartition(self._topic, number) for number in range(settings.partitions)]
+        asked = [TopicPartition(self._topic, number) for number in range(settings.shards)]
         try:
             known = self._consumer.committed(asked, timeout=ANSWER_S)
         except KafkaException as error:
-            raise self._silent(error) from error
+            raise _silent(error, self._bootstrap) from error
         # An offset below 0 says that nothing was committed.
         self._consumer.assign([TopicPartition(self._topic, one.partition, max(one.offset, 0)) for one in known])
         self._ends: dict[int, int] = {}
@@ -53,7 +53,7 @@ class Input:
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            raise self._silent(error) from error
+            raise _silent(error, self._bootstrap) from error
         self._ends.clear()
 
     def _whole(self, message: Message) -> bool:
@@ -62,19 +62,13 @@ class Input:
             raise SourceError(f"the topic cannot be read: {error.str()}", f"topic {self._topic}", "Look at it.")
         return error is None
 
-    def _silent(self, error: KafkaException) -> UnreachableError:
-        return UnreachableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}", self._bootstrap,
-            "Check that it runs; what was not committed is read again, start the operator again.",
-        )  # fmt: skip
-
 
 class Output:
     """The next operator's topic. A record of a user follows the one before, as the producer is idempotent."""
 
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator + 1), settings.kafka_bootstrap
-        self._partitions = settings.partitions
+        self._partitions = settings.shards
         self._producer = Producer({
             "bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0,
             "compression.type": "lz4", "log_level": 3,
@@ -102,3 +96,10 @@ class Output:
                 f"the Kafka broker did not acknowledge: {(refused or ['no answer'])[0]}", self._bootstrap,
                 "Check that it runs; nothing was committed, start the operator again.",
             )  # fmt: skip
+
+
+def _silent(error: KafkaException, bootstrap: str) -> UnreachableError:
+    return UnreachableError(
+        f"the Kafka broker does not answer: {error.args[0].str()}", bootstrap,
+        "Check that it runs; what was not committed is read again, start the operator again.",
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Fraud detection on a cluster: every role on an executor that is a pod, the presenter as a pod beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from infra.cluster.access import CHECKOUT
+from infra.console import Console
+from tests.arms.pods import pods
+from tests.harness.adapters.drivers import SIGKILL
+from tests.harness.adapters.pod_database import secret_name
+from tests.harness.adapters.pod_presenter import PodPresenter
+from tests.harness.cluster_run import Found
+from tests.harness.faults.cluster_server import EndedServerPod
+from tests.harness.fraud import page
+from tests.harness.fraud.demo import FraudDemo
+from tests.harness.fraud.results import FraudResults
+from tests.harness.fraud.scene import NEEDS, Scene
+from tests.harness.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from rich.console import Console as Out
+
+RECORDS, RATE = 3_150, 50
+
+
+def on_this_machine(seed: int, console: Console) -> FraudResults:
+    """Play it on the cluster that this machine's state directory or KUBECONFIG names, and judge it.
+
+    Args:
+        seed: what is sent and killed.
+        console: tells what is under way.
+
+    Raises:
+        NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
+        AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
+        RunError: the platform has no PostgreSQL.
+    """
+    found = Found.here(console)
+    found.target()
+    scene = partial(on_cluster, found, seed, console)
+    return FraudDemo(CHECKOUT, "cluster", scene, seed, console, RECORDS, rate=RATE, triggers=False).run()
+
+
+def show(results: FraudResults, out: Out) -> None:
+    """Print verdict, tables and reasons."""
+    out.print(page.text(results), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def on_cluster(found: Found, seed: int, console: Console, directory: RunDirectory) -> Iterator[Scene]:
+    """Room for a run on a cluster, and everything of it deleted afterwards.
+
+    Raises:
+        NotDeployedError: there is no pipeline to take.
+        RunError: the platform has no PostgreSQL.
+    """
+    with pods(directory.path, seed, console, found, NEEDS) as ground:
+        stage, database = ground.stage, ground.database
+        presenter = PodPresenter(
+            stage.cluster, f"{stage.run}-presenter", stage.run, str(stage.target.values["image"]), database.inside,
+            secret_name(stage.run),
+        )  # fmt: skip
+        yield Scene(
+            ground, presenter,
+            lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing, ended=threading.Event()),
+        )  # fmt: skip
