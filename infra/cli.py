@@ -368,12 +368,8 @@ def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("
         from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
 
         raise typer.Exit(of_cards([str(run)]))
-    if run.resolve().parent.name == "fraud":
-        from tests.harness.fraud.judge import main as of_fraud  # noqa: PLC0415
-
-        raise typer.Exit(of_fraud([str(run)]))
-    if (of_arms := judge_of(run)) is not None:
-        raise typer.Exit(of_arms([str(run)]))
+    if (its_own := judge_of(run)) is not None:
+        raise typer.Exit(its_own([str(run)]))
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
