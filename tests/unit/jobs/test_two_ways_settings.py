@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,7 @@ import pytest
 from effectively_once.errors import SettingsError
 from effectively_once_jobs.two_ways import needs
 from effectively_once_jobs.two_ways.__main__ import main
-from effectively_once_jobs.two_ways.settings import WaySettings, load
-from infra.components.streaming_pipeline import values
-from infra.settings.load import load as settings_of
-from infra.toolchain.prepare import CHECKOUT
-from infra.values.streaming_pipeline import Source
-
-HOW_TO = CHECKOUT / "docs" / "how-to" / "deploy-a-job.md"
-IMAGES = ("spark", "spark-operator", "kafka", "minio", "postgres")
+from effectively_once_jobs.two_ways.settings import load
 
 WHOLE: dict[str, Any] = {
     "pipeline": "ways", "job": "effectively_once_jobs.two_ways", "way": "dedup", "operators": 3, "operator": 2,
@@ -71,31 +63,3 @@ def test_what_is_impossible_is_refused(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"settings cannot be read.*none\.json"):
         load(tmp_path / "none.json")
-
-
-def deployed(row: str) -> tuple[Source, WaySettings]:
-    """What the how-to's row of that name configures, as the chart gives it to the one pipeline in it."""
-    (line,) = (line for line in HOW_TO.read_text().splitlines() if line.startswith(f"| {row} |"))
-    config: dict[str, Any] = {}
-    for path, value in re.findall(r"--path ([\w.]+) (\w[\w.]*)`", line):
-        *folders, name = path.split(".")
-        at = config
-        for folder in folders:
-            at = at.setdefault(folder, {})
-        at[name] = True if value == "true" else int(value) if value.isdigit() else value
-    images = {name: f"registry/{name}:0123456789ab" for name in IMAGES}
-    settings = settings_of(config, images)
-    (pipeline,) = settings.pipelines.values()
-    given = values(settings, pipeline)
-    return given.source, WaySettings.model_validate(
-        {**given.settings.model_dump(mode="json", exclude_unset=True), **given.job_settings}
-    )
-
-
-def test_what_the_how_to_deploys_is_what_the_job_reads() -> None:
-    _, query = deployed("two ways, snapshots")
-    source, operator = deployed("two ways, dedup")
-    assert (query.way, operator.way, operator.operator) == ("snapshots", "dedup", 0)
-    assert operator.between == [f"{operator.pipeline}.1"]
-    assert query.pipeline != operator.pipeline, "both may be deployed at once"
-    assert source.partitions == operator.shards, "an operator reads as many partitions"
