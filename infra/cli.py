@@ -25,7 +25,7 @@ from infra.toolchain.wheel import build_wheel
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-RECORDS, CARD_RECORDS, KILLS = 200_000, 1_200, 3
+RECORDS, KILLS = 200_000, 3
 DEMO_JOBS = ("user_counts", "card_ledger", "fraud")
 WIDTH = 160
 LEAVES_ENGINE = ("up", "images")
@@ -212,8 +212,6 @@ def demo(
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
-    from tests.harness.cards.demo import CardDemo, on_embedded  # noqa: PLC0415
-    from tests.harness.cards.show import show as show_cards  # noqa: PLC0415
     from tests.harness.demo import Demo  # noqa: PLC0415
     from tests.harness.judge import show  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
@@ -230,23 +228,31 @@ def demo(
     console = default_console()
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
+    if job == "fraud":
+        raise typer.Exit(_fraud(seed, console, records=records, kills=kills, **of_fraud))
+    if job == "card_ledger":
+        raise typer.Exit(_cards(seed, console, records, kills))
     try:
         what = subject.from_file(input, key or "", time or "") if input else subject.seeded(seed, records or RECORDS)
     except InputError as error:
         raise RefusedError(str(error)) from error
-    if job == "fraud":
-        raise typer.Exit(_fraud(seed, console, records=records, kills=kills, **of_fraud))
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
-    if job == "card_ledger":
-        ground = on_embedded(toolchain, console, archive)
-        of_cards = CardDemo(CHECKOUT, "embedded", ground, seed, console, records or CARD_RECORDS, kills).run()
-        show_cards(of_cards, console_out())
-        raise typer.Exit(of_cards.verdict.exit_code)
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
+
+
+def _cards(seed: int, console: Any, records: int | None, kills: int) -> int:
+    from tests.harness.cards.demo import CARD_RECORDS, CardDemo  # noqa: PLC0415
+    from tests.harness.cards.scene import on_embedded  # noqa: PLC0415
+    from tests.harness.cards.show import show  # noqa: PLC0415
+
+    scene = partial(on_embedded, console)
+    results = CardDemo(CHECKOUT, "embedded", scene, seed, console, records or CARD_RECORDS, kills).run()
+    show(results, console_out())
+    return int(results.verdict.exit_code)
 
 
 def _fraud(seed: int, console: Any, **sizes: int | None) -> int:
@@ -362,12 +368,8 @@ def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("
         from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
 
         raise typer.Exit(of_cards([str(run)]))
-    if run.resolve().parent.name == "fraud":
-        from tests.harness.fraud.judge import main as of_fraud  # noqa: PLC0415
-
-        raise typer.Exit(of_fraud([str(run)]))
-    if (of_arms := judge_of(run)) is not None:
-        raise typer.Exit(of_arms([str(run)]))
+    if (its_own := judge_of(run)) is not None:
+        raise typer.Exit(its_own([str(run)]))
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.job import Job, RunError
@@ -71,6 +72,10 @@ class EmbeddedGround:
     def pipeline(self, name: str) -> str:
         """See Ground: all that a run has is its own."""
         return name
+
+    def settings(self, role: Role) -> PipelineSettings:
+        """See Ground."""
+        return PipelineSettings(**{**self.addresses, **role.settings})
 
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import psycopg
 
+from effectively_once.settings import PipelineSettings
 from infra.embedded.stack import Endpoints
 from tests.arms.cpu import Cpu
 from tests.harness.adapters.drivers import Struck
@@ -142,6 +143,9 @@ class Ground(Protocol):
 
     def pipeline(self, name: str) -> str:
         """A pipeline's name, made into one that no other run has; its topics' names begin with it."""
+
+    def settings(self, role: Role) -> PipelineSettings:
+        """A pipeline's settings with the addresses of this ground."""
 
     def cast(
         self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,

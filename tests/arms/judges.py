@@ -1,4 +1,4 @@
-"""Who judges a run of several arms again: found by the command that its manifest names."""
+"""Who judges a run again that has a judge of its own: found by the command that its manifest names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tests.arms.kept import MANIFEST
 
 JUDGES = {
     "compare": "tests.compare.results", "system_usage": "tests.compare.results",
+    "fraud": "tests.harness.fraud.judge",
     "optimisations": "tests.optimisations.results",
     "reconcile": "tests.reconcile.results",
     "two-ways": "tests.twoways.results", "two_ways": "tests.twoways.results",
 }  # fmt: skip
-"""Target of make, or job of the acceptance -> the module whose `main` judges a run."""
-_COMMAND = re.compile(r"make (?:acceptance\b.*\bJOB=)?([\w-]+)")
+"""Target of make, or job of the demo or acceptance -> the module whose `main` judges a run."""
+_COMMAND = re.compile(r"make (?:(?:acceptance|demo)\b.*\bJOB=)?([\w-]+)")
 
 
 def judge_of(run: Path) -> Callable[[Sequence[str]], int] | None:

@@ -1,9 +1,16 @@
-"""Files of a run of several arms, and which of them are worth keeping."""
+"""Files of a run of several arms: its manifest, and which of them are worth keeping."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from tests.arms.figures import Model
+from tests.harness.evidence import EvidenceError
 
 MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
@@ -14,3 +21,49 @@ def keep(path: Path, to: Path) -> None:
     always = {path / name for name in (MANIFEST, RESULTS, TABLE, PAGE)}
     for one in sorted(always.union(path.glob("*.svg"), path.glob("*.md"))):
         shutil.copy(one, to / one.name)
+
+
+class Told(Model):
+    """What results repeat of a run's manifest.
+
+    Attributes:
+        command: repeats it.
+        jvm: where it was played: JVMs of this machine, or pods.
+        machine: cores, memory, load and versions, when it began.
+
+    """
+
+    run: str
+    command: str
+    jvm: str
+    machine: dict[str, Any]
+    git: dict[str, Any]
+
+
+Plan = TypeVar("Plan")
+
+
+def told(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Take that part of a manifest."""
+    return {name: manifest[name] for name in Told.model_fields}
+
+
+def planned(path: Path, what: str, plan: Callable[[dict[str, Any]], Plan]) -> tuple[dict[str, Any], Plan]:
+    """Read what a run was to play: its manifest, and the plan in it.
+
+    Args:
+        path: of the run.
+        what: it should be, for the message.
+        plan: reads the plan.
+
+    Raises:
+        EvidenceError: there is none that can be read.
+
+    """
+    try:
+        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
+        Told(**told(manifest))
+        return manifest, plan(manifest["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "name the folder of such a run below runs/"
+        raise EvidenceError(f"this is no {what}: {error}", path / MANIFEST, todo) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.job import RunError
 from infra.embedded.stack import Endpoints
@@ -22,6 +23,7 @@ from tests.harness.adapters.pod_log import DRIVER, EXECUTOR
 from tests.harness.cluster_run import Found
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
+from tests.harness.own_act import PROGRAM
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.room import staged
 from tests.harness.run_directory import RunDirectory
@@ -75,13 +77,13 @@ class PodGround:
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         heap = {} if memory_mib is None else {"memoryMib": memory_mib}
         values = {
-            "module": module, "environment": {**ENVIRONMENT, **(environment or {})},
+            "module": None if module == PROGRAM else module, "environment": {**ENVIRONMENT, **(environment or {})},
             "extraFiles": {path.replace("/", "."): (CHECKOUT / path).read_text(encoding="utf-8") for path in files},
             "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap}, **(chart or {}),
         }  # fmt: skip
         drivers, paths = [], []
         for role in roles:
-            settings = self._settings(role)
+            settings = self.settings(role)
             named = settings.pipeline.replace("_", "-") + ("" if role.name == "driver" else f"-{role.name}")
             own = {**values, **self._of(role), "name": named}
             drivers.append(self.stage.supervised(settings, watch, history, directory.logs, **own))
@@ -95,7 +97,7 @@ class PodGround:
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
         """See Ground."""
-        settings = self._settings(role)
+        settings = self.settings(role)
         whole = settings.model_dump(mode="json")
         directory.write_json(directory.path / "settings-create.json", whole)
         try:
@@ -103,7 +105,8 @@ class PodGround:
         except ClusterTimeoutError as error:
             raise RunError(str(error)) from error
 
-    def _settings(self, role: Role) -> Any:
+    def settings(self, role: Role) -> PipelineSettings:
+        """See Ground."""
         given = {**({"database": self.lent.inside} if self.lent is not None else {}), **role.settings}
         return self.stage.settings("", given)
 

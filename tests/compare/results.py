@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
 from effectively_once_jobs.system_usage.settings import ALL
+from tests.arms import kept
 from tests.arms.command import judged_again, played_to_its_end
-from tests.arms.figures import Model
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told
 from tests.compare.figures import FACTS, Figures, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
@@ -26,22 +25,15 @@ from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
 
 
-class Comparison(Model):
+class Comparison(Told):
     """All of it, as `results.json` has it.
 
     Attributes:
-        command: repeats it.
-        machine: cores, memory, load and versions, when it began.
         unread: semantics of which there is no usable evidence, with the reason.
 
     """
 
-    run: str
-    command: str
     plan: Plan
-    jvm: str
-    machine: dict[str, Any]
-    git: dict[str, Any]
     arms: list[Figures]
     unread: dict[str, str]
     signs: list[Sign]
@@ -55,12 +47,7 @@ def planned(path: Path) -> tuple[dict[str, Any], Plan]:
         EvidenceError: there is none that can be read.
 
     """
-    try:
-        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
-        return manifest, Plan(**manifest["plan"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        todo = "name a folder of runs/compare"
-        raise EvidenceError(f"this is no comparison: {error}", path / MANIFEST, todo) from error
+    return kept.planned(path, "comparison", lambda one: Plan(**one))
 
 
 def ended(arm: Path) -> bool:
@@ -84,7 +71,7 @@ def judge(path: Path) -> Comparison:
         except (EvidenceError, OSError, ValueError, ValidationError) as error:
             unread[semantics] = str(error)
     judged = signs(arms, plan)
-    told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
+    told = kept.told(manifest)
     return Comparison(**told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged))
 
 

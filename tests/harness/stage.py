@@ -81,7 +81,7 @@ class Stage:
     stop: threading.Event
     table: ResultTable | None = None
     _followers: list[PodLog] = field(default_factory=list, init=False)
-    _pipelines: list[PipelineSettings] = field(default_factory=list, init=False)
+    _pipelines: dict[str, PipelineSettings] = field(default_factory=dict, init=False)
 
     @property
     def run(self) -> str:
@@ -139,7 +139,7 @@ class Stage:
         pipeline, topic = names(self.directory.path.name, prefix)
         mine = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX, **(own or {})}
         settings = PipelineSettings.model_validate({**self.target.values["settings"], **mine})
-        self._pipelines.append(settings)
+        self._pipelines[settings.pipeline] = settings
         return settings
 
     def supervised(
@@ -187,10 +187,10 @@ class Stage:
         for run in (self.directory, self.directory.control(BASELINE)):
             shutil.rmtree(run.path / "work", ignore_errors=True)
         self.cluster.delete_labelled(f"{RUN_LABEL}={self.run}")
-        prefixes = tuple(name for one in self._pipelines for name in (f"{one.pipeline}.", one.topic))
+        prefixes = tuple(name for one in self._pipelines.values() for name in (f"{one.pipeline}.", one.topic))
         if prefixes:
             self._topics().delete(prefixes)
-        for one in self._pipelines:
+        for one in self._pipelines.values():
             address = BucketAddress(self.endpoints.s3_endpoint, one.s3_bucket)
             ChainReader(address, one.pipeline, one.topic).delete_objects()
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
 from tests.arms.command import judged_again
-from tests.arms.figures import Model
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told, planned, told
 from tests.bench.facts import PLANS
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
@@ -27,21 +24,14 @@ from tests.optimisations.plan import ACTORS, Plan
 from tests.optimisations.signs import Sign, signs, verdict
 
 
-class Optimisations(Model):
+class Optimisations(Told):
     """All of it, as `results.json` has it.
 
     Attributes:
-        command: repeats it.
-        machine: cores, memory, load and versions, when it began.
         unread: drivers that left no usable evidence, with the reason.
     """
 
-    run: str
-    command: str
     plan: Plan
-    jvm: str
-    machine: dict[str, Any]
-    git: dict[str, Any]
     arms: list[Figures]
     unread: dict[str, str]
     signs: list[Sign]
@@ -54,13 +44,7 @@ def judge(path: Path) -> Optimisations:
     Raises:
         EvidenceError: there is no manifest that can be read.
     """
-    try:
-        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
-        plan = Plan(**manifest["plan"])
-        told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        todo = "name a folder of runs/optimisations"
-        raise EvidenceError(f"this is no run of optimisations: {error}", path / MANIFEST, todo) from error
+    manifest, plan = planned(path, "run of optimisations", lambda one: Plan(**one))
     arms: list[Figures] = []
     unread: dict[str, str] = {}
     for actor in ACTORS:
@@ -70,7 +54,7 @@ def judge(path: Path) -> Optimisations:
             unread[actor.name] = str(error)
     judged = signs(arms)
     return Optimisations(
-        **told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged)
+        **told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged)
     )  # fmt: skip
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.console import Console
-from infra.toolchain.prepare import CHECKOUT
-from tests.arms.command import begun
-from tests.arms.page import IN_PODS
-from tests.arms.pods import pods
-from tests.harness.cluster_run import Found
+from tests.arms.in_pods import in_pods, printed
+from tests.arms.pods import PodGround
 from tests.reconcile import page
 from tests.reconcile.plan import Plan
 from tests.reconcile.results import Reconciliation, write
@@ -22,26 +20,20 @@ SIZES = {"records": 2_400, "kills": 2, "minutes": 24}
 
 
 def on_this_machine(seed: int, console: Console) -> Reconciliation:
-    """Play it on the cluster that this machine's state directory or KUBECONFIG names, and judge it.
+    """Play it on the cluster of this machine, and judge it; raises as `in_pods` does.
 
     Args:
         seed: what is sent and killed.
         console: tells what is under way.
-
-    Raises:
-        NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
-        AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
     """
-    found, plan = Found.here(console), Plan(seed, **SIZES)
-    found.target()
-    command = f"make acceptance SUITE=jobs JOB=reconcile SEED={seed}"
-    path = begun(CHECKOUT / "runs" / "reconcile", seed, command, plan.told(), IN_PODS)
-    console.say(f"run {path.relative_to(CHECKOUT)}")
-    with pods(path, seed, console, found, None) as ground:
+    plan = Plan(seed, **SIZES)
+
+    def play(path: Path, ground: PodGround) -> None:
         played(path, plan, ground, console)
-    return write(path)
+
+    return write(in_pods("reconcile", seed, console, play, runs="reconcile", plan=plan.told(), needs=None))
 
 
 def show(results: Reconciliation, out: Out) -> None:
     """Print the tables and what was judged."""
-    out.print(page.markdown(results), markup=False, highlight=False, soft_wrap=True)
+    printed(page.markdown(results), out)

@@ -9,21 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from tests.arms.command import judged_again
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told, planned, told
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
-from tests.reconcile.figures import Figures, Model, figures
+from tests.reconcile.figures import Figures, figures
 from tests.reconcile.plan import Plan
 from tests.reconcile.signs import Sign, signs, verdict
 
 
-class Reconciliation(Model):
+class Reconciliation(Told):
     """All of it, as `results.json` has it.
 
     Attributes:
@@ -32,12 +29,7 @@ class Reconciliation(Model):
 
     """
 
-    run: str
-    command: str
     plan: Plan
-    jvm: str
-    machine: dict[str, Any]
-    git: dict[str, Any]
     figures: Figures | None
     unread: str | None
     signs: list[Sign]
@@ -51,20 +43,21 @@ def judge(path: Path) -> Reconciliation:
         EvidenceError: there is no manifest that can be read.
 
     """
-    try:
-        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
-        plan = Plan(**manifest["plan"])
-        told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        todo = "name a folder of runs/reconcile"
-        raise EvidenceError(f"this is no reconciliation: {error}", path / MANIFEST, todo) from error
+    manifest, plan = planned(path, "reconciliation", lambda one: Plan(**one))
     found, unread = None, manifest.get("broke_off")
     try:
         found = None if unread else figures(path, plan)
     except (EvidenceError, KeyError, ValueError) as error:
         unread = str(error)
     judged = signs(found, plan) if found else []
-    return Reconciliation(**told, plan=plan, figures=found, unread=unread, signs=judged, verdict=verdict(judged))
+    return Reconciliation(
+        **told(manifest),
+        plan=plan,
+        figures=found,
+        unread=unread,
+        signs=judged,
+        verdict=verdict(judged),
+    )
 
 
 def write(path: Path) -> Reconciliation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,9 @@ from effectively_once import KafkaRecord, Trial
 from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
-from infra.embedded.class_archive import class_archive
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.prepare import Toolchain
-from tests.harness.cards.demo import CardDemo, on_embedded
+from tests.harness.cards.demo import CardDemo
 from tests.harness.cards.judge import judge
+from tests.harness.cards.scene import on_embedded
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED
 from tests.harness.payments.mischief import Mischief
 from tests.harness.payments.server import PaymentService
@@ -73,11 +72,9 @@ def test_what_is_no_transaction_is_refused_by_name_and_never_charged(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_plain_call_doubles_under_kills_and_the_other_two_ways_do_not(tmp_path: Path, toolchain: Toolchain) -> None:
-    archive = class_archive(Cache(cache_root()), toolchain)
+def test_a_plain_call_doubles_under_kills_and_the_other_two_ways_do_not(tmp_path: Path) -> None:
     console = Console()
-    ground = on_embedded(toolchain, console, archive)
-    results = CardDemo(tmp_path, "embedded", ground, SEED, console, RECORDS, KILLS).run()
+    results = CardDemo(tmp_path, "embedded", partial(on_embedded, console), SEED, console, RECORDS, KILLS).run()
     assert results.verdict is Verdict.PASS, results.reasons
     plain, keyed, restructured = (results.way(one.name) for one in (PLAIN, KEYED, RESTRUCTURED))
     assert plain.doubled_by_replay > 0

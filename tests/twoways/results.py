@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
+from tests.arms import kept
 from tests.arms.command import judged_again, played_to_its_end
-from tests.arms.figures import Model
-from tests.arms.kept import MANIFEST, PAGE, RESULTS, TABLE
+from tests.arms.kept import PAGE, RESULTS, TABLE, Told
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
@@ -25,7 +24,7 @@ from tests.twoways.plan import Plan
 from tests.twoways.signs import Sign, signs, verdict
 
 
-class TwoWays(Model):
+class TwoWays(Told):
     """All of it, as `results.json` has it.
 
     Attributes:
@@ -35,12 +34,7 @@ class TwoWays(Model):
 
     """
 
-    run: str
-    command: str
     plan: Plan
-    jvm: str
-    machine: dict[str, Any]
-    git: dict[str, Any]
     arms: list[Figures]
     unread: dict[str, str]
     signs: list[Sign]
@@ -54,12 +48,7 @@ def planned(path: Path) -> tuple[dict[str, Any], Plan]:
         EvidenceError: there is none that can be read.
 
     """
-    try:
-        manifest: dict[str, Any] = orjson.loads((path / MANIFEST).read_bytes())
-        return manifest, Plan.of(manifest["plan"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        todo = "name a folder of runs/two-ways"
-        raise EvidenceError(f"this is no run of both ways: {error}", path / MANIFEST, todo) from error
+    return kept.planned(path, "run of both ways", Plan.of)
 
 
 def ended(arm: Path) -> bool:
@@ -83,8 +72,8 @@ def judge(path: Path) -> TwoWays:
         except (EvidenceError, OSError, ValueError, ValidationError) as error:
             unread[arm.name] = str(error)
     judged = signs(arms)
-    told = {name: manifest[name] for name in ("run", "command", "jvm", "machine", "git")}
-    return TwoWays(**told, plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged, plan))
+    found = verdict(arms, judged, plan)
+    return TwoWays(**kept.told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=found)
 
 
 def write(path: Path) -> TwoWays:

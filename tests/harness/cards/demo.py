@@ -9,20 +9,18 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from infra.console import Console
-from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.prepare import Toolchain
 from infra.versions import of_run
-from tests.harness.cards.ground import EmbeddedGround, Ground
 from tests.harness.cards.judge import directory_of, judge
 from tests.harness.cards.play import Play
 from tests.harness.cards.results import CardResults, On
+from tests.harness.cards.scene import Scene
 from tests.harness.cards.ways import KILLS, WAYS, Way, told
 from tests.harness.cards.workload import write
 from tests.harness.manifest import git_state
@@ -31,27 +29,14 @@ from tests.harness.run_directory import RunDirectory, new_run, point_latest
 CARD_RECORDS = 1_200
 
 
-def on_embedded(
-    toolchain: Toolchain, console: Console, archive: Path | None = None
-) -> Callable[[RunDirectory], AbstractContextManager[Ground]]:
-    """Makes the ground of processes of this machine."""
-
-    @contextmanager
-    def ground(directory: RunDirectory) -> Iterator[Ground]:
-        with EmbeddedStack(directory.path, toolchain, console.say) as stack:
-            yield EmbeddedGround(stack, toolchain, console, archive)
-
-    return ground
-
-
 @dataclass
 class CardDemo:
     """One run from start to verdict; whichever way `run` ends, no process is left.
 
     Attributes:
         checkout: where `runs/` is.
-        on: the ground's name, `embedded` or `cluster`.
-        ground: makes it, for a run directory.
+        on: the name of where it is played.
+        scene: makes it, for a run directory.
         seed: what is sent, killed and goes wrong.
         console: tells what is under way.
         records: how many are sent to each way.
@@ -61,7 +46,7 @@ class CardDemo:
 
     checkout: Path
     on: On
-    ground: Callable[[RunDirectory], AbstractContextManager[Ground]]
+    scene: Callable[[RunDirectory], AbstractContextManager[Scene]]
     seed: int
     console: Console
     records: int = CARD_RECORDS
@@ -80,19 +65,19 @@ class CardDemo:
         point_latest(path)
         records = path / "transactions.jsonl"
         write(records, self.seed, self.records)
-        with self.ground(directory) as ground:
+        with self.scene(directory) as scene:
             for way in WAYS:
-                self._play(way, directory, ground, records)
+                self._play(way, directory, scene, records)
         with self.console.step("judge"):
             results = judge(path)
         self.console.say(f"results {directory.results_path.relative_to(self.checkout)}")
         return results
 
-    def _play(self, way: Way, directory: RunDirectory, ground: Ground, records: Path) -> None:
+    def _play(self, way: Way, directory: RunDirectory, scene: Scene, records: Path) -> None:
         self.console.say(f"{way.name}: {way.says}")
         own = directory_of(directory.path, way)
         try:
-            Play(way, own, ground, records, self.seed, self.kills, self.console, self.stop).go()
+            Play(way, own, scene, records, self.seed, self.kills, self.console, self.stop).go()
         except Exception as error:
             # What is there of it says for itself that it does not come to an end.
             trace = own.logs / "error.txt"

@@ -12,7 +12,7 @@ from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger.payments import Payments, PaymentsError, StaleBalanceError
 from infra.console import Console
 from tests.harness.act import PARTITIONS
-from tests.harness.cards.ground import SHARDS, Ground, Service
+from tests.harness.cards.scene import SHARDS, Scene, Service
 from tests.harness.cards.ways import RESTRUCTURED, Way, plan
 from tests.harness.cards.workload import CARD, TIME
 from tests.harness.history import History
@@ -52,12 +52,12 @@ class WayAct(OwnAct):
 
 @dataclass
 class Play:
-    """One way, on a ground that is there.
+    """One way, on a scene that is there.
 
     Attributes:
         way: which.
         directory: where its files go.
-        ground: servers, pipeline and service.
+        scene: servers, pipeline and service.
         records: the file that is sent.
         seed: draws the kills, and which calls of the service go wrong.
         kills: how many.
@@ -67,7 +67,7 @@ class Play:
 
     way: Way
     directory: RunDirectory
-    ground: Ground
+    scene: Scene
     records: Path
     seed: int
     kills: int
@@ -84,19 +84,19 @@ class Play:
         mischief = Mischief(self.seed, LATE, UNAVAILABLE)
         with (
             History(directory.history_path) as history,
-            self.ground.scene(self.way, directory, history, mischief, settings) as scene,
+            self.scene.way(self.way, directory, history, mischief, settings) as stand,
         ):
             act = WayAct(
-                directory, history, scene.place, subject, faults=planned, console=self.console, stop=self.stop,
-                arsenal=scene.arsenal, open_transactions=list,
+                directory, history, stand.place, subject, faults=planned, console=self.console, stop=self.stop,
+                arsenal=stand.arsenal, open_transactions=list,
             )  # fmt: skip
             act.kafka_sinks = pipeline.kafka_sinks
             act.go()
-            scene.service.keep()
+            stand.service.keep()
             if self.way == RESTRUCTURED:
-                late = told_late(scene.service)
+                late = told_late(stand.service)
                 self.console.say(f"✓ {late} balances told again by a writer that comes too late: refused")
-                scene.service.keep()
+                stand.service.keep()
             history.end()
         shutil.rmtree(directory.path / "work", ignore_errors=True)
 

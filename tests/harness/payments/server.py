@@ -39,6 +39,11 @@ class PaymentService(Server):
         """Base URL; the same after a restart."""
         return f"http://{HOST}:{self._port}"
 
+    @property
+    def inside(self) -> str:
+        """The same: the pipeline runs on this machine too."""
+        return self.address
+
     def start(self) -> None:
         """Start, and return when it answers. Raises ServerError."""
         self._start_on(1, self._at)

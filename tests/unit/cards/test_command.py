@@ -13,7 +13,7 @@ import pytest
 from infra import cli
 from infra.console import Console
 from tests.harness.cards import demo
-from tests.harness.cards.demo import CARD_RECORDS, CardDemo
+from tests.harness.cards.demo import CardDemo
 from tests.harness.cards.judge import directory_of
 from tests.harness.cards.ways import KEYED, WAYS, Way
 from tests.harness.results import Verdict
@@ -77,7 +77,3 @@ def test_a_way_that_breaks_off_makes_the_run_unknown_and_the_others_are_played(
     assert reason.startswith("keyed: history cannot be read")
     (error,) = (tmp_path / "runs" / "cards").glob("2*/ways/keyed/logs/error.txt")
     assert "the broker is gone" in error.read_text()
-
-
-def test_the_command_line_sends_as_many_records_as_the_demo() -> None:
-    assert cli.CARD_RECORDS == CARD_RECORDS

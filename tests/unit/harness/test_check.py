@@ -51,8 +51,9 @@ def test_both_ways_and_optimisations_have_their_own_judges(
         ("make compare SEED=7 RATE=0.02", "tests.compare.results"),
         ("make two-ways SEED=7", "tests.twoways.results"),
         ('make reconcile SEED=7 ARGS="--kills 1"', "tests.reconcile.results"),
+        ("make demo JOB=fraud SEED=7", "tests.harness.fraud.judge"),
         *((f"make acceptance SUITE=jobs JOB={job} SEED=7", JUDGES[job])
-          for job in ("optimisations", "reconcile", "system_usage", "two_ways")),
+          for job in ("fraud", "optimisations", "reconcile", "system_usage", "two_ways")),
     ],
 )  # fmt: skip
 def test_the_judge_is_that_of_the_command_in_the_manifest(tmp_path: Path, command: str, module: str) -> None:
@@ -62,7 +63,8 @@ def test_the_judge_is_that_of_the_command_in_the_manifest(tmp_path: Path, comman
     assert judge.__module__ == module
 
 
-@pytest.mark.parametrize("manifest", [b"", b"[]", b"{}", b'{"command": 7}', b'{"command": "make acceptance SEED=7"}'])
+@pytest.mark.parametrize("manifest", [b"", b"[]", b"{}", b'{"command": 7}', b'{"command": "make acceptance SEED=7"}',
+                                      b'{"command": "make demo JOB=card_ledger"}'])  # fmt: skip
 def test_what_names_no_such_command_is_left_to_the_others(tmp_path: Path, manifest: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(manifest)
     assert judge_of(tmp_path) is None

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.settings import PipelineSettings
 from effectively_once_jobs.two_ways import needs
 from effectively_once_jobs.two_ways.__main__ import main
-from effectively_once_jobs.two_ways.settings import WaySettings, load
+from effectively_once_jobs.two_ways.settings import load
 
 WHOLE: dict[str, Any] = {
     "pipeline": "ways", "job": "effectively_once_jobs.two_ways", "way": "dedup", "operators": 3, "operator": 2,
@@ -64,18 +63,3 @@ def test_what_is_impossible_is_refused(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"settings cannot be read.*none\.json"):
         load(tmp_path / "none.json")
-
-
-def test_what_a_deployment_says_of_an_operator_is_its_settings(tmp_path: Path) -> None:
-    def settings(number: int) -> WaySettings:
-        own = {"way": "dedup", "operators": 2, "operator": number, "pipeline": "ways"}
-        addresses = {name: WHOLE[name] for name in ("kafka_bootstrap", "s3_endpoint", "s3_bucket", "database")}
-        library = PipelineSettings(pipeline=f"app_ways_{number}", topic="events", job=WHOLE["job"], **addresses)
-        path = tmp_path / "settings.json"
-        path.write_text(json.dumps({**library.model_dump(mode="json"), "epoch_rows_max": 500, **own}))
-        return load(path)
-
-    first, last = settings(0), settings(1)
-    assert first.pipeline == last.pipeline
-    assert first.between == last.between == ["ways.1"]
-    assert (first.last, last.last) == (False, True)

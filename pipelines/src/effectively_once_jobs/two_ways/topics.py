@@ -21,6 +21,7 @@ class Input:
 
     Raises:
         UnreachableError: the broker does not answer.
+        SourceError: the topic is not there, or has partitions that would not be read.
 
     """
 
@@ -33,6 +34,12 @@ class Input:
         })  # fmt: skip
         asked = [TopicPartition(self._topic, number) for number in range(settings.shards)]
         try:
+            there = self._consumer.list_topics(self._topic, ANSWER_S).topics[self._topic].partitions
+            if len(there) != settings.shards:
+                raise SourceError(
+                    f"the topic has {len(there)} partitions, and shards is {settings.shards}", f"topic {self._topic}",
+                    "Make it with as many partitions as there are shards.",
+                )  # fmt: skip
             known = self._consumer.committed(asked, timeout=ANSWER_S)
         except KafkaException as error:
             raise _silent(error, self._bootstrap) from error
