@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
+from infra.embedded.job import RunError
 from tests.arms.ground import Database
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
@@ -25,6 +26,9 @@ SELECT id, partition, "offset", arrived_ms, reason, {_COMMITTED} FROM fraud.refu
 _NUMBER = "SELECT (SELECT count(*) FROM fraud.decisions) + (SELECT count(*) FROM fraud.refusals)"
 _BEGAN = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint"
 _DROP = "DROP SCHEMA IF EXISTS fraud CASCADE"
+OURS = "of a run of the harness"
+_MARK = f"COMMENT ON SCHEMA fraud IS '{OURS}'"
+_WHOSE = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'fraud'"
 
 
 class Outputs:
@@ -34,10 +38,21 @@ class Outputs:
         self._store = store
 
     def make(self, cards: Iterable[str]) -> None:
-        """Make the job's tables and cards anew: a run that was killed may have left its own."""
-        with self._store.connect() as connection, connection.cursor() as cursor:
+        """Make the job's tables and cards anew: a run that was killed may have left its own.
+
+        Raises:
+            RunError: there are such tables, and no run made them.
+        """
+        with self._store.connect() as connection, connection.transaction(), connection.cursor() as cursor:
+            told = cursor.execute(_WHOSE).fetchone()
+            if told is not None and told[0] != OURS:
+                raise RunError(
+                    "the result store has a schema fraud that no run made: a deployed pipeline's? A run would delete "
+                    "it. Where nobody needs it any more: DROP SCHEMA fraud CASCADE"
+                )
             cursor.execute(_DROP)
             cursor.execute(SCHEMA)
+            cursor.execute(_MARK)
             cursor.executemany("INSERT INTO fraud.cards VALUES (%s)", [(card,) for card in cards])
 
     def number(self) -> int:
