@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from infra.console import Console
+from infra.embedded.job import RunError
 from tests.harness.results import Verdict
 from tests.harness.suites import JOBS, NoSuiteError
 
@@ -72,7 +73,12 @@ def play(job: str | None, seed: int, console: Console, out: Out) -> Verdict:
     verdicts: dict[str, Verdict] = {}
     for name, one in players.items():
         console.say(f"{name}, seed {seed}")
-        results = one.on_this_machine(seed, console)
+        try:
+            results = one.on_this_machine(seed, console)
+        except RunError as error:
+            console.say(f"✗ {name} cannot be played here: {error}")
+            verdicts[name] = Verdict.UNKNOWN
+            continue
         one.show(results, out)
         verdicts[name] = results.verdict
     if job is None:

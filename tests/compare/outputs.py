@@ -9,10 +9,10 @@ from psycopg.rows import dict_row
 
 from effectively_once_jobs.system_usage.store import SCHEMA
 from tests.arms.ground import Database
+from tests.arms.own_schema import OwnSchema
 from tests.compare.figures import ASKED, COUNTED, USAGE
 from tests.harness.run_directory import RunDirectory
 
-JOBS_OWN = "system_usage"
 _ROWS = """
 SELECT id, "user", partition, "offset", fraud, extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000 AS at_ms
 FROM {} ORDER BY pg_xact_commit_timestamp(xmin), ctid
@@ -23,22 +23,29 @@ class Outputs:
     """What the job asks and what it writes, in one database."""
 
     def __init__(self, server: Database) -> None:
-        self._server = server
+        self._server, self._schema = server, OwnSchema(server, "system_usage", SCHEMA)
 
     def make(self, decisions: Iterable[tuple[str, bool]]) -> None:
-        """Make the job's schema anew, and tell the result store what it knows."""
-        self.drop(JOBS_OWN)
-        with self._server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(SCHEMA)
+        """Make the job's schema anew, and tell the result store what it knows.
+
+        Raises:
+            RunError: there is one that no run made.
+
+        """
+        with self._server.connect() as connection, connection.transaction(), connection.cursor() as cursor:
+            self._schema.make(cursor)
             with cursor.copy("COPY system_usage.decisions FROM STDIN") as copy:
                 for row in decisions:
                     copy.write_row(row)
             cursor.execute("ANALYZE system_usage.decisions")
 
-    def drop(self, schema: str) -> None:
-        """Delete a pipeline's tables, or the job's own (`JOBS_OWN`)."""
+    def drop(self, pipeline: str | None = None) -> None:
+        """Delete a pipeline's tables; None: the job's own schema."""
+        if pipeline is None:
+            self._schema.drop()
+            return
         with self._server.connect() as connection:
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(pipeline)))
 
     def fails(self, who: str, seed: int, rate: float) -> None:
         """Have look-ups fail at a rate from now on; those of a pipeline are numbered from 1 again."""

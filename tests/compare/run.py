@@ -24,7 +24,7 @@ from tests.arms.embedded import LASTING, QUICK, embedded
 from tests.arms.ground import Ground
 from tests.compare import page
 from tests.compare.arm import Arm
-from tests.compare.outputs import JOBS_OWN, Outputs
+from tests.compare.outputs import Outputs
 from tests.compare.plan import Plan
 from tests.compare.results import Comparison, ended, planned, write
 from tests.harness.run_directory import RunDirectory
@@ -73,7 +73,7 @@ def played(path: Path, plan: Plan, left: Sequence[Semantics], ground: Ground, co
             own.path.mkdir()
             Arm(own, semantics, plan, ground, outputs, console, stop).play()
     finally:
-        outputs.drop(JOBS_OWN)
+        outputs.drop()
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -42,9 +42,11 @@ def test_tables_of_a_deployed_pipeline_are_left_alone(server: PostgresServer) ->
     try:
         with pytest.raises(RunError, match="a schema fraud that no run made"):
             Outputs(server).make(["c1"])
+        Outputs(server).drop()
         assert told(server, b"SELECT card FROM fraud.cards") == [("theirs",)]
     finally:
-        Outputs(server).drop()
+        with server.connect() as connection:
+            connection.execute("DROP SCHEMA fraud CASCADE")
 
 
 def test_a_server_that_was_started_again_says_since_when_it_runs(server: PostgresServer) -> None:

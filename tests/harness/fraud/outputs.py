@@ -10,8 +10,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from effectively_once_jobs.fraud.store import SCHEMA
-from infra.embedded.job import RunError
 from tests.arms.ground import Database
+from tests.arms.own_schema import OwnSchema
 from tests.harness.fraud.judge import DECISIONS, REFUSALS
 from tests.harness.run_directory import RunDirectory
 
@@ -25,34 +25,22 @@ SELECT id, partition, "offset", arrived_ms, reason, {_COMMITTED} FROM fraud.refu
 """  # noqa: S608 - constants
 _NUMBER = "SELECT (SELECT count(*) FROM fraud.decisions) + (SELECT count(*) FROM fraud.refusals)"
 _BEGAN = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint"
-_DROP = "DROP SCHEMA IF EXISTS fraud CASCADE"
-OURS = "of a run of the harness"
-_MARK = f"COMMENT ON SCHEMA fraud IS '{OURS}'"
-_WHOSE = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'fraud'"
 
 
 class Outputs:
     """What the job writes."""
 
     def __init__(self, store: Database) -> None:
-        self._store = store
+        self._store, self._schema = store, OwnSchema(store, "fraud", SCHEMA)
 
     def make(self, cards: Iterable[str]) -> None:
-        """Make the job's tables and cards anew: a run that was killed may have left its own.
+        """Make the job's tables and cards anew.
 
         Raises:
             RunError: there are such tables, and no run made them.
         """
         with self._store.connect() as connection, connection.transaction(), connection.cursor() as cursor:
-            told = cursor.execute(_WHOSE).fetchone()
-            if told is not None and told[0] != OURS:
-                raise RunError(
-                    "the result store has a schema fraud that no run made: a deployed pipeline's? A run would delete "
-                    "it. Where nobody needs it any more: DROP SCHEMA fraud CASCADE"
-                )
-            cursor.execute(_DROP)
-            cursor.execute(SCHEMA)
-            cursor.execute(_MARK)
+            self._schema.make(cursor)
             cursor.executemany("INSERT INTO fraud.cards VALUES (%s)", [(card,) for card in cards])
 
     def number(self) -> int:
@@ -74,8 +62,8 @@ class Outputs:
 
     def drop(self) -> None:
         """Delete all of it; where the store does not answer the next run does so."""
-        with suppress(psycopg.OperationalError), self._store.connect() as connection:
-            connection.execute(_DROP)
+        with suppress(psycopg.OperationalError):
+            self._schema.drop()
 
     def _told(self, statement: str) -> int | None:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from infra.console import Console
+from infra.embedded.job import RunError
 from tests.acceptance import jobs
 from tests.harness.results import Verdict
 from tests.harness.suites import NoSuiteError
@@ -60,3 +61,17 @@ def test_one_job_is_played_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     done = players(monkeypatch, FAIL, PASS)
     assert jobs.play("job_1", 8, Console(), None) is PASS  # type: ignore[arg-type]
     assert done == [("job_1", 8), PASS]
+
+
+def test_a_job_that_cannot_be_played_is_unknown_and_the_others_are_played(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = players(monkeypatch, PASS, PASS)
+
+    def refused(*_: Any) -> Any:
+        raise RunError("the platform has no PostgreSQL of its own")
+
+    monkeypatch.setattr(jobs.player("job_0"), "on_this_machine", refused)
+    assert jobs.play(None, 7, Console(), None) is UNKNOWN  # type: ignore[arg-type]
+    assert done == [("job_1", 7), PASS]
+    assert "job_0 cannot be played here: the platform has no PostgreSQL" in capsys.readouterr().err
