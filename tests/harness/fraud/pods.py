@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
+from tests.arms.in_pods import printed
 from tests.arms.pods import pods
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.pod_database import secret_name
@@ -48,7 +49,7 @@ def on_this_machine(seed: int, console: Console) -> FraudResults:
 
 def show(results: FraudResults, out: Out) -> None:
     """Print verdict, tables and reasons."""
-    out.print(page.text(results), markup=False, highlight=False, soft_wrap=True)
+    printed(page.text(results), out)
 
 
 @contextmanager
