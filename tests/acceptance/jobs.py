@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.harness.results import Verdict
+from tests.harness.results import Verdict, worst
 from tests.harness.suites import JOBS, NoSuiteError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ PLAYED_BY = {
     "optimisations": "tests.optimisations.pods",
 }
 """Job -> the module that plays it in pods."""
-WORST = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS)
 
 Played = Callable[[str], Any]
 """Plays the job of a name, at most once; gives what came of it."""
@@ -83,4 +82,4 @@ def play(job: str | None, seed: int, console: Console, out: Out) -> Verdict:
         verdicts[name] = results.verdict
     if job is None:
         console.say("; ".join(f"{name} {verdict.name}" for name, verdict in verdicts.items()))
-    return next(one for one in WORST if one in verdicts.values())
+    return worst(verdicts.values())

@@ -20,7 +20,7 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
 from tests.arms.cpu import Cpu
-from tests.arms.ground import Cast, On, Role
+from tests.arms.ground import Cast, Role
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -54,7 +54,6 @@ class EmbeddedGround:
     class_archive: Path | None
     broker_data: Path
     say: Callable[[str], None]
-    on: On = "embedded"
     replication: int = 1
     driver_s: float = 180.0
 

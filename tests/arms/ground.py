@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import psycopg
 
@@ -18,8 +18,6 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
-
-On = Literal["embedded", "cluster"]
 
 
 class Database(Protocol):
@@ -80,6 +78,7 @@ class Cast:
     Attributes:
         drivers: one for each role.
         files: their settings files.
+        roles: theirs, in the same order.
         watch: what all of them announce.
         hold: holds any of their processes.
         cpu: measures what they use, once started; None where that is not to be had.
@@ -118,16 +117,12 @@ class Ground(Protocol):
     """Where arms are played."""
 
     @property
-    def on(self) -> On:
-        """Which it is."""
-
-    @property
     def endpoints(self) -> Endpoints:
         """How this process reaches broker and object store."""
 
     @property
     def database(self) -> Database:
-        """The result store. Raises RunError: there is none here."""
+        """The result store, of a ground that was made with one."""
 
     @property
     def replication(self) -> int:

@@ -14,7 +14,7 @@ from infra.embedded.job import RunError
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
 from tests.arms.embedded import written
-from tests.arms.ground import Cast, On, Role
+from tests.arms.ground import Cast, Role
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
@@ -43,7 +43,6 @@ class PodGround:
 
     stage: Stage
     lent: PodDatabase | None
-    on: On = "cluster"
     broker_data: None = None
     driver_s: float = 240.0
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+On = Literal["embedded", "cluster"]
+"""Where a run was played."""
 
 
 class Verdict(StrEnum):

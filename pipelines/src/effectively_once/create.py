@@ -369,10 +369,9 @@ def main(argv: Sequence[str]) -> int:
             "source_partitions": given.source_partitions, "event_log_bucket": given.event_log_bucket,
             "say": lambda line: sys.stdout.write(line + "\n"),
         }  # fmt: skip
-        name = load(given.settings).job
-        needs = needs_of(name, given.whole or given.settings)
-        if undeclared(name):
-            settings = load(given.settings)
+        settings = load(given.settings)
+        needs = needs_of(settings.job, given.whole or given.settings)
+        if undeclared(settings.job):
             source = [Topic(settings.topic, given.source_partitions, source=True)] if given.source_partitions else []
             create_needed(settings, needs, source, **how)
         else:

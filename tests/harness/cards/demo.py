@@ -19,11 +19,12 @@ from infra.console import Console
 from infra.versions import of_run
 from tests.harness.cards.judge import directory_of, judge
 from tests.harness.cards.play import Play
-from tests.harness.cards.results import CardResults, On
+from tests.harness.cards.results import CardResults
 from tests.harness.cards.scene import Scene
 from tests.harness.cards.ways import KILLS, WAYS, Way, told
 from tests.harness.cards.workload import write
 from tests.harness.manifest import git_state
+from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 
 CARD_RECORDS = 1_200

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from tests.harness.cards.results import CardResults, On, WayResult
+from tests.harness.cards.results import CardResults, WayResult
 from tests.harness.cards.show import markdown, show
 from tests.harness.cards.ways import KEYED, PLAIN, RESTRUCTURED, WAYS, Way
 from tests.harness.cards.workload import CARDS, COUNTS, Due, due
@@ -22,7 +22,7 @@ from tests.harness.checkers import adding_up
 from tests.harness.evidence import EvidenceError
 from tests.harness.payments.book import Book, Charge, Entry, SetCardBalance, card_names
 from tests.harness.payments.journal import entries
-from tests.harness.results import Fault, Verdict
+from tests.harness.results import Fault, On, Verdict
 from tests.harness.run_directory import RunDirectory, read_lines, write_atomically
 
 CLAIM = (

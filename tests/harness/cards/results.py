@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from tests.harness.results import Fault, Verdict
-
-On = Literal["embedded", "cluster"]
+from tests.harness.results import Fault, On, Verdict
 
 
 class _Frozen(BaseModel):

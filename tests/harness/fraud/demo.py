@@ -19,7 +19,6 @@ from infra.console import Console
 from infra.embedded.job import RunError
 from infra.toolchain.command import ToolchainError
 from infra.versions import of_run
-from tests.arms.ground import On
 from tests.bench.facts import machine
 from tests.harness.fraud.judge import judge
 from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, KILLED, STORE_DOWN_S, TARGET_MS, WINDOWS_MS, Phase, phases
@@ -27,6 +26,7 @@ from tests.harness.fraud.play import Play
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import Scene
 from tests.harness.manifest import git_state
+from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 
 FRAUD_RECORDS, FRAUD_RATE, TRIGGER_S = 10_500, 100, 20

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,7 +19,7 @@ from tests.harness.fraud.plan import ANALYZERS, HELD_MAX, SPARK_ARMS
 from tests.harness.fraud.results import ArmResult, FraudResults, KillResult
 from tests.harness.fraud.truth import Due, due, outcome
 from tests.harness.fraud.workload import cards
-from tests.harness.results import Verdict
+from tests.harness.results import On, Verdict
 from tests.harness.run_directory import RunDirectory, read_lines, write_atomically
 
 CLAIM = (
@@ -41,7 +41,7 @@ class FraudManifest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    on: Literal["embedded", "cluster"] = "embedded"
+    on: On = "embedded"
     seed: int
     deadline_ms: int
     target_ms: int

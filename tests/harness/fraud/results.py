@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from tests.harness.results import Verdict
+from tests.harness.results import On, Verdict
 
 EDGES_MS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 40, 60, 100, 250, 1_000, 5_000)
 """Upper ends of the histogram's bars; the last bar has no end."""
@@ -99,7 +99,7 @@ class FraudResults(_Frozen):
         answers: the presenter's, by status and by how the result store was.
     """
 
-    on: Literal["embedded", "cluster"] = "embedded"
+    on: On = "embedded"
     claim: str
     verdict: Verdict
     seed: int
