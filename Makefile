@@ -75,7 +75,7 @@ lint: ## linters, types, layers
 	@$(CLI) lint
 test: ## everything that needs no cluster; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]
 	@$(CLI) test $(call option,at,AT) $(ARGS)
-bench: ## speed, as ratios of one run [CASE=quick|semantics|streams|dedup|checkpoint|restart|state|optimisations|flat|catalog ARGS=]
+bench: ## speed, as ratios of one run [CASE=quick|semantics|against|streams|dedup|checkpoint|restart|state|optimisations|flat|catalog ARGS=]
 	@$(CLI) bench $(call option,case,CASE) $(ARGS)
 test-all: ## and the slow suites
 	@$(CLI) test --all $(ARGS)

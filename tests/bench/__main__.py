@@ -6,12 +6,26 @@ import argparse
 import sys
 
 from infra.embedded.guard import guarded
-from tests.bench import catalog, checkpoint, dedup, flat, optimisations, page, quick, restart, semantics, state, streams
+from tests.bench import (
+    against,
+    catalog,
+    checkpoint,
+    dedup,
+    flat,
+    optimisations,
+    page,
+    quick,
+    restart,
+    semantics,
+    state,
+    streams,
+)
 
 CASES = {
     "quick": (quick, "all but the largest, smaller: a quarter of an hour"),
     "page": (page, "writes the docs' page of measurements from the newest ones"),
     "semantics": (semantics, "at least once on plain Spark, with the catalog, and exactly once"),
+    "against": (against, "user_counts of this checkout and of an earlier commit: what a change costs"),
     "streams": (streams, "S1 against plain Spark with dedup and Kafka Streams"),
     "dedup": (dedup, "the catalog against dropDuplicatesWithinWatermark"),
     "checkpoint": (checkpoint, "our checkpoint file manager against Spark's default one"),

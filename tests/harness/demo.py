@@ -130,5 +130,5 @@ def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSetting
     return PipelineSettings(
         pipeline=PIPELINE, topic=TOPIC, job=JOB, kafka_bootstrap=endpoints.kafka_bootstrap, shards=SHARDS,
         s3_endpoint=endpoints.s3_endpoint, s3_bucket=endpoints.s3_bucket, window_ms=subject.window_ms,
-        lateness_ms=subject.lateness_ms, epoch_rows_max=subject.epoch_rows_max,
+        lateness_ms=subject.lateness_ms, epoch_rows_max=subject.epoch_rows_max, dense_offsets=True,
     )  # fmt: skip

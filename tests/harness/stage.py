@@ -137,8 +137,8 @@ class Stage:
     def settings(self, prefix: str, own: Mapping[str, Any] | None = None) -> PipelineSettings:
         """Settings of a pipeline of this run: the deployed one's addresses, names of its own, and what is given."""
         pipeline, topic = names(self.directory.path.name, prefix)
-        mine = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX, **(own or {})}
-        settings = PipelineSettings.model_validate({**self.target.values["settings"], **mine})
+        mine = {"pipeline": pipeline, "topic": topic, "epoch_rows_max": EPOCH_ROWS_MAX, "dense_offsets": True}
+        settings = PipelineSettings.model_validate({**self.target.values["settings"], **mine, **(own or {})})
         self._pipelines[settings.pipeline] = settings
         return settings
 

@@ -11,13 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
-from effectively_once.session import MANAGER
+from effectively_once.session import MANAGER, REQUIRED, TOKENS
 from infra.embedded.stack import EmbeddedStack
-from infra.toolchain.prepare import Toolchain
+from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.prepare import prepare as prepare_toolchain
 from tests.spark.attacked import Attacked
 from tests.spark.pipeline import Pipeline
 
+BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
@@ -79,6 +80,10 @@ def spark(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.streaming.checkpointFileManagerClass", MANAGER)
+        .config("spark.plugins", TOKENS)
+        .config("spark.sql.adaptive.enabled", "false")
+        .config(BATCH, REQUIRED[BATCH])
+        .config("spark.executorEnv.PYTHONPATH", f"{CHECKOUT / 'pipelines' / 'src'}:{CHECKOUT}")
         .getOrCreate()
     )
     yield session

@@ -12,7 +12,6 @@ import pyarrow as pa
 import structlog
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
 from effectively_once import control, epoch, points, rows, stable, state, stateful_plan
@@ -303,7 +302,7 @@ class Driver:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
                 self._still_ours()
                 named = named_error(error)
-                if named is not None:
+                if named is not None and (not named.passing or attempt == EPOCH_ATTEMPTS - 1):
                     raise named from error
                 if attempt == EPOCH_ATTEMPTS - 1:
                     raise
@@ -339,8 +338,7 @@ class Driver:
             lambda batches, task=task: epoch.dedup(task, batches), columns
         )
         if pipeline.windows:
-            by_key = f.expr(f"coalesce({rows.shard_of(state.KEY, shards)}, 0)")
-            steps = steps.repartitionById(shards, by_key).mapInArrow(
+            steps = rows.by_key(steps, state.KEY, shards).mapInArrow(
                 lambda batches, task=task: epoch.aggregate(task, batches), columns
             )
         return self._concluded(declaration, steps.toArrow())
@@ -352,8 +350,7 @@ class Driver:
         plan.hand(Errand(pinned, self.head.generation, self.owner, task.named))
         # The function got the rows of its task with the plan; results need no state.
         results = replace(task, named={})
-        by_key = f.expr(f"coalesce({rows.shard_of(f'`{pipeline.stateful.by}`', shards)}, 0)")
-        found = frame.repartitionById(shards, by_key).mapInArrow(
+        found = rows.by_key(frame, f"`{pipeline.stateful.by}`", shards).mapInArrow(
             lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline))
         ).toArrow()  # fmt: skip
         plan.refuse_dropped(pinned.epoch)
@@ -364,6 +361,7 @@ class Driver:
         pipeline, generation = self.pipeline, self.head.generation
         points.reach("job_done", epoch=pinned.epoch)
         summary = Summary.of(found, beside)
+        summary.require_every_offset(pinned, dense=self.settings.dense_offsets)
         summary.publish_files(pipeline, found, pinned, generation, self._files)
         return summary.record(pinned, generation, pipeline, self.settings.shards), summary.repeated
 

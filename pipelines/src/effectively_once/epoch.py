@@ -51,7 +51,8 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
 
     Columns in: those of `rows.judged`, and shard.
     """
-    yield from deduplicated(ShardStep.of_task(task, "dedup"), batches)
+    step = ShardStep.of_task(task, "dedup")
+    yield from deduplicated(step, step.whole_input(batches, rows.DIGESTED, nothing=task.declaration.abandoned))
 
 
 def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -105,7 +106,8 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
 
 def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     """What Spark's stateful operators gave for one shard by key -> published."""
-    yield from resulted(ShardStep.of_task(task, "windows"), batches)
+    step = ShardStep.of_task(task, "windows")
+    yield from resulted(step, step.whole_input(batches))
 
 
 def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -113,20 +115,23 @@ def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     pipeline = step.task.pipeline
     stateful = pipeline.stateful
     assert stateful is not None  # noqa: S101 - the driver asked for it
-    table = pa.Table.from_batches([batch.cast(stateful.schema) for batch in batches], stateful.schema)
+    results_ = [batch.select(stateful.schema.names).cast(stateful.schema) for batch in batches]
+    table = pa.Table.from_batches(results_, stateful.schema)
     step.publish(stateful.name, _for(pipeline, stateful.name, table, step.task.declaration.epoch))
     yield from _told(pipeline, step.summary())
 
 
 def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Partial aggregates of one shard by key -> state, closed windows published; partial totals returned."""
-    yield from aggregated(ShardStep.of_task(task, "windows"), batches)
+    step = ShardStep.of_task(task, "windows")
+    yield from aggregated(step, step.whole_input(batches))
 
 
 def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `aggregate`."""
     pipeline, pinned = step.task.pipeline, step.task.declaration
-    table = pa.Table.from_batches(batches, between(pipeline))
+    columns = between(pipeline)
+    table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
     yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
     partial = table.filter(pc.equal(table["kind"], "partial"))
     for each in pipeline.windows:

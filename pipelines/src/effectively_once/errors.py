@@ -17,6 +17,8 @@ class PipelineError(Exception):
     """
 
     exit_code = 1
+    passing = False
+    """Whether a repeat of the epoch may end otherwise."""
 
     def __init__(self, what: str, where: str, todo: str) -> None:
         # Texts of clients may have several lines; an operator, and the way back from a worker, get one.
@@ -69,6 +71,20 @@ class SourceError(PipelineError):
     """The input topic is missing, compacted, or was deleted and recreated (R3)."""
 
     exit_code = 65
+
+
+class InputError(PipelineError):
+    """A shard did not get its whole input (R13): the epoch is repeated, and nothing of the attempt is there."""
+
+    exit_code = 66
+    passing = True
+
+
+class EndedTaskError(PipelineError):
+    """The task was killed or failed while its Python worker went on (R13): the worker shows nothing any more."""
+
+    exit_code = 66
+    passing = True
 
 
 class StepError(PipelineError):

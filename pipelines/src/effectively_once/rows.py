@@ -12,12 +12,17 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType
 
+from effectively_once import whole_input
 from effectively_once.columns import COORDINATES, REFUSED, SENT
 from effectively_once.destinations import ToTable
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline import Pipeline
 from effectively_once.windows import Windows
 
+DIGESTED = ("partition", "offset")
+"""What makes a row of the input: a closing row has their digest."""
+TO_SHARD = "to_shard"
+"""Column of rows between the steps: who gets them."""
 KAFKA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 """Columns of the frame that a transform is given."""
 TIME_MAX_MS = 10**15 - 1
@@ -178,12 +183,23 @@ def late(time_ms: str, windows: Windows, watermark_ms: int) -> str:
     return f"CAST({ends} AS DECIMAL(18, 0)) <= CAST('{watermark_ms}' AS DECIMAL(18, 0))"
 
 
-def in_shards(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
-    """Give every row its shard, by id or else by coordinate, and bring the rows of a shard together (R4)."""
+def with_shard(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
+    """Give every row its shard, by id or else by coordinate (R4)."""
     key = "concat_ws('-', topic, partition, offset)"
     if pipeline.ids == "attached":
         key = f"coalesce(id, {key})"
-    return rows.selectExpr("*", f"{shard_of(key, shards)} AS shard").repartitionById(shards, "shard")
+    return rows.selectExpr("*", f"{shard_of(key, shards)} AS shard")
+
+
+def in_shards(pipeline: Pipeline, rows: DataFrame, shards: int) -> DataFrame:
+    """Give every row its shard, and bring the rows of a shard together, with proof that they are all (R13)."""
+    return whole_input.bring_together(with_shard(pipeline, rows, shards), "shard", shards, DIGESTED)
+
+
+def by_key(rows: DataFrame, key: str, shards: int) -> DataFrame:
+    """Bring rows of one key together, with proof that they are all (R13); rows without one have a shard too."""
+    placed = rows.selectExpr("*", f"coalesce({shard_of(key, shards)}, 0) AS {TO_SHARD}")
+    return whole_input.bring_together(placed, TO_SHARD, shards, ())
 
 
 def shard_of(key: str, shards: int) -> str:

@@ -10,6 +10,7 @@ from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from effectively_once.settings import PipelineSettings
 
 MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
+TOKENS = "org.effectivelyonce.input.TaskTokens"
 FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
 
 REQUIRED = {
@@ -28,6 +29,8 @@ REQUIRED = {
     # A hung Python worker is ended and its task repeated (pitfall 18). Two minutes: far above any step.
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
+    # A worker learns that its task has ended, and shows nothing any more (R13).
+    "spark.plugins": TOKENS,
     # Folded state and producers live in the worker between epochs.
     "spark.python.worker.reuse": "true",
     # Rows alone bound a batch: measuring its bytes after every row took a tenth of an executor's time. So many records

@@ -33,6 +33,8 @@ class PipelineSettings(BaseModel):
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
         semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
         transaction_timeout_s: how long the broker lets a transaction stay open that nobody ends.
+        dense_offsets: every offset of the topic is a record, as nobody sends to it in transactions: then an epoch with
+            fewer rows than offsets is not published.
         start_patience_s: how long broker and object store may stay silent before a start is given up.
 
     """
@@ -58,6 +60,7 @@ class PipelineSettings(BaseModel):
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     transaction_timeout_s: Annotated[int, Field(ge=5, le=900)] = 60
+    dense_offsets: bool = False
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
 
     @model_validator(mode="after")

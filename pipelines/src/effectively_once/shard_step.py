@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import catalog, deltas, merge, object_store, points, stable, state
+from effectively_once import (
+    catalog,
+    deltas,
+    merge,
+    object_store,
+    points,
+    stable,
+    state,
+    task_token,
+    whole_input,
+)
 from effectively_once.errors import ChainError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -30,6 +40,8 @@ from effectively_once.sinks.publish import Published, Sink
 from effectively_once.windowed import Windowed
 from effectively_once.windows import Windows
 
+Confirm = Callable[[], None]
+"""Raises EndedTaskError where the task has ended that this step belongs to."""
 Opened = Callable[[str, int, Callable[[str], None]], Sink[Any]]
 """Sink of a name and shard, which tells its steps to a function."""
 
@@ -55,6 +67,10 @@ class EpochTask:
         """The windows of the pipeline."""
         return Windows(self.settings.window_ms, self.settings.lateness_ms)
 
+    def where(self, step: str, shard: int) -> str:
+        """Name a step of a shard, for messages."""
+        return f"pipeline {self.settings.pipeline}, epoch {self.declaration.epoch}, step {step!r}, shard {shard}"
+
     def deltas_of(self, kind: str, shard: int) -> list[deltas.Named]:
         """Return the live deltas of a shard, oldest first."""
         return self.named.get(kind, {}).get(shard, [])
@@ -70,14 +86,16 @@ class ShardStep:
         attempt: 0 for the first one.
         store: where the chain is.
         opened: opens the sinks.
+        confirm: comes before everything that others may see.
 
     """
 
     def __init__(
-        self, task: EpochTask, step: str, shard: int, attempt: int, *, store: ObjectStore, opened: Opened
-    ) -> None:
+        self, task: EpochTask, step: str, shard: int, attempt: int, *, store: ObjectStore, opened: Opened,
+        confirm: Confirm = lambda: None,
+    ) -> None:  # fmt: skip
         self.task, self.step, self.shard, self.attempt = task, step, shard, attempt
-        self.store, self._opened = store, opened
+        self.store, self._opened, self._confirm = store, opened, confirm
         self.sinks: dict[str, Rows] = {}
         self.files: dict[str, StagedFile] = {}
         self.deltas: dict[str, Delta] = {}
@@ -94,10 +112,25 @@ class ShardStep:
         """Return the step that the running task of Spark is."""
         context = TaskContext.get()
         store = object_store.shared(task.settings.bucket)
+        shard, attempt = context.partitionId(), context.taskAttemptId()
         return cls(
-            task, step, context.partitionId(), context.attemptNumber(), store=store,
+            task, step, shard, context.attemptNumber(), store=store,
             opened=lambda name, shard, told: open_sink(task.pipeline, task.settings, name, shard, told),
+            confirm=lambda: task_token.confirm(attempt, task.where(step, shard)),
         )  # fmt: skip
+
+    def whole_input(
+        self, batches: Iterable[pa.RecordBatch], digested: Sequence[str] = (), *, nothing: bool = False
+    ) -> list[pa.RecordBatch]:
+        """Read the shard's input to its end; for arguments and errors see `whole_input.require`."""
+        where = self.task.where(self.step, self.shard)
+        return whole_input.require(self._announced(batches), digested, where, nothing=nothing)
+
+    def _announced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            if not number:
+                self.announce(f"{self.step}_reading")
+            yield batch
 
     def announce(self, what: str, sink: str | None = None) -> None:
         """Tell observers how far this attempt has come."""
@@ -106,6 +139,8 @@ class ShardStep:
             pid=os.getpid(), attempt=self.attempt,
         )  # fmt: skip
         self.reach(what, sink)
+        if what == "transaction_open":
+            self._confirm()
 
     def reach(self, point: str, sink: str | None = None) -> None:
         """Come by a named point of the protocol."""
@@ -128,6 +163,7 @@ class ShardStep:
 
     def decide(self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str) -> None:
         """Write the delta that is this shard's decision."""
+        self._confirm()
         log, epoch = self._log(kind, canonical), self.task.declaration.epoch
         self.deltas[kind] = delta = log.write(epoch, table)
         _folder().wrote(log, epoch, delta.digest, table)
@@ -136,6 +172,7 @@ class ShardStep:
 
     def record(self, step: stable.RecordedStep, rows: pa.Table) -> pa.Table:
         """Return rows with the recorded output of a step that is not deterministic."""
+        self._confirm()
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
             answered=lambda: self.announce("answered", step.name),
@@ -147,6 +184,7 @@ class ShardStep:
 
     def publish(self, name: str, rows: Any) -> None:
         """Publish this shard's rows of a sink; files are staged, and the driver makes those of all shards visible."""
+        self._confirm()
         if name in self.task.pipeline.file_sinks:
             self.files[name] = ManifestSink(self.store, self.task.layout, name).stage(self.task.declaration.epoch, rows)
             self.lap(name)

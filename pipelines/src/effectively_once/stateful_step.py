@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import catalog, deltas, epoch
+from effectively_once import catalog, deltas, epoch, rows
 from effectively_once.errors import ChainError, StepError
 from effectively_once.ledger.records import Declaration, Delta, EpochRecord
 from effectively_once.pipeline import Pipeline
@@ -97,7 +97,8 @@ class FirstStep:
         task = EpochTask(
             self.pipeline, self.settings, errand.declaration, errand.generation, errand.owner, errand.named
         )
-        accepted, note = decided(ShardStep.of_task(task, "dedup"), errand, batches)
+        step = ShardStep.of_task(task, "dedup")
+        accepted, note = decided(step, errand, step.whole_input(batches, rows.DIGESTED))
         if note is not None:
             self.tell({(errand.declaration.epoch, context.partitionId()): note})
         yield from accepted.to_batches()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.epoch import totals_of
+from effectively_once.errors import InputError
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span
 from effectively_once.pipeline import Pipeline
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
@@ -41,6 +42,26 @@ class Summary:
         told = found.filter(pc.equal(found["kind"], "shard"))
         shards = [*beside[0], *told["shard"].to_pylist()]
         return cls(shards, [*beside[1], *(json.loads(note) for note in told["note"].to_pylist())])
+
+    def require_every_offset(self, declaration: Declaration, *, dense: bool) -> None:
+        """Compare the rows that all shards read with the offsets that are declared (R13).
+
+        Args:
+            declaration: of the epoch.
+            dense: whether every offset of the topic is a record. Transactions and aborted records leave holes.
+
+        Raises:
+            InputError: there are too many rows, or too few.
+
+        """
+        read = sum(note["read"] for _, note in self._notes if "read" in note)
+        offsets = declaration.offsets
+        if read > offsets or (dense and read < offsets):
+            raise InputError(
+                f"the shards read {read} rows of {offsets} offsets",
+                f"epoch {declaration.epoch}", "The epoch is repeated. If no repeat helps: set dense_offsets to false "
+                "where somebody sends in transactions, else keep the driver's log.",
+            )  # fmt: skip
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""

@@ -161,7 +161,7 @@ class Trial:
         task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
         frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
         timely = rows.timely(pipeline, rows.judged(pipeline, frame), self._windows, declaration.watermark_ms)
-        whole = self._one_a_record(_typed(rows.in_shards(pipeline, timely, self._shards).toArrow(), pipeline))
+        whole = self._one_a_record(_typed(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
         told = [
             pa.Table.from_batches(
                 epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.epoch import between
-from effectively_once.errors import SinkError
+from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Delta, EpochRecord, Rows, Span
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
@@ -199,3 +200,15 @@ def test_files_of_an_epoch_that_a_shard_is_missing_from_stay_invisible(files: Fi
 def test_an_epoch_without_its_totals_is_not_recorded(files: Files) -> None:
     with pytest.raises(RuntimeError, match=r"some shards of \['raw', 'totals'\]"):
         Summary(*told(files)).record(declaration(EPOCH), 9, PIPELINE, SHARDS)
+
+
+@pytest.mark.parametrize(
+    ("read", "dense", "refused"),
+    [(7, False, False), (6, False, False), (6, True, True), (7, True, False), (8, False, True)],
+)
+def test_rows_are_compared_with_the_offsets_of_the_epoch(read: int, dense: bool, refused: bool) -> None:
+    """Offsets without a record are usual where somebody sends in transactions; rows without an offset never are."""
+    pinned = declaration(EPOCH).model_copy(update={"ranges": {"t": {"0": (10, 14), "1": (0, 3)}}})
+    summary = Summary([0, 1], [note(0, FIRST, read=4), note(1, FIRST, read=read - 4)])
+    with pytest.raises(InputError, match=f"{read} rows of 7 offsets") if refused else nullcontext():
+        summary.require_every_offset(pinned, dense=dense)

@@ -47,6 +47,11 @@ class Declaration(Record):
         spans = [span for partitions in self.ranges.values() for span in partitions.values()]
         return bool(spans) and all(start == end for start, end in spans)
 
+    @property
+    def offsets(self) -> int:
+        """How many offsets it covers."""
+        return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
+
 
 class Rows(Record):
     """How many rows a shard published or decided on, their order-independent digest, and how many bytes they took."""

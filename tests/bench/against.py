@@ -1,0 +1,99 @@
+"""What a change costs: `user_counts` of this checkout against that of an earlier commit.
+
+`python -m tests.bench against --before COMMIT`: one topic, filled once; both take turns, each on a fresh pipeline, with
+the wheel and the Java classes of its own commit. A sample is rows per second, as in `semantics`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka.admin import NewTopic
+
+from infra.cluster.access import CHECKOUT
+from infra.toolchain.prepare import prepare
+from tests.bench import rates, table
+from tests.bench.facts import Kept, load, spread
+from tests.bench.place import LASTING_JVM, MASTERS, Place, opened
+from tests.bench.s1_events import PARTITIONS, Events, fill
+
+NOW, BEFORE = "this checkout", "before"
+MODULE, TOPIC, SHARDS, WARM_UP, DONE_S = "effectively_once_jobs.user_counts", "against", 2, 0.25, 300.0
+
+
+def arguments(given: argparse.ArgumentParser) -> None:
+    """Add the options of this case."""
+    given.add_argument("--before", required=True, help="commit, tag or branch")
+    given.add_argument("--records", type=int, default=800_000)
+    given.add_argument("--bytes", type=int, default=100, help="size of a record")
+    given.add_argument("--rounds", type=int, default=5)
+    given.add_argument("--epoch-rows", type=int, default=100_000)
+    given.add_argument("--master", choices=sorted(MASTERS), default="cluster")
+    given.add_argument("--at-least", type=float, default=None, help="target of the ratio")
+    given.add_argument("--resume", type=Path, default=None, help="folder of a measurement that was interrupted")
+
+
+def measure(asked: argparse.Namespace) -> str:
+    """Run it and return the table."""
+    commit = _commit(asked.before)
+    kept = Kept.begun(
+        "against", asked.resume, before=commit, records=asked.records, bytes=asked.bytes, rounds=asked.rounds,
+        epoch_rows=asked.epoch_rows, shards=SHARDS, warm_up=WARM_UP, master=MASTERS[asked.master], jvm=LASTING_JVM,
+    )  # fmt: skip
+    found: dict[str, list[float]] = {NOW: [], BEFORE: []}
+    with tempfile.TemporaryDirectory(prefix="before-") as folder, opened() as place:
+        places = {NOW: place, BEFORE: replace(place, toolchain=prepare(place.console, checkout=_files(commit, folder)))}
+        place.created([NewTopic(TOPIC, PARTITIONS, 1)])
+        with place.console.step(f"{asked.records:,} records of {asked.bytes:,} bytes into a topic"):
+            fill(place.endpoints.kafka_bootstrap, TOPIC, Events(asked.records, record_bytes=asked.bytes).values())
+        for number in range(asked.rounds):
+            for arm in (NOW, BEFORE) if number % 2 else (BEFORE, NOW):
+                sample = kept.done(arm=arm, round=number)
+                if sample is None:
+                    load_before = load()
+                    rate = _once(places[arm], f"{arm.split()[0]}{number}", asked)
+                    sample = {"rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1)}
+                    kept.sample(arm=arm, round=number, **sample, load_before=load_before)
+                found[arm].append(sample["rows_per_s"])
+                place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
+    rows = [[arm, spread(samples)] for arm, samples in found.items()]
+    text = "\n".join([
+        table.table(["arm", "rows/s, median (from, to)"], rows), "",
+        table.ratio(found, NOW, BEFORE, table.Target(at_least=asked.at_least)),
+    ])  # fmt: skip
+    return kept.finished(text, f"This checkout beside {commit[:9]}", "rows/s", found)
+
+
+def _once(place: Place, name: str, asked: argparse.Namespace) -> rates.Rate:
+    settings = place.pipeline(name, TOPIC, MODULE, shards=SHARDS, epoch_rows_max=asked.epoch_rows)
+    # A setting that is new is unknown to the version before; both have its default.
+    given = settings.model_dump_json(exclude_defaults=True, exclude_none=True)
+    started = place.driver(name, MODULE, given, master=MASTERS[asked.master])
+    try:
+        seen = rates.until_all(lambda: rates.epochs(started.events), asked.records, DONE_S, started.process)
+        return rates.rate(seen, int(asked.records * WARM_UP), asked.records)
+    finally:
+        started.process.kill()
+
+
+def _commit(name: str) -> str:
+    asked = ["git", "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"]
+    found = subprocess.run(asked, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if found.returncode:
+        sys.exit(f"✗ --before {name}: no commit of this repository. `git log --oneline` lists them.")
+    return found.stdout.strip()
+
+
+def _files(commit: str, folder: str) -> Path:
+    """What a commit has below `pipelines/`, in a folder."""
+    packed = subprocess.run(["git", "archive", commit, "pipelines"], cwd=CHECKOUT, capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return Path(folder)
