@@ -20,7 +20,7 @@ from tests.model import outputs, state
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
 from tests.model.changed import conditional, withheld
-from tests.model.inputs import Read, dealt, proven
+from tests.model.inputs import Read, deal, prove
 from tests.model.rules import Pipeline, Rules
 from tests.model.world import Step
 
@@ -82,9 +82,9 @@ class Driver:
     def _decide(self, at: At) -> Phase:
         """Decide on the ids that are new, from the state that the chain names, and write the delta (R5)."""
         start, end = at.declaration.ranges["t"]["0"]
-        records = yield from proven(dealt(self.pipeline.input[start:end]), self.early, self.rules.records_proven)
+        records = yield from prove(deal(self.pipeline.input[start:end]), self.early, self.rules.proves_records)
         if records is None:
-            return _repeated(at)
+            return _repeat(at)
         new, delta = yield from state.decided(self.pipeline, self.rules, at, records)
         return replace(at, phase="record", new=new, delta=delta.model_dump_json())
 
@@ -115,10 +115,10 @@ class Driver:
     def _aggregate(self, at: At) -> Phase:
         """Decide on the partials of all shards, which come to the second step as records do to the first."""
         parts = Read(at.new, tuple(map(self.pipeline.shard, at.new)), self.pipeline.first)
-        partials = yield from proven(parts, self.early, self.rules.partials_proven)
+        partials = yield from prove(parts, self.early, self.rules.proves_partials)
         if partials is None:
-            return _repeated(at)
-        delta = yield from state.counted(self.rules, at, partials)
+            return _repeat(at)
+        delta = yield from state.count(self.rules, at, partials)
         return replace(at, phase="publish", partials=partials, counted=delta.model_dump_json())
 
     def _show(self, at: At) -> Phase:
@@ -188,6 +188,6 @@ class Driver:
         return conditional(step, self.rules.r1_conditional_head)
 
 
-def _repeated(at: At) -> At:
+def _repeat(at: At) -> At:
     """The task failed before it did anything; another worker repeats it."""
     return replace(at.keeping(None), attempt=at.attempt + 1)

@@ -73,12 +73,12 @@ class Read:
         return tuple(row for place, row in enumerate(self.rows) if place in places)
 
 
-def dealt(rows: tuple[Any, ...]) -> Read:
+def deal(rows: tuple[Any, ...]) -> Read:
     """Return the input of a first step: map tasks hold its rows in turn."""
     return Read(rows, tuple(place % TASKS for place in range(len(rows))), TASKS)
 
 
-def proven(wanted: Read, asked: bool, proof: Callable[[Rows], bool]) -> Generator[Read, Rows, tuple[Any, ...] | None]:
+def prove(wanted: Read, asked: bool, proof: Callable[[Rows], bool]) -> Generator[Read, Rows, tuple[Any, ...] | None]:
     """Return the rows of a step; None where the proof is missing, so that the task fails before it does anything.
 
     Args:

@@ -41,13 +41,13 @@ class Rules:
     r13_of_every_task: bool = True
     r13_whole_partials: bool = True
 
-    def records_proven(self, rows: Rows) -> bool:
+    def proves_records(self, rows: Rows) -> bool:
         """Whether the first step may decide on what it read."""
         if not self.r13_whole_input:
             return True
         return rows.whole if self.r13_of_every_task else rows.begun
 
-    def partials_proven(self, rows: Rows) -> bool:
+    def proves_partials(self, rows: Rows) -> bool:
         """Whether the second step may."""
         return rows.whole or not self.r13_whole_partials
 

@@ -21,7 +21,7 @@ from effectively_once.ledger.records import Declaration, Head
 from effectively_once.sinks.publish import Commit, FencedError, Mark, Open, publish
 from tests.model.at import LAYOUT
 from tests.model.changed import once
-from tests.model.inputs import Rows, dealt, proven
+from tests.model.inputs import Rows, deal, prove
 from tests.model.shards import ToShard
 from tests.model.spark_at import (
     BACKUPS,
@@ -155,7 +155,7 @@ class Driver:
     def _decide(self, at: At) -> Phase:
         """Dedup, inside of Spark's plan."""
         epoch, (start, end) = at.declaration.epoch, at.span
-        records = yield from proven(dealt(INPUT[start:end]), self.early, self._proof(self.rules.r13_whole_input))
+        records = yield from prove(deal(INPUT[start:end]), self.early, self._proof(self.rules.r13_whole_input))
         if records is None:
             return at  # The task failed, and is repeated.
         known: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class Driver:
     def _publish(self, at: At) -> Phase:
         """Publish what Spark's operator gives: for each new id its number in the order of arrival."""
         pinned = at.declaration
-        new = yield from proven(dealt(at.new), self.early, self._proof(self.rules.r13_whole_results))
+        new = yield from prove(deal(at.new), self.early, self._proof(self.rules.r13_whole_results))
         if new is None:
             return at  # As above.
         rows = tuple(f"{one}={len(at.state) + number}" for number, one in enumerate(new, 1))

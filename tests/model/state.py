@@ -57,15 +57,15 @@ def decided(
         log = _log(store)
         known = {one for entry in named if entry.rows.rows for one in _read(log, entry, rules)}
         new = tuple(sorted(timely.keys() - known))
-        return new, _written(rules, log, pinned.epoch, {one: timely[one] for one in new})
+        return new, _write(rules, log, pinned.epoch, {one: timely[one] for one in new})
 
     return (yield from once(asking(decide), rules.r5_delta_once))
 
 
-def counted(rules: Rules, at: At, partials: tuple[str, ...]) -> Generator[Step, Any, Delta]:
+def count(rules: Rules, at: At, partials: tuple[str, ...]) -> Generator[Step, Any, Delta]:
     """Write the delta of the second step: the partials themselves, from which any sum could be made."""
     epoch, rows = at.declaration.epoch, dict.fromkeys(partials, 0)
-    decide = asking(lambda store: _written(rules, _log(store, COUNTS), epoch, rows))
+    decide = asking(lambda store: _write(rules, _log(store, COUNTS), epoch, rows))
     return (yield from once(decide, rules.r5_delta_once))
 
 
@@ -105,7 +105,7 @@ def _read(log: ShardDeltas, entry: Named, rules: Rules) -> list[str]:
     return ids
 
 
-def _written(rules: Rules, log: ShardDeltas, epoch: int, rows: dict[str, int]) -> Delta:
+def _write(rules: Rules, log: ShardDeltas, epoch: int, rows: dict[str, int]) -> Delta:
     """Write a delta: ids with their times."""
     try:
         return log.write(epoch, pa.table({"id": list(rows), "event_time_ms": list(rows.values())}, catalog.SCHEMA))
