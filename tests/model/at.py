@@ -24,7 +24,7 @@ class At:
     """What a driver knows; texts are JSON, so that two ways to the same knowledge are one state of the exploration.
 
     Attributes:
-        phase: `start`, `next`, `decide`, `record`, `publish`, `fenced`, `show`, `finish`, `end` or `done`.
+        phase: `start`, `next`, `decide`, `record`, `publish`, `fenced`, `aggregate`, `show`, `finish`, `end` or `done`.
         began: head as this driver took it over.
         head: head as the driver holds it, with its ETag.
         epoch: the declaration being worked on.
@@ -34,6 +34,8 @@ class At:
         shard: the next one to publish to.
         staged: the files of the epoch that are written and not visible yet, with their shards.
         attempt: of the task; 0 is the first.
+        partials: of the shards of the first step, as the second one read them; None: it has not.
+        counted: what the record is to say of its decision.
         kept: for every shard, what is kept of its sink between epochs.
         published: the record of the declared epoch once it is published.
         recovering: the epoch was declared by another driver.
@@ -51,6 +53,8 @@ class At:
     shard: int = 0
     staged: tuple[tuple[int, str], ...] = ()
     attempt: int = 0
+    partials: tuple[str, ...] | None = None
+    counted: str = ""
     kept: tuple[Kept | None, ...] = ()
     published: str = ""
     recovering: bool = False

@@ -20,20 +20,25 @@ from tests.model import outputs, state
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
 from tests.model.changed import conditional, withheld
+from tests.model.inputs import Read, deal, prove
 from tests.model.rules import Pipeline, Rules
 from tests.model.world import Step
 
-TASK = ("decide", "record", "publish")
+TASK = ("decide", "record", "publish", "aggregate")
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Runs the pipeline to the end of its input, `rows` records an epoch. `name` is its owner name."""
+    """Runs the pipeline to the end of its input, `rows` records an epoch. `name` is its owner name.
+
+    Where inputs may end early (`early`), to read one is a step of its own; elsewhere it would only add states.
+    """
 
     name: str
     rows: int
     pipeline: Pipeline
     rules: Rules
+    early: bool = False
 
     def phase(self, at: At) -> Phase:
         """Run one phase."""
@@ -76,7 +81,11 @@ class Driver:
 
     def _decide(self, at: At) -> Phase:
         """Decide on the ids that are new, from the state that the chain names, and write the delta (R5)."""
-        new, delta = yield from state.decided(self.pipeline, self.rules, at)
+        start, end = at.declaration.ranges["t"]["0"]
+        records = yield from prove(deal(self.pipeline.input[start:end]), self.early, self.rules.proves_records)
+        if records is None:
+            return _repeat(at)
+        new, delta = yield from state.decided(self.pipeline, self.rules, at, records)
         return replace(at, phase="record", new=new, delta=delta.model_dump_json())
 
     def _record(self, at: At) -> Phase:
@@ -99,7 +108,18 @@ class Driver:
                 return replace(at.keeping(None), phase="fenced")
             at = at.keeping(kept if self.pipeline.kept else None)
         at = replace(at, attempt=0, shard=at.shard + 1)
-        return at if at.shard < len(self.pipeline.to) else replace(at, phase="show")
+        if at.shard == len(self.pipeline.to):
+            return replace(at, phase="show")
+        return replace(at, phase="aggregate") if at.shard == self.pipeline.first else at
+
+    def _aggregate(self, at: At) -> Phase:
+        """Decide on the partials of all shards, which come to the second step as records do to the first."""
+        parts = Read(at.new, tuple(map(self.pipeline.shard, at.new)), self.pipeline.first)
+        partials = yield from prove(parts, self.early, self.rules.proves_partials)
+        if partials is None:
+            return _repeat(at)
+        delta = yield from state.count(self.rules, at, partials)
+        return replace(at, phase="publish", partials=partials, counted=delta.model_dump_json())
 
     def _show(self, at: At) -> Phase:
         """Make the files of all shards visible, when all tasks are done."""
@@ -116,7 +136,9 @@ class Driver:
         return step if written else withheld(step)
 
     def _rows(self, at: At) -> tuple[str, ...]:
-        return tuple(f"{one}={at.value}" for one in at.new if ord(one) % len(self.pipeline.to) == at.shard)
+        if at.shard == self.pipeline.first:
+            return tuple(f"{one.upper()}={at.value}" for one in at.partials or ())
+        return tuple(f"{one}={at.value}" for one in at.new if self.pipeline.shard(one) == at.shard)
 
     def _fenced(self, at: At) -> Phase:
         """The task failed; its next attempt looks at head, and goes on only as its owner's."""
@@ -130,15 +152,20 @@ class Driver:
     def _finish(self, at: At) -> Phase:
         """Merge, and put together the record; a recovered epoch is recorded at once."""
         head, declaration = at.held.head, at.declaration
+        deltas = {catalog.KIND: at.delta, **({state.COUNTS: at.counted} if self.pipeline.results else {})}
         merged = yield from state.merged(self.pipeline, self.rules, at)
         record = EpochRecord(
             **declaration.model_dump(), generation=head.generation, counts=Counts(),
             max_event_time_ms=max((time for one, time in self.pipeline.input if one in at.new), default=None),
-            sinks={}, deltas={catalog.KIND: {"0": Delta.model_validate_json(at.delta)}}, merged=merged,
+            sinks={}, deltas={kind: {"0": Delta.model_validate_json(text)} for kind, text in deltas.items()},
+            merged=merged,
         )  # fmt: skip
         if not self.rules.r9_output_until_recorded:
             yield from self._output_collected(record.epoch)
-        after = replace(at, phase="next", epoch="", new=(), delta="", value="", shard=0, staged=(), recovering=False)
+        after = replace(
+            at, phase="next", epoch="", new=(), delta="", value="", shard=0, staged=(), partials=None, counted="",
+            recovering=False,
+        )  # fmt: skip
         if at.recovering:
             held = yield from self._head(chain.record(LAYOUT, at.held, record))
             return after.holding(held)
@@ -159,3 +186,8 @@ class Driver:
 
     def _head(self, step: Generator[Any, Any, chain.Held]) -> Generator[Step, Any, chain.Held]:
         return conditional(step, self.rules.r1_conditional_head)
+
+
+def _repeat(at: At) -> At:
+    """The task failed before it did anything; another worker repeats it."""
+    return replace(at.keeping(None), attempt=at.attempt + 1)

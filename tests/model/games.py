@@ -20,23 +20,24 @@ RULES = Rules()
 
 
 def explored(
-    pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0, *,
+    pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0, early: int = 0, *,
     beside: Operator | None = None, before: Operator | None = None, excused: Callable[[str], bool] = lambda _: False,
 ) -> Explored:  # fmt: skip
-    """Explore a pipeline with up to so many lost answers and failed tasks in the whole run.
+    """Explore a pipeline with up to so many lost answers, failed tasks and inputs that end early in the whole run.
 
     Args:
         pipeline: what is run.
         rules: those that hold.
         losses: how many answers may get lost.
         failures: how many tasks may fail.
+        early: how many inputs may end early.
         beside: an operator who abandons an epoch at any moment, while drivers live.
         before: one who does so where both drivers died, before the third is started.
         excused: whether a driver may end so, though it owns head.
 
     """
     a, b, third = (
-        Driver(name, rows, pipeline, rules).phase
+        Driver(name, rows, pipeline, rules, early > 0).phase
         for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
     )
 
@@ -44,6 +45,8 @@ def explored(
         return before.phase(at) if before is not None and at.phase.startswith("o_") else third(at)
 
     expected = tuple({identity for identity, _ in pipeline.input})
+    if pipeline.results:
+        expected += tuple(identity.upper() for identity in expected)
 
     def wrong(world: World, rows: tuple[Row, ...]) -> str | None:
         return checks.wrong(world, rows) or (checks.mark_outside(world) if rules.r10_marks_within else None)
@@ -54,7 +57,9 @@ def explored(
         return None if excused(how) else f"recovery ended as {how}"
 
     game = Game(
-        world=World(shards=tuple(_shard(kind, rules) for kind in pipeline.to), losses=losses, failures=failures),
+        world=World(
+            shards=tuple(_shard(kind, rules) for kind in pipeline.to), losses=losses, failures=failures, early=early
+        ),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(Places(a, At()), Places(b, At())),
         finisher=Places(last, At(phase=START) if before else At()), ended=ended, excused=excused, repeats=_repeats,
         same_task=_same_task, beside=Places(beside.phase, At(phase=START)) if beside else None,
@@ -80,16 +85,20 @@ def _repeats(at: At) -> Iterator[tuple[At, bool]]:
 
     The task that runs is repeated by another worker, which has no producer; its worker may have been taken for dead.
     The one before it is repeated by the same worker, when the driver did not hear that it is done. The task that
-    publishes to the first shard also decides.
+    publishes to the first shard also decides, and so does the one of the second step.
     """
     if at.phase in TASK:
         again = replace(at.keeping(None), attempt=at.attempt + 1)
-        whole = at.phase != "publish" or not at.shard
-        yield replace(again, phase="decide", new=(), delta="", value="") if whole else again, True
-    if at.phase in ("publish", "show", "finish") and at.shard:
-        before = at.shard - 1
+        if not at.shard:
+            again = replace(again, phase="decide", new=(), delta="", value="")
+        elif at.partials is not None:
+            again = replace(again, phase="aggregate", partials=None, counted="")
+        yield again, True
+    if at.phase in ("publish", "aggregate", "show", "finish") and at.shard:
+        before, partials = at.shard - 1, at.partials if at.phase in ("show", "finish") else None
         files = tuple(file for file in at.staged if file[0] < before)
-        yield replace(at, phase="publish", shard=before, attempt=at.attempt + 1, staged=files), False
+        again = replace(at, phase="publish", shard=before, attempt=at.attempt + 1, staged=files, partials=partials)
+        yield again, False
 
 
 def _same_task(before: At, after: At) -> bool:

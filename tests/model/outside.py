@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from effectively_once.sinks.publish import Committed
+from tests.model.inputs import Rows
 from tests.model.world import Reply, Step, World, kind
 
 H = TypeVar("H", bound=Hashable)
@@ -87,7 +88,7 @@ class Outside:
             known = self._answers[world, number] = []
             for reply, after in self.value(world).replies(step):
                 known.append((reply, self._entered(after)))
-                answered = number, reply if isinstance(reply, Committed) else type(reply)
+                answered = number, reply if isinstance(reply, Committed | Rows) else type(reply)
                 if answered not in self._answered:
                     self._answered.add(answered)
                     self.met.add(kind(step, reply))

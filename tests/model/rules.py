@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.model.inputs import Rows
+
 Kind = Literal["kafka", "table", "files"]
 """A shard of a Kafka sink, a shard of a PostgreSQL table, a sink on the object store."""
 
@@ -35,6 +37,19 @@ class Rules:
     r9_missing_refused: bool = True
     r9_output_until_recorded: bool = True
     r10_marks_within: bool = True
+    r13_whole_input: bool = True
+    r13_of_every_task: bool = True
+    r13_whole_partials: bool = True
+
+    def proves_records(self, rows: Rows) -> bool:
+        """Whether the first step may decide on what it read."""
+        if not self.r13_whole_input:
+            return True
+        return rows.whole if self.r13_of_every_task else rows.begun
+
+    def proves_partials(self, rows: Rows) -> bool:
+        """Whether the second step may."""
+        return rows.whole or not self.r13_whole_partials
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,7 @@ class Pipeline:
         recorded: a step that is not deterministic adds a value to each row.
         kept: producers and sessions are kept between epochs.
         fan: so many deltas are merged; 0 merges none.
+        results: the last of `to` gets what a second step makes of partials of the others.
         length, lateness: of the windows.
 
     """
@@ -58,5 +74,15 @@ class Pipeline:
     recorded: bool = True
     kept: bool = True
     fan: int = 0
+    results: bool = False
     length: int = 1
     lateness: int = 1
+
+    @property
+    def first(self) -> int:
+        """How many of `to` the first step publishes to."""
+        return len(self.to) - self.results
+
+    def shard(self, identity: str) -> int:
+        """Shard of an id in the first step."""
+        return ord(identity) % self.first

@@ -30,6 +30,8 @@ class Rules:
     r9_deltas_until_backup: bool = True
     r9_backup_above_floor: bool = True
     r11_offsets_once: bool = True
+    r13_whole_input: bool = True
+    r13_whole_results: bool = True
 
 
 @dataclass(frozen=True, slots=True)

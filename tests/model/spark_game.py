@@ -32,19 +32,20 @@ class DeletedWorld(World):
 
 
 def explored(
-    rules: Rules = RULES, losses: int = 0, deletions: int = 0, *, alone: bool = False, rows: tuple[int, int] = (1, 2)
-) -> Explored:
-    """Explore it with up to so many lost answers and deletions of the checkpoint; `alone` is without driver B.
+    rules: Rules = RULES, losses: int = 0, deletions: int = 0, early: int = 0, *,
+    alone: bool = False, rows: tuple[int, int] = (1, 2), excused: tuple[str, ...] = (),
+) -> Explored:  # fmt: skip
+    """Explore it with up to so many lost answers, deletions of the checkpoint and inputs that end early.
 
-    Driver A takes `rows[0]` records an epoch, B `rows[1]`.
+    `alone` is without driver B. A takes `rows[0]` records an epoch, B `rows[1]`.
 
     A driver may be refused when the checkpoint was deleted and the chain keeps no backup's deltas. Alone, every backup
     can be restarted from; otherwise one that a driver made after it was replaced may have come too late for that.
-    Where nothing is deleted nobody needs a backup, and none is made.
+    Where nothing is deleted nobody needs a backup, and none is made. `excused` are texts of refusals that are no hole.
     """
 
     def places(name: str, rows: int, phase: str = "start") -> Places[At]:
-        return Places(Driver(name, rows, rules, deletions > 0).phase, At(phase))
+        return Places(Driver(name, rows, rules, deletions > 0, early > 0).phase, At(phase))
 
     def wrong(_: World, visible: tuple[Row, ...]) -> str | None:
         found = [row for _, row in visible]
@@ -57,15 +58,17 @@ def explored(
             kept = [key for key, _ in world.objects if key.startswith(BACKUPS) and epoch_of(key) >= floor]
             return f"refused, although there are {kept}" if kept else None
         if how != "done":
+            if any(text in how for text in excused):
+                return None
             return f"recovery ended as {how}"
         found = sorted(row for _, row in checks.visible(world))
         return None if found == sorted(EXPECTED) else f"after recovery the sink holds {found}"
 
     game = Game(
-        world=DeletedWorld(shards=(KafkaShard(),), losses=losses, failures=deletions),
+        world=DeletedWorld(shards=(KafkaShard(),), losses=losses, failures=deletions, early=early),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
         drivers=(places("A", rows[0]), places("B", rows[1], "done" if alone else "start")), finisher=places("F", 2),
-        ended=ended, excused=lambda how: deletions > 0 and GONE in how,
+        ended=ended, excused=lambda how: (deletions > 0 and GONE in how) or any(text in how for text in excused),
     )  # fmt: skip
     return Exploration(game).run()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,9 @@ from tests.model.at import LAYOUT, At, head_of
 from tests.model.changed import once
 from tests.model.rules import Pipeline, Rules
 from tests.model.world import Step
+
+COUNTS = "counts"
+"""Kind of the deltas of the second step."""
 
 
 def live(pipeline: Pipeline, at: At) -> LiveDeltas:
@@ -41,15 +44,12 @@ def collected(pipeline: Pipeline, at: At, floor: int) -> Generator[Step, Any, No
     yield from asking(lambda store: live(pipeline, at).collect(store, floor))
 
 
-def decided(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, tuple[tuple[str, ...], Delta]]:
-    """Return the ids of the epoch that are in time and new, and the delta that says so."""
+def decided(
+    pipeline: Pipeline, rules: Rules, at: At, records: Iterable[tuple[str, int]]
+) -> Generator[Step, Any, tuple[tuple[str, ...], Delta]]:
+    """Return the ids of these records that are in time and new, and the delta that says so."""
     pinned, windows = at.declaration, Windows(pipeline.length, pipeline.lateness)
-    start, end = pinned.ranges["t"]["0"]
-    timely = {
-        one: time
-        for one, time in pipeline.input[start:end]
-        if not windows.closed(windows.start(time), pinned.watermark_ms)
-    }
+    timely = {one: time for one, time in records if not windows.closed(windows.start(time), pinned.watermark_ms)}
 
     named = _named(pipeline, at)
 
@@ -57,15 +57,16 @@ def decided(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, tu
         log = _log(store)
         known = {one for entry in named if entry.rows.rows for one in _read(log, entry, rules)}
         new = tuple(sorted(timely.keys() - known))
-        table = pa.table({"id": new, "event_time_ms": [timely[one] for one in new]}, catalog.SCHEMA)
-        try:
-            return new, log.write(pinned.epoch, table)
-        except SinkError:
-            if rules.r4_digests_compared:
-                raise
-            return new, Delta(rows=len(new))
+        return new, _write(rules, log, pinned.epoch, {one: timely[one] for one in new})
 
     return (yield from once(asking(decide), rules.r5_delta_once))
+
+
+def count(rules: Rules, at: At, partials: tuple[str, ...]) -> Generator[Step, Any, Delta]:
+    """Write the delta of the second step: the partials themselves, from which any sum could be made."""
+    epoch, rows = at.declaration.epoch, dict.fromkeys(partials, 0)
+    decide = asking(lambda store: _write(rules, _log(store, COUNTS), epoch, rows))
+    return (yield from once(decide, rules.r5_delta_once))
 
 
 def merged(pipeline: Pipeline, rules: Rules, at: At) -> Generator[Step, Any, dict[str, dict[str, Span]]]:
@@ -104,8 +105,18 @@ def _read(log: ShardDeltas, entry: Named, rules: Rules) -> list[str]:
     return ids
 
 
-def _log(store: ObjectStore) -> ShardDeltas:
-    return ShardDeltas(store, LAYOUT, catalog.KIND, 0, catalog.canonical)
+def _write(rules: Rules, log: ShardDeltas, epoch: int, rows: dict[str, int]) -> Delta:
+    """Write a delta: ids with their times."""
+    try:
+        return log.write(epoch, pa.table({"id": list(rows), "event_time_ms": list(rows.values())}, catalog.SCHEMA))
+    except SinkError:
+        if rules.r4_digests_compared:
+            raise
+        return Delta(rows=len(rows))
+
+
+def _log(store: ObjectStore, kind: str = catalog.KIND) -> ShardDeltas:
+    return ShardDeltas(store, LAYOUT, kind, 0, catalog.canonical)
 
 
 class _Nowhere:

@@ -8,9 +8,20 @@ import pytest
 
 from tests.model.games import explored
 from tests.model.rules import Pipeline, Rules
-from tests.model.test_two_drivers import FILES, KAFKA, KAFKA_SHARD, SHORT_TABLE, STATE, TABLE_SHARD
+from tests.model.test_two_drivers import (
+    FILES,
+    KAFKA,
+    KAFKA_SHARD,
+    PLAIN_STEPS,
+    SHORT_TABLE,
+    SHORT_TABLES,
+    STATE,
+    TABLE_SHARD,
+    TWO_STEPS,
+)
 
 LATE = Pipeline(STATE.to, STATE.input, STATE.rows, recorded=False)
+DECIDED = "decided otherwise in step 'ids'"
 OTHERWISE, VALUES = "decided otherwise", "shows the values of two attempts"
 GONE = "not visible any more"
 MISSING, REPEAT = "a delta that the chain names is missing", "is published with digest"
@@ -35,6 +46,26 @@ HOLES = {
 }
 """Rule -> pipeline, lost answers, failed tasks, and what is found without it."""
 
+EARLY = [
+    ("r13_whole_input", KAFKA, DECIDED),
+    ("r13_whole_input", SHORT_TABLES, DECIDED),
+    # A part of no rows has no delta: the manifest is the first to refuse.
+    ("r13_whole_input", FILES, REPEAT),
+    ("r13_whole_input", TWO_STEPS, DECIDED),
+    ("r13_of_every_task", KAFKA, DECIDED),
+    ("r13_whole_partials", TWO_STEPS, "decided otherwise in step 'counts'"),
+    ("r13_whole_partials", PLAIN_STEPS, "decided otherwise in step 'counts'"),
+]
+"""Rule, pipeline and what is found where one input ends early: the repeat is refused, and so is each one after it."""
+
+MISSED = [
+    ("r13_whole_input", KAFKA, "['a', 'c', 'd']"),
+    ("r13_whole_input", FILES, "['a', 'c', 'd']"),
+    ("r13_of_every_task", KAFKA, "['a', 'c', 'd']"),
+    ("r13_whole_partials", TWO_STEPS, "['a', 'b']"),
+]
+"""Rule, pipeline and what readers see in the end where the epoch is not repeated: nobody is refused."""
+
 SECOND_LINES = {
     "r4_digests_compared": (KAFKA_SHARD, 0, 0),
     "r5_delta_once": (STATE, 0, 0),
@@ -54,6 +85,8 @@ BOTH = [
     ("r8_row_by_epoch", "r8_row_by_generation", TABLE_SHARD, "doubled"),
     ("r8_row_by_epoch", "r8_row_raised_on_open", TABLE_SHARD, "doubled"),
     ("r9_parts_until_recorded", "r9_missing_refused", STATE, REPEAT),
+    ("r13_whole_input", "r4_digests_compared", KAFKA, "doubled"),
+    ("r13_whole_partials", "r4_digests_compared", TWO_STEPS, "after recovery the sinks hold"),
 ]
 """What such a guard is for: where another rule is left out too, a standstill becomes wrong output, or comes later."""
 
@@ -70,6 +103,25 @@ def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
     assert hole in found.hole
 
 
+@pytest.mark.parametrize(("rule", "pipeline", "hole"), EARLY)
+def test_an_input_that_ends_early_leaves_an_epoch_that_nobody_finishes(
+    rule: str, pipeline: Pipeline, hole: str
+) -> None:
+    """Its part is decided and published; whoever repeats the epoch sees all rows and is refused, for good."""
+    found = explored(pipeline, _without(rule), early=1)
+    assert found.hole is not None
+    assert hole in found.hole
+    assert "Read -> a part" in found.met, "no input ended early"
+
+
+@pytest.mark.parametrize(("rule", "pipeline", "rows"), MISSED)
+def test_an_input_that_ends_early_leaves_readers_without_rows(rule: str, pipeline: Pipeline, rows: str) -> None:
+    """The digests of R4 compare repeats; where an epoch is recorded at once they never see its part."""
+    found = explored(pipeline, _without(rule), early=1, excused=lambda how: OTHERWISE in how or REPEAT in how)
+    assert found.hole is not None
+    assert f"after recovery the sinks hold {rows}" in found.hole
+
+
 @pytest.mark.parametrize("guard", SECOND_LINES)
 def test_a_second_line_of_defence_left_out_alone_leaves_none(guard: str) -> None:
     pipeline, losses, failures = SECOND_LINES[guard]
@@ -80,10 +132,10 @@ def test_a_second_line_of_defence_left_out_alone_leaves_none(guard: str) -> None
 def test_a_second_line_of_defence_shows_where_another_rule_is_left_out(
     rule: str, guard: str, pipeline: Pipeline, hole: str
 ) -> None:
-    found = explored(pipeline, _without(rule, guard))
+    found = explored(pipeline, _without(rule, guard), early=int(rule.startswith("r13")))
     assert found.hole is not None
     assert hole in found.hole
 
 
 def test_every_rule_is_left_out_once() -> None:
-    assert {each.name for each in fields(Rules)} == {*HOLES, *SECOND_LINES}
+    assert {each.name for each in fields(Rules)} == {*HOLES, *SECOND_LINES, *(rule for rule, *_ in EARLY)}

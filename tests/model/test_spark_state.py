@@ -10,7 +10,8 @@ from tests.model.spark_at import GONE, Rules
 from tests.model.spark_game import explored
 
 RESTARTED = ("Get model/backups/N -> Found", "Put model/checkpoints/N-F/commits/N -> Written")
-
+DECIDED, DIFFERS = "was decided otherwise", "is published with digest"
+PART = ("Read -> a part", "Read -> all")
 
 SHORT, LONG = (2, 3), (1, 2)
 """Records that drivers A and B take an epoch: two epochs, or up to four."""
@@ -19,19 +20,22 @@ SHORT, LONG = (2, 3), (1, 2)
 @pytest.mark.parametrize(
     ("happens", "alone", "rows", "states", "meets"),
     [
-        ((0, 0), False, LONG, 100_000, ()),
-        ((0, 1), True, LONG, 280, RESTARTED),
-        ((0, 1), False, SHORT, 40_000, RESTARTED),
-        ((1, 0), False, SHORT, 158_000, ("Commit unknown",)),
-        pytest.param((0, 1), False, LONG, 980_000, RESTARTED, marks=pytest.mark.slow),
+        ((0, 0, 0), False, LONG, 100_000, ()),
+        ((0, 1, 0), True, LONG, 280, RESTARTED),
+        ((0, 1, 0), False, SHORT, 40_000, RESTARTED),
+        ((1, 0, 0), False, SHORT, 158_000, ("Commit unknown",)),
+        ((0, 0, 1), False, SHORT, 14_000, PART),
+        ((0, 1, 1), True, LONG, 650, (*PART, *RESTARTED)),
+        pytest.param((0, 1, 0), False, LONG, 980_000, RESTARTED, marks=pytest.mark.slow),
+        pytest.param((0, 1, 1), False, SHORT, 93_000, (*PART, *RESTARTED), marks=pytest.mark.slow),
     ],
 )
 def test_outputs_are_those_of_one_run_or_the_start_is_refused(
-    happens: tuple[int, int], alone: bool, rows: tuple[int, int], states: int, meets: tuple[str, ...]
+    happens: tuple[int, int, int], alone: bool, rows: tuple[int, int], states: int, meets: tuple[str, ...]
 ) -> None:
-    """Bound: four records in up to four epochs, so many lost answers, and deletions of all checkpoints."""
-    losses, deletions = happens
-    found = explored(Rules(), losses, deletions, alone=alone, rows=rows)
+    """Bound: four records in up to four epochs, so many lost answers, deletions of all checkpoints and early ends."""
+    losses, deletions, early = happens
+    found = explored(Rules(), losses, deletions, early, alone=alone, rows=rows)
     assert found.hole is None, "\n".join((found.hole, *found.way))
     assert found.states >= states, "the exploration was cut short"
     assert not set(meets) - found.met, "the exploration is vacuous"
@@ -50,6 +54,12 @@ HOLES = {
 }
 """Rule -> deletions, without driver B, and what is found without it."""
 
+EARLY = {
+    "r13_whole_input": (DECIDED, "published: ['b=1']"),
+    "r13_whole_results": (DIFFERS, "published: ['b=1']"),
+}
+"""Rule -> what is found where one input ends early: each repeat is refused; or nobody repeats it."""
+
 
 @pytest.mark.parametrize("rule", HOLES)
 def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
@@ -59,5 +69,14 @@ def test_a_rule_left_out_leaves_a_hole(rule: str) -> None:
     assert hole in found.hole
 
 
+@pytest.mark.parametrize("rule", EARLY)
+def test_an_input_that_ends_early_leaves_an_epoch_that_nobody_finishes_or_wrong_rows(rule: str) -> None:
+    refused, wrong = EARLY[rule]
+    for excused, hole in ((), refused), ((DECIDED, DIFFERS), wrong):
+        found = explored(Rules(**{rule: False}), early=1, excused=excused)
+        assert found.hole is not None
+        assert hole in found.hole
+
+
 def test_every_rule_is_left_out_once() -> None:
-    assert {each.name for each in fields(Rules)} == {*HOLES}
+    assert {each.name for each in fields(Rules)} == {*HOLES, *EARLY}

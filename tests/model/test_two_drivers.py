@@ -19,6 +19,12 @@ STATE = Pipeline(
     ("kafka",), (("a", 0), ("b", 0), ("c", 3), ("b", 0), ("c", 3)), (1, 2), recorded=False, fan=2
 )  # fmt: skip
 
+SHORT_TABLES = Pipeline(("table", "table"), SHORT, (1, 2))
+# One shard of the second step takes what both of the first one accepted.
+TWO_STEPS = Pipeline(("kafka", "kafka", "kafka"), SHORT, (2, 3), recorded=False, results=True)
+PLAIN_KAFKA = Pipeline(("kafka",), SHORT, (1, 2), recorded=False)
+PLAIN_STEPS = Pipeline(("kafka", "kafka"), SHORT, (2, 3), recorded=False, results=True)
+
 DELTA, SPAN = "model/deltas/ids/N/N.arrow", "model/deltas/ids/N/N-N.arrow"
 OUTPUT, MANIFEST = "model/recorded/draw/N/N.arrow", "model/files/manifests/N.json"
 
@@ -38,6 +44,7 @@ class Case:
     meets: tuple[str, ...]
     ends: tuple[str, ...] = ("stale",)
     slow: bool = False
+    early: int = 0
 
 
 COLLECTED = (f"Delete {OUTPUT} -> Gone", f"Put {OUTPUT} -> Refused", f"Get {OUTPUT} -> Found")
@@ -46,6 +53,7 @@ MERGED = (f"Get {SPAN} -> Found", f"Delete {SPAN} -> Gone", f"Delete {DELTA} -> 
 MISSING, ANEW = ("a delta that the chain names is missing",), ("is published with digest",)
 FENCED, REFUSED, UNKNOWN = ("Commit fenced",), ("Commit refused",), ("Commit unknown",)
 MANIFEST_ONCE, MANIFEST_LOST = (f"Put {MANIFEST} -> Refused",), (f"Put {MANIFEST} -> Lost",)
+PART = ("Read -> a part", "Read -> all")
 CASES = [
     Case("kafka", KAFKA, 0, 0, 19_000, (*FENCED, *COLLECTED), ANEW),
     Case("kafka", KAFKA, 1, 0, 500_000, (*FENCED, *UNKNOWN, *COLLECTED, "Put model/head.json -> Lost"), ANEW),
@@ -67,13 +75,23 @@ CASES = [
     Case("short-kafka", SHORT_KAFKA, 2, 0, 1_400_000, (*FENCED, *UNKNOWN), slow=True),
     Case("short-table", SHORT_TABLE, 2, 0, 980_000, (*REFUSED, *UNKNOWN), slow=True),
     Case("short-file", SHORT_FILE, 2, 0, 1_500_000, MANIFEST_LOST, slow=True),
+    Case("short-kafka", SHORT_KAFKA, 0, 0, 19_000, PART, ANEW, early=1),
+    Case("short-tables", SHORT_TABLES, 0, 0, 23_000, PART, ANEW, early=1),
+    Case("files", FILES, 0, 0, 22_000, PART, ANEW, early=1),
+    Case("state", STATE, 0, 0, 60_000, (*PART, *MERGED), MISSING, early=1),
+    Case("two-steps", TWO_STEPS, 0, 0, 97_000, (*PART, *FENCED), early=1),
+    Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
+    Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
+    Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),
 ]
 
 
 def _cases() -> list[object]:
     return [
         pytest.param(
-            case, id=f"{case.name}-{case.losses}-{case.failures}", marks=[pytest.mark.slow] if case.slow else []
+            case,
+            id=f"{case.name}-{case.losses}-{case.failures}-{case.early}",
+            marks=[pytest.mark.slow] if case.slow else [],
         )
         for case in CASES
     ]
@@ -81,8 +99,8 @@ def _cases() -> list[object]:
 
 @pytest.mark.parametrize("case", _cases())
 def test_two_drivers_in_any_order_publish_every_record_once(case: Case) -> None:
-    """Bound: two drivers to their end, so many lost answers and failed tasks; then a third one alone."""
-    found = explored(case.pipeline, losses=case.losses, failures=case.failures)
+    """Bound: two drivers to their end, so many lost answers, failed tasks, early ends; then a third one alone."""
+    found = explored(case.pipeline, losses=case.losses, failures=case.failures, early=case.early)
     assert found.hole is None, "\n".join((found.hole, *found.way))
     assert found.states >= case.states, "the exploration was cut short"
     assert not set(case.meets) - found.met, "the exploration is vacuous"

@@ -23,6 +23,7 @@ from effectively_once.ledger.objects import (
 )
 from effectively_once.sinks.publish import Commit, Committed
 from tests.model import shards
+from tests.model.inputs import Read, Rows
 from tests.model.shards import Shard, ToShard
 
 
@@ -41,8 +42,8 @@ class Names:
     prefix: str
 
 
-Step = Request | Overwrite | Names | ToShard
-Reply = Answer | shards.Reply | tuple[str, ...]
+Step = Request | Overwrite | Names | ToShard | Read
+Reply = Answer | shards.Reply | tuple[str, ...] | Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class World:
         delayed: puts that arrive later.
         losses: how many answers may still get lost.
         failures: how many tasks may still fail; or what else may go wrong so often.
+        early: how many inputs of steps may still end early.
 
     """
 
@@ -63,11 +65,12 @@ class World:
     delayed: tuple[Put, ...] = ()
     losses: int = 0
     failures: int = 0
+    early: int = 0
 
     @property
     def quiet(self) -> World:
         """The same, with nothing going wrong from now on."""
-        return replace(self, losses=0, failures=0)
+        return replace(self, losses=0, failures=0, early=0)
 
     @property
     def failing(self) -> World:
@@ -83,6 +86,9 @@ class World:
         match step:
             case ToShard():
                 yield from self._sink_replies(step)
+            case Read():
+                for rows in step.replies(self.early > 0):
+                    yield rows, self if rows.whole else replace(self, early=self.early - 1)
             case Get(key):
                 body = self.body(key)
                 yield (Absent() if body is None else Found(body, etag(body))), self
@@ -145,6 +151,8 @@ def told(step: Step, reply: Reply) -> str:
         return f"shard {step.shard}, producer {step.producer}: {what} -> {reply}"
     if isinstance(step, Names):
         return f"Names {step.prefix} -> {reply}"
+    if isinstance(step, Read):
+        return f"Read -> {reply}"
     on = f" on {step.etag[:6]}" if isinstance(step, Put) and step.etag else ""
     return f"{type(step).__name__} {step.key}{on} -> {type(reply).__name__}"
 
@@ -153,6 +161,8 @@ def kind(step: Step, reply: Reply) -> str:
     """Tell it without what distinguishes one epoch or driver from another."""
     if isinstance(step, ToShard):
         return f"{type(step.request).__name__} {reply}" if isinstance(reply, Committed) else type(step.request).__name__
+    if isinstance(reply, Rows):
+        return f"Read -> {'all' if reply.whole else 'a part'}"
     what = replace(step, etag=None) if isinstance(step, Put) else step
     return re.sub("[0-9]+", "N", told(what, () if isinstance(step, Names) else reply))
 
