@@ -26,7 +26,7 @@ from effectively_once import (
     task_token,
     whole_input,
 )
-from effectively_once.errors import ChainError, StaleDriverError
+from effectively_once.errors import ChainError, InputError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
@@ -124,7 +124,11 @@ class ShardStep:
     ) -> list[pa.RecordBatch]:
         """Read the shard's input to its end; for arguments and errors see `whole_input.require`."""
         where = self.task.where(self.step, self.shard)
-        return whole_input.require(self._announced(batches), digested, where, nothing=nothing)
+        try:
+            return whole_input.require(self._announced(batches), digested, where, nothing=nothing)
+        except InputError:
+            self.announce(f"{self.step}_refused")
+            raise
 
     def _announced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(batches):

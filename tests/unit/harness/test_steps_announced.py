@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from effectively_once import epoch
+from effectively_once.errors import InputError
 from effectively_once.ledger.records import Rows
 from effectively_once.progress import VARIABLE
-from effectively_once.rows import empty
+from effectively_once.rows import DIGESTED, empty
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
 from effectively_once_jobs.user_counts import pipeline
@@ -46,3 +48,17 @@ def test_every_planned_step_is_announced(tmp_path: Path, monkeypatch: pytest.Mon
     list(epoch.aggregated(step("windows"), passed))
     told = {(line["step"], line["sink"]) for line in map(json.loads, events.read_text().splitlines())}
     assert set(STEPS) - told == set()
+
+
+def test_a_shard_tells_that_it_reads_and_that_its_input_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `make chaos` strikes in the middle of, and what it counts as answers of the pipeline."""
+    events = tmp_path / "events.jsonl"
+    monkeypatch.setenv(VARIABLE, str(events))
+    task = EpochTask(pipeline, pipeline_settings(), declaration(0), 1, "owner", {})
+    step = ShardStep(task, "dedup", 0, 0, store=MemoryStore(), opened=lambda _, __, told: _Told(told))
+    rows = pa.Table.from_pylist([{"offset": 1}], empty(pipeline).schema.append(pa.field("closing", pa.string())))
+    with pytest.raises(InputError):
+        step.whole_input(rows.to_batches(), DIGESTED)
+    assert [json.loads(line)["step"] for line in events.read_text().splitlines()] == ["dedup_reading", "dedup_refused"]
