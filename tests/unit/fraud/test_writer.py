@@ -85,7 +85,12 @@ def test_a_table_without_cards_is_not_all_the_cards_there_are(monkeypatch: pytes
     store = Emptied(filled=3)
     before: list[frozenset[str] | None] = []
     with writing(store) as (writer, _):
-        wait_for("the cards", 5.0, lambda: before.append(writer.cards) or writer.cards is not None)
+
+        def there() -> bool:
+            before.append(writer.cards)
+            return writer.cards is not None
+
+        wait_for("the cards", 5.0, there)
         wait_for("more answers", 5.0, lambda: store.asked >= 6)
         assert writer.cards == frozenset({"c"})
     assert frozenset() not in before

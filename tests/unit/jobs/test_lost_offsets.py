@@ -41,7 +41,7 @@ def commit(bootstrap: str, group: str, topic: str) -> None:
 
 
 def by_system_usage(bootstrap: str) -> Callable[[], object]:
-    settings = UsageSettings(**{**SETTINGS, "kafka_bootstrap": bootstrap, "topic": "transactions"})
+    settings = UsageSettings.model_validate({**SETTINGS, "kafka_bootstrap": bootstrap, "topic": "transactions"})
     commit(bootstrap, settings.pipeline, settings.topic)
     topic = Topic(settings)
     return lambda: list(topic.read(1, WAIT_S))

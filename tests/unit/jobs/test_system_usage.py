@@ -206,8 +206,8 @@ class Processed:
 
 @pytest.mark.parametrize(("told", "sums"), [((), (0, 0)), (((3, 1), (4, 0)), (7, 1))])
 def test_what_tasks_counted_is_taken_by_arrow(told: tuple[tuple[int, int], ...], sums: tuple[int, int]) -> None:
-    settings = UsageSettings(**SETTINGS)
-    assert in_batches.processed(settings, Processed(*told)) == sums  # type: ignore[arg-type]
+    settings = UsageSettings.model_validate(SETTINGS)
+    assert in_batches.processed(settings, Processed(*told)) == sums
 
 
 def test_rows_that_spark_collects_end_with_their_socket_and_arrow_does_not() -> None:
