@@ -63,6 +63,7 @@ class Arm:
         with History(self.directory.history_path) as history:
             try:
                 self._play(history)
+                history.end()
             except Exception as error:
                 broke_off = f"{type(error).__name__}: {error}"
                 self.console.say(f"✗ {self.semantics} broke off: {error}")

@@ -77,6 +77,7 @@ def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int
                 history.record("epoch", t=t + 1, epoch=epoch, state="published", late=0, duplicate=0, **told)
         for number in range(PLAN.kills):
             history.record("fault", t=1, hit=number < kills_hit, recovered_s=1.5)
+        history.end()
     run.write_json(run.path / FACTS, Facts(
         semantics=semantics, cpu_s={BURST: 1.0, CALM: 2.0, STRUCK: 3.0}, object_store_bytes=2048, objects=3,
         tables_bytes=4096, load=(0.1, 2.0), state=_state(sends) if semantics == CHECKPOINTED else None,

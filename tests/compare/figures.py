@@ -139,7 +139,7 @@ def figures(path: Path, plan: Plan) -> Figures:
     first = _first(rows)
     delivered, processed = Counter(row["id"] for row in rows), {row["id"]: row["times"] for row in asked}
     calls = next(iter(run.rows("calls")))
-    events = run.events()
+    events = run.whole_events() if facts.broke_off is None else run.events()
     faults = [one for one in events if one["event"] == "fault"]
     displaced, late = out_of_order(rows, _batches(events))
     cpu_of = [CALM, BURST, STRUCK]

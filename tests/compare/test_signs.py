@@ -149,3 +149,16 @@ def test_an_arm_that_broke_off_is_played_again_and_keeps_the_run_unknown(tmp_pat
     assert not ended(path / ACKNOWLEDGED)
     assert not ended(path / "never begun")
     assert judge(path).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("left_out", [-1, 1])
+def test_a_history_that_lacks_a_line_is_none_to_judge(tmp_path: Path, left_out: int) -> None:
+    """The end among them: a line in the middle was what is counted, and its lack lowers a figure."""
+    path = made(tmp_path / "run")
+    history = path / AT_MOST_ONCE / "history.jsonl"
+    lines = history.read_bytes().splitlines(keepends=True)
+    del lines[left_out]
+    history.write_bytes(b"".join(lines))
+    results = judge(path)
+    assert "does not come to its end" in results.unread[AT_MOST_ONCE]
+    assert results.verdict is Verdict.UNKNOWN

@@ -189,6 +189,19 @@ class RunDirectory:
         """Read every event of the history; raises EvidenceError."""
         return read_history(self.history_path)
 
+    def whole_events(self) -> list[dict[str, Any]]:
+        """Read a history that came to its end (`History.end`), the end included.
+
+        Raises:
+            EvidenceError: it cannot be read, or lines of it are missing.
+
+        """
+        events = self.events()
+        last = events[-1]
+        if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
+            raise EvidenceError("the history does not come to its end", self.history_path, _TODO)
+        return events
+
     def sends(self) -> list[Send]:
         """Read every acknowledged send, in the order of the file.
 

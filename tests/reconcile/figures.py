@@ -114,8 +114,8 @@ def figures(path: Path, plan: Plan) -> Figures:
             f"{len(beside)} streams were held beside the first, due is 1", path / BATCH / REPORT, left.TODO
         )
     exactly = RunDirectory(path / EXACTLY_ONCE)
-    events = left.whole_history(exactly)
-    others = left.whole_history(RunDirectory(path / AT_LEAST_ONCE))
+    events = exactly.whole_events()
+    others = RunDirectory(path / AT_LEAST_ONCE).whole_events()
     dead = list(exactly.rows(DEAD_LETTER))
     late_sent = {_place(row) for row in sends if row["kind"] == "late"}
     refused = {tuple(row["source"]) for row in dead if row["reason"] == adding_up.LATE}

@@ -9,18 +9,9 @@ import orjson
 
 from effectively_once_jobs.reconcile.difference import Cell
 from tests.harness.evidence import EvidenceError
-from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.run_directory import read_lines
 
 TODO = "run again"
-
-
-def whole_history(run: RunDirectory) -> list[dict[str, Any]]:
-    """Read a history that tells by its last line that it is whole. Raises EvidenceError."""
-    events = run.events()
-    last = events[-1]
-    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
-        raise EvidenceError("the history does not come to its end", run.history_path, TODO)
-    return events
 
 
 def report(path: Path) -> dict[str, Any]:

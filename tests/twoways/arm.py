@@ -60,6 +60,7 @@ class Play:
         with History(self.directory.history_path) as history:
             try:
                 self._go(history)
+                history.end()
             except Exception as error:
                 broke_off = f"{type(error).__name__}: {error}"
                 self.console.say(f"✗ {self.arm.name} broke off: {error}")

@@ -62,6 +62,7 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
                         operator=strike.operator, stage=strike.stage,
                     )  # fmt: skip
                     history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)
+        history.end()
     with run.sent_writer() as lines:
         for row in sends:
             lines.write(row)

@@ -132,7 +132,8 @@ def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
 
     """
     facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
-    evidence = Evidence.of(RunDirectory(path))
+    run = RunDirectory(path)
+    evidence = Evidence.of(run, run.whole_events()[:-1] if facts.broke_off is None else run.events())
     due, rows = expected(evidence.sends.values(), arm.operators), evidence.rows
     _, *parts = plan.parts(arm)
     by_kills = {kills: [part for part in parts if part.kills == kills] for kills in {part.kills for part in parts}}
@@ -167,11 +168,11 @@ class Evidence:
     events: Mapping[str, Sequence[Mapping[str, Any]]]
 
     @classmethod
-    def of(cls, run: RunDirectory) -> Evidence:
-        """Read it. Raises EvidenceError."""
+    def of(cls, run: RunDirectory, told: Sequence[Mapping[str, Any]]) -> Evidence:
+        """Read it, beside the history that is told. Raises EvidenceError."""
         events: dict[str, list[Mapping[str, Any]]] = {}
         phase = ""
-        for event in sorted(run.events(), key=lambda one: one["t"]):
+        for event in sorted(told, key=lambda one: one["t"]):
             phase = event["phase"] if event["event"] == "phase" else phase
             events.setdefault(phase, []).append(event)
         sends = {row["id"]: row for row in read_lines(run.sent_path)}

@@ -131,3 +131,16 @@ def test_the_truth_is_that_of_the_order_in_partitions() -> None:
     # a: 3 + sum 3 + count 1; b: 5 + sum 8 + count 2; c as a, of another user.
     assert expected(sends, 1) == {"a": 7, "b": 15, "c": 7}
     assert expected(sends, 2) == {"a": 15, "b": 39, "c": 15}
+
+
+@pytest.mark.parametrize("left_out", [-1, 1])
+def test_a_history_that_lacks_a_line_is_none_to_judge(tmp_path: Path, left_out: int) -> None:
+    """The end among them: a line in the middle was what is counted, and its lack lowers a figure."""
+    path = made(tmp_path / "run")
+    history = path / "dedup_4" / "history.jsonl"
+    lines = history.read_bytes().splitlines(keepends=True)
+    del lines[left_out]
+    history.write_bytes(b"".join(lines))
+    results = judge(path)
+    assert "does not come to its end" in results.unread["dedup_4"]
+    assert results.verdict is Verdict.UNKNOWN

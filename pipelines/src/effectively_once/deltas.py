@@ -37,6 +37,9 @@ S = TypeVar("S", bound=State)
 INLINE_BYTES = 1024
 """Up to here a delta travels in its epoch's record: an object costs a request, head has room for 64 such records."""
 
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""What a writer of an Arrow stream closes it with: the length of a message that is none."""
+
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, MemoryError)
 """What decoding damaged bytes comes to: bad metadata, a cut-off body, bad text, a column or a value missing."""
 
@@ -82,8 +85,14 @@ def encoded(table: pa.Table) -> bytes:
 
 
 def decoded(body: bytes) -> pa.Table:
-    """Table of an Arrow stream; damaged bytes raise one of DAMAGE."""
-    table = pa.ipc.open_stream(body).read_all()
+    """Table of an Arrow stream; damaged bytes raise one of DAMAGE, and so does a stream that was cut."""
+    content = pa.py_buffer(body)
+    batches, end = content.slice(0, max(0, content.size - len(END))), content[-len(END) :]
+    source = pa.BufferReader(batches)
+    table = pa.ipc.open_stream(source).read_all()
+    # Arrow takes a stream that was cut between two batches for a whole one: the end has to be where the batches end.
+    if end.to_pybytes() != END or source.tell() != batches.size:
+        raise pa.ArrowInvalid(f"the stream does not come to its end: {table.num_rows} rows in {content.size} bytes")
     # Offsets that point out of their buffer would otherwise be followed, and end the process.
     table.validate(full=True)
     return table

@@ -11,7 +11,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -208,6 +208,8 @@ class S3ObjectStore:
             response = self._signed(verb, key, body, headers, now)
         if response.status >= 500:
             raise UnansweredError(f"HTTP {response.status}")
+        if verb == "GET" and (wrong := unproven(response.status, response.headers, response.data)):
+            raise UnansweredError(wrong)
         return response
 
     def _signed(self, verb: str, key: str, body: bytes | None, headers: dict[str, str], ahead: timedelta) -> Any:
@@ -239,6 +241,24 @@ class S3ObjectStore:
                 "Set the clock of this machine right; nothing was lost, start the pipeline again.",
             )  # fmt: skip
         return AccessError(f"the object store answers HTTP {status}", where, "Check the permissions of the access key.")
+
+
+def unproven(status: int, headers: Mapping[str, str], body: bytes) -> str:
+    """Say why an answer to a GET proves neither an object's content nor that there is none; empty where it does.
+
+    A body without a length ends where its connection does, so a connection that was cut would end it too. And 404 is
+    said by whatever stands before a store that is away; S3 says in a body that there is no such object.
+    """
+    if status == 404:
+        return "" if b"NoSuch" in body else "HTTP 404, and not in the words of an object store"
+    if status != 200:
+        return ""
+    length = headers.get("Content-Length")
+    if "ETag" not in headers:
+        return "an object without an ETag, so not from an object store"
+    if length is None and "chunked" not in headers.get("Transfer-Encoding", ""):
+        return f"{len(body)} bytes, and no word of how many there are"
+    return "" if length is None or int(length) == len(body) else f"{len(body)} of {length} bytes"
 
 
 def _ahead_of_us(response: Any) -> timedelta | None:

@@ -103,9 +103,10 @@ class ConcurrentReader(threading.Thread):
             while not self._stopped.is_set():
                 finishing = self._finishing.is_set()
                 self._take(consumer.consume(BATCH, POLL_S), lines)
+                looked = False
                 if finishing or time.monotonic() - self._looked_at >= MANIFESTS_S:
-                    self._manifests(lines[self._object_sink])
-                if finishing and self._all_read():
+                    looked = self._manifests(lines[self._object_sink])
+                if finishing and looked and self._all_read():
                     return
             raise InterruptedError(
                 "the reader was stopped before it had read everything" + f" ({self.trouble})" * bool(self.trouble)
@@ -129,21 +130,22 @@ class ConcurrentReader(threading.Thread):
         for (topic, partition), (offsets, crcs) in seen.items():
             lines[self._sinks[topic]].write({"t": now, "partition": partition, "offsets": offsets, "crcs": crcs})
 
-    def _manifests(self, line: LinesWriter) -> None:
+    def _manifests(self, line: LinesWriter) -> bool:
+        """Read the manifests that are new; False where the store did not say that these are all."""
         self._looked_at = time.monotonic()
-        while (published := self._published()) is not None:
+        while True:
+            try:
+                published = self._chain.published(self._object_sink, self._next_epoch)
+            except Exception as error:
+                # The store may be down for a while, as everything here: asked again, at the end too.
+                self.trouble = f"manifest of epoch {self._next_epoch}: {error}"
+                return False
+            if published is None:
+                return True
             name, rows = published
             crcs = sorted(crc_of_row({**row, "epoch": self._next_epoch}) for row in rows)
             line.write({"t": _now_ms(), "epoch": self._next_epoch, "object": name, "crcs": crcs})
             self._next_epoch += 1
-
-    def _published(self) -> tuple[str, list[dict[str, Any]]] | None:
-        try:
-            return self._chain.published(self._object_sink, self._next_epoch)
-        except Exception as error:
-            # The store may be down for a while, as everything here: asked again, and at the end it is told if not read.
-            self.trouble = f"manifest of epoch {self._next_epoch}: {error}"
-            return None
 
     def _all_read(self) -> bool:
         try:

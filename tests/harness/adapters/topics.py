@@ -102,6 +102,8 @@ class Topics:
         return Consumer({
             "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
             "isolation.level": isolation, "enable.partition.eof": eof, "log_level": 0,
+            # Else, where records are gone, it would go on behind the last one, and find nothing missing.
+            "auto.offset.reset": "error",
             "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 5,
         })  # fmt: skip
 
@@ -110,6 +112,7 @@ class Topics:
 
         Raises:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
+            InterruptedError: nor is it when `stop` was set.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
         for (partition, offset), value in self._records(topic, ends, "read_committed", stop):
@@ -120,6 +123,7 @@ class Topics:
 
         Raises:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
+            InterruptedError: nor is it when `stop` was set.
         """
         return self._records(topic, self.ends(topic), "read_uncommitted", stop)
 
@@ -130,7 +134,10 @@ class Topics:
         open_ones = {number for number, end in ends.items() if end > 0}
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])
-            while open_ones and not stop.is_set():
+            while open_ones:
+                if stop.is_set():
+                    # An end here would be taken for that of the topic, and written down as such.
+                    raise InterruptedError(f"stopped before the ends of topic {topic} were reached")
                 message = consumer.poll(TIMEOUT_S)
                 if message is None:
                     raise ReadStalledError(

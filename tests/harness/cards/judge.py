@@ -193,10 +193,7 @@ def _of_balances(book: Book, wanted: Due) -> dict[str, int]:
 
 def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[WayResult, int]:
     """Judge one way; when its history ends."""
-    events = directory.events()
-    last = events[-1]
-    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
-        raise EvidenceError("the history does not come to its end", directory.history_path, _TODO)
+    events = directory.whole_events()
     sent = sorted(read_lines(directory.sent_path), key=lambda row: (row["partition"], row["offset"]))
     if len(sent) != manifest.records:
         raise EvidenceError(f"{len(sent)} of {manifest.records} records were acknowledged", directory.sent_path, _TODO)
@@ -207,7 +204,7 @@ def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[Way
     if way == KEYED and not all(isinstance(entry.call, Charge) and entry.call.key for entry in told):
         raise EvidenceError("the journal holds calls without a key", directory.path / JOURNAL, _TODO)
     wanted = due((_payload(row) for row in sent), card_names(CARDS), manifest.started_at)
-    return counted(way, told, wanted, events), last["t"]
+    return counted(way, told, wanted, events), events[-1]["t"]
 
 
 def _payload(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,10 +79,7 @@ def judge(run: Path) -> FraudResults:
 
 
 def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResults:
-    events = run.events()
-    last = events[-1]
-    if (last["event"], last.get("phase")) != ("phase", "judge") or last.get("lines") != len(events) - 1:
-        raise EvidenceError("the history does not come to its end", run.history_path, _TODO)
+    events = run.whole_events()
     sends = list(read_lines(run.sent_path))
     planned = sum(one["records"] for one in manifest.phases)
     if len(sends) != planned:

@@ -13,6 +13,7 @@ import pytest
 import urllib3
 
 from effectively_once.progress import VARIABLE
+from effectively_once_jobs.fraud import writer as writer_module
 from effectively_once_jobs.fraud.decision import Decision
 from effectively_once_jobs.fraud.presenter import Listener, answer
 from effectively_once_jobs.fraud.store import Stored, StoreDownError
@@ -63,6 +64,36 @@ def writing(store: Any) -> Iterator[tuple[Writer, list[Decision | Refusal]]]:
     finally:
         writer.end()
         writer.join(5.0)
+
+
+class Emptied(Store):
+    """A store whose table of cards is empty whenever it is asked, but for one time."""
+
+    def __init__(self, filled: int) -> None:
+        super().__init__(0)
+        self.filled, self.asked = filled, 0
+
+    def cards(self) -> frozenset[str]:
+        self.asked += 1
+        return frozenset({"c"} if self.asked == self.filled else ())
+
+
+def test_a_table_without_cards_is_not_all_the_cards_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every transaction would be refused as one of an unknown card, for good."""
+    monkeypatch.setattr(writer_module, "CARDS_S", 0.0)
+    monkeypatch.setattr(writer_module, "IDLE_S", 0.001)
+    store = Emptied(filled=3)
+    before: list[frozenset[str] | None] = []
+    with writing(store) as (writer, _):
+
+        def there() -> bool:
+            before.append(writer.cards)
+            return writer.cards is not None
+
+        wait_for("the cards", 5.0, there)
+        wait_for("more answers", 5.0, lambda: store.asked >= 6)
+        assert writer.cards == frozenset({"c"})
+    assert frozenset() not in before
 
 
 def test_what_the_store_does_not_take_is_held_and_told_and_stored_later(

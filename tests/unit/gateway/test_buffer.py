@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.gateway.buffer import Buffer
-from effectively_once.gateway.errors import BufferFormatError, BufferLockedError
+from effectively_once.gateway.errors import BufferDamagedError, BufferFormatError, BufferLockedError
 from effectively_once.gateway.record import Record, RecordId
 from effectively_once.gateway.segment import AppendFile, Header
 from tests.unit.gateway.disks import FullDisk, LyingDisk, StubbornDisk
@@ -386,3 +386,51 @@ def test_closed_at_any_point_the_unacknowledged_rest_comes_back_in_order(
     again = opened(directory)
     assert list(read(again).values()) == texts[acknowledged:]
     again.close()
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: content[: len(content) // 2],
+    lambda content: content[:-1] + b"?",
+    lambda content: b"?" * len(content),
+], ids=["cut short", "last byte", "all"])  # fmt: skip
+def test_records_that_are_gone_before_they_were_read_are_not_passed_over(
+    directory: Path, buffer: Buffer, damage: Callable[[bytes], bytes]
+) -> None:
+    """What comes after them would be acknowledged in their place, and the file deleted."""
+    append(buffer, "a", "b")
+    read(buffer)
+    (file,) = files(directory)
+    before = file.read_bytes()
+    append(buffer, "c", "d")
+    whole = file.read_bytes()
+    file.write_bytes(before + damage(whole[len(before) :]))
+    for _ in range(2):
+        with pytest.raises(BufferDamagedError, match="held records that were accepted"):
+            buffer.read()
+    file.write_bytes(whole)
+    assert list(read(buffer).values()) == ["c", "d"]
+
+
+def test_a_cut_between_two_records_is_found_as_well(directory: Path, buffer: Buffer) -> None:
+    """Every frame that is left is whole: only their bytes tell that some are missing."""
+    append(buffer, "a")
+    (file,) = files(directory)
+    first = file.read_bytes()
+    append(buffer, "b")
+    file.write_bytes(first)
+    with pytest.raises(BufferDamagedError):
+        buffer.read()
+
+
+def test_damage_that_an_opening_has_told_of_is_not_told_again(directory: Path) -> None:
+    first = opened(directory)
+    append(first, "a", "b", "c")
+    first.close()
+    (file,) = files(directory)
+    content = bytearray(file.read_bytes())
+    content[content.index(b"b", len(content) // 2)] ^= 1
+    file.write_bytes(content)
+    second = opened(directory)
+    assert len(second.repairs) == 1
+    assert list(read(second).values()) == ["a", "c"]
+    second.close()

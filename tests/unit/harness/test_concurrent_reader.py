@@ -11,6 +11,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
+from tests.harness.adapters import concurrent_reader
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
 from tests.harness.adapters.topics import Partition, Topics
@@ -73,10 +74,10 @@ class FakeTopics:
 
 
 class FakeChain:
-    """One manifest, and a store that fails the first time it is asked."""
+    """One manifest, and a store that fails the first times it is asked."""
 
-    def __init__(self) -> None:
-        self.failures = 1
+    def __init__(self, failures: int = 1) -> None:
+        self.failures = failures
 
     def published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
         if self.failures:
@@ -85,8 +86,8 @@ class FakeChain:
         return ("m0", [{"count": 3}]) if epoch == 0 else None
 
 
-def reader_of(folder: Path, topics: FakeTopics) -> ConcurrentReader:
-    run, chain = RunDirectory(folder), cast("ChainReader", FakeChain())
+def reader_of(folder: Path, topics: FakeTopics, failures: int = 1) -> ConcurrentReader:
+    run, chain = RunDirectory(folder), cast("ChainReader", FakeChain(failures))
     sinks = {"accepted": "uc.accepted"}
     return ConcurrentReader(run, cast("Topics", topics), chain, sinks, partitions=1, object_sink="global_counts")
 
@@ -114,6 +115,20 @@ def test_what_it_sees_is_written_down_in_order(tmp_path: Path) -> None:
     _, manifest, _ = RunDirectory(tmp_path).concurrent_rows("global_counts")
     assert (manifest["epoch"], manifest["object"]) == (0, "m0")
     assert manifest["crcs"] == [crc_of_row({"count": 3, "epoch": 0})]
+
+
+def test_a_store_that_is_away_at_the_end_has_not_shown_its_last_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does not answer is not that there is nothing more."""
+    monkeypatch.setattr(concurrent_reader, "FINISH_S", 0.3)
+    topics = FakeTopics([Message(1, None, END)], end=1)
+    topics.failures = 0
+    reader = reader_of(tmp_path, topics, failures=10**9)
+    reader.start()
+    reader.finish()
+    assert not reader.complete
+    assert "stopped before it had read everything (manifest of epoch 0: store is away)" in reader.trouble
 
 
 def test_one_that_is_stopped_before_the_end_leaves_files_that_say_so(tmp_path: Path) -> None:

@@ -84,6 +84,21 @@ def test_history_of_many_threads_has_whole_lines(tmp_path: Path) -> None:
     assert all(event["event"] == "sent" and event["t"] > 0 for event in events)
 
 
+def test_a_history_is_whole_when_its_end_counts_the_lines_before_it(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    with run.history() as history:
+        for n in range(3):
+            history.record("epoch", epoch=n)
+        history.end()
+    assert len(run.whole_events()) == 4
+    lines = run.history_path.read_bytes().splitlines(keepends=True)
+    for number in range(4):
+        run.history_path.write_bytes(b"".join(lines[:number] + lines[number + 1 :]))
+        assert len(run.events()) == 3
+        with pytest.raises(EvidenceError, match="does not come to its end"):
+            run.whole_events()
+
+
 def test_history_takes_a_time_and_refuses_when_closed(tmp_path: Path) -> None:
     history = History(tmp_path / "history.jsonl")
     assert history.record("epoch", t=5, **{"in": 3}) == 5

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from effectively_once.sinks.kafka import MOVING
 from tests.harness.adapters import topics
@@ -41,6 +41,32 @@ def test_any_other_refusal_is_passed_on(read: Topics, monkeypatch: pytest.Monkey
     monkeypatch.setattr(read, "_partitions", ends)
     with pytest.raises(KafkaException):
         read.partitions(["t"])
+
+
+def test_a_read_that_is_stopped_has_no_end(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written down as if the topic had come to its end, and what was not read counted as missing."""
+    stop, seen = threading.Event(), []
+    monkeypatch.setattr(read, "partitions", lambda _: ENDS)
+    monkeypatch.setattr(read, "consumer", lambda *_, **__: Consumed(Record(0, 1), Record(2, 2), Record(4)))
+    with pytest.raises(InterruptedError, match="before the ends of topic t"):
+        for row in read.read("t", stop):
+            seen.append(row["offset"])
+            stop.set()
+    assert seen == [0]
+
+
+def test_records_that_are_gone_are_an_error_and_no_end() -> None:
+    """The client itself goes on at the end of a partition that does not hold the offset that it is to read."""
+    broker = Producer({"bootstrap.servers": "unused", "test.mock.num.brokers": 1, "log_level": 0})
+    broker.produce("t", b"{}", partition=0)
+    assert broker.flush(10.0) == 0
+    (one,) = broker.list_topics(timeout=10.0).brokers.values()
+    consumer = Topics(f"{one.host}:{one.port}").consumer("read_committed", eof=True)
+    consumer.assign([TopicPartition("t", 0, 99)])
+    message = consumer.poll(10.0)
+    consumer.close()
+    assert message is not None
+    assert message.error().code() == KafkaError._AUTO_OFFSET_RESET
 
 
 class Consumed:

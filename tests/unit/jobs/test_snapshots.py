@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import CheckpointError
-from effectively_once.ledger.objects import Delete, Found, Get, Gone, Put, Refused, Written
+from effectively_once.ledger.objects import Absent, Delete, Found, Get, Gone, Put, Refused, Written
 from effectively_once_jobs.system_usage.snapshots import KEPT, Snapshots, Totals
 
 
@@ -25,7 +25,7 @@ class Store:
             case Put(key, body, None):
                 return Refused() if self.objects.setdefault(key, body) is not body else Written("e")
             case Get(key):
-                return Found(self.objects[key], "e")
+                return Found(self.objects[key], "e") if key in self.objects else Absent()
             case Delete(key):
                 self.objects.pop(key, None)
                 return Gone()
@@ -59,3 +59,22 @@ def test_a_damaged_snapshot_is_refused(body: bytes) -> None:
     store.objects["usage/snapshots/000000007"] = body
     with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
         Snapshots(store, "usage").restore(Totals())  # type: ignore[arg-type]
+
+
+def test_a_snapshot_that_is_listed_and_gone_is_no_beginning() -> None:
+    store = Store()
+    store.names = lambda _: ["usage/snapshots/000000007"]  # type: ignore[method-assign, assignment]
+    with pytest.raises(CheckpointError, match="usage/snapshots/000000007"):
+        Snapshots(store, "usage").restore(Totals())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [[], [3, 4, 5]])
+def test_a_listing_without_the_last_batch_that_is_done_is_refused(kept: list[int]) -> None:
+    """Its state was saved before Spark took note that it is done."""
+    store = Store()
+    snapshots = Snapshots(store, "usage")  # type: ignore[arg-type]
+    for batch in kept:
+        snapshots.save(batch, Totals(batch, 0))
+    with pytest.raises(CheckpointError, match="batch 6 is done, and the newest state"):
+        snapshots.restore(Totals(), 6)
+    assert snapshots.restore(Totals(), max(kept, default=-1)) == max(kept, default=-1)

@@ -274,6 +274,21 @@ def test_a_note_that_is_none_is_named() -> None:
         Notes(bucket, "p", 0).restore(Memory())
 
 
+@pytest.mark.parametrize("number", [0, 1, 51])
+def test_a_note_that_is_not_listed_is_missed(number: int) -> None:
+    """Its ids would be new again, and its counts would be gone."""
+    bucket, memory = Bucket(), Memory()
+    notes = Notes(bucket, "p", 0)
+    for record in sent(3 if number < 3 else EVERY + 3):
+        _, delta = memory.taken([record])
+        notes.keep(delta)
+        memory.fold(delta)
+        notes.tidy(memory)
+    del bucket.objects[f"p/00/notes/{number:09}"]
+    with pytest.raises(CheckpointError, match="have a gap"):
+        Notes(bucket, "p", 0).restore(Memory())
+
+
 def test_records_keep_their_form_between_operators() -> None:
     record = Record("a", "u", 5, 17)
     assert Record.decoded(record.encoded()) == record

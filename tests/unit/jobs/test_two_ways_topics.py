@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from effectively_once.errors import SourceError
 from effectively_once_jobs.two_ways import topics
@@ -39,7 +39,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, partitions: int) -> Broker:
 
 
 def test_it_goes_on_where_it_committed_and_begins_where_it_never_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reading(monkeypatch, 2).assigned == {0: 5, 1: 0}
+    assert reading(monkeypatch, 2).assigned == {0: 5, 1: OFFSET_BEGINNING}
 
 
 @pytest.mark.parametrize("partitions", [0, 1, 4])

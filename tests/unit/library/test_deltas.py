@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from effectively_once import catalog, digest
-from effectively_once.deltas import Named, ShardDeltas, decoded, encoded
+from effectively_once.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
@@ -35,6 +36,26 @@ def test_a_delta_comes_back_as_it_was_written() -> None:
     rows = log.write(3, ids("a", "b"))
     assert rows == Delta(rows=2, digest=digest.of_rows_in(ids("a", "b")), bytes=len(store.objects[KEY]))
     assert log.read(Named(3, rows)).equals(ids("a", "b"))
+
+
+def test_a_stream_that_was_cut_between_two_batches_is_no_shorter_table() -> None:
+    """Arrow itself takes it for one: a body that ends early would be a delta of fewer rows."""
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, catalog.SCHEMA) as writer:
+        for name in "abcd":
+            writer.write_table(ids(name))
+    whole = buffer.getvalue().to_pybytes()
+    shorter = set()
+    for size in range(len(whole)):
+        with suppress(*DAMAGE):
+            shorter.add(pa.ipc.open_stream(whole[:size]).read_all().num_rows)
+        with pytest.raises(DAMAGE):
+            decoded(whole[:size])
+    assert shorter == {0, 1, 2, 3, 4}
+    # An end before the end hides what follows.
+    with pytest.raises(DAMAGE):
+        decoded(whole + whole)
+    assert decoded(whole).num_rows == 4
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b"), ("é" * 7, "", '"', "\\n")])

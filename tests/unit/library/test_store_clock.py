@@ -34,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
         (signed,) = parse_qs(urlsplit(self.path).query)["X-Amz-Date"]
         date = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         refused = date > now + AHEAD or now - date > OLD
-        body = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>" if refused else b""
+        body = b"<Error><Code>NoSuchKey</Code></Error>" if self.command == "GET" else b""
+        if refused:
+            body = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
         self.asked.append(f"{self.command} {'refused' if refused else 'done'}")
         self.send_response_only(403 if refused else 200 if self.command == "PUT" else self.answer)
         if self.dated:

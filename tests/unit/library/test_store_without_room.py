@@ -20,9 +20,11 @@ class NoRoom(BaseHTTPRequestHandler):
     """GET finds nothing, PUT has no room."""
 
     def do_GET(self) -> None:
+        body = b"<Error><Code>NoSuchKey</Code></Error>"
         self.send_response(404)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -7,6 +7,7 @@ send twice, the catalog of the pipeline removes.
 from effectively_once.gateway.buffer import Repair
 from effectively_once.gateway.client import Counters, Gateway
 from effectively_once.gateway.errors import (
+    BufferDamagedError,
     BufferDiskError,
     BufferFormatError,
     BufferFullError,
@@ -19,6 +20,7 @@ from effectively_once.gateway.limits import Limits
 from effectively_once.gateway.record import RecordId, json_record
 
 __all__ = [
+    "BufferDamagedError",
     "BufferDiskError",
     "BufferFormatError",
     "BufferFullError",

@@ -17,6 +17,10 @@ class BufferDiskError(PipelineError):
     """The disk of the buffer is full or fails: the record was not accepted."""
 
 
+class BufferDamagedError(PipelineError):
+    """Records that were accepted are not whole in the buffer any more; nothing after them is acknowledged."""
+
+
 class BufferLockedError(PipelineError):
     """Another gateway has the directory open."""
 

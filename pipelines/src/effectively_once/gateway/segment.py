@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from effectively_once.gateway import frames
-from effectively_once.gateway.errors import BufferFormatError
+from effectively_once.gateway.errors import BufferDamagedError, BufferFormatError
 from effectively_once.gateway.frames import Frame, Hole
 from effectively_once.gateway.record import Record
 
@@ -80,12 +80,22 @@ class Segment:
     holes: Sequence[Hole] = ()
 
     def frames(self, offset: int) -> tuple[list[Frame], int]:
-        """Read the durable frames from an offset on, and the offset to go on at."""
+        """Read the durable frames from an offset on, and the offset to go on at.
+
+        Raises BufferDamagedError when they are not what was durable: a short read is no end.
+        """
         until = self.durable
         with self.path.open("rb") as file:
             file.seek(offset)
             data = file.read(until - offset)
-        return frames.scan(data, self.header.seed, self.base)[0], until
+        found, holes = frames.scan(data, self.header.seed, self.base)
+        placed = [Hole(offset + hole.offset, hole.size) for hole in holes]
+        if len(data) < until - offset or placed != [hole for hole in self.holes if hole.offset >= offset]:
+            raise BufferDamagedError(
+                f"bytes {offset} to {until} held records that were accepted, and do not any more", str(self.path),
+                "Look after the disk, then open the gateway again: what is whole is sent, and what is not is told.",
+            )  # fmt: skip
+        return found, until
 
     def record(self, frame: Frame) -> Record:
         """Read the record in a frame."""

@@ -29,7 +29,7 @@ class Writer(threading.Thread):
         told: called for every portion that is stored, from this thread.
 
     Attributes:
-        cards: those that the store knew when it was last asked; None before the first answer.
+        cards: those that the store knew when it last knew any; None before that.
         failed: what ended the thread, other than `end`.
 
     """
@@ -77,7 +77,8 @@ class Writer(threading.Thread):
         """Store a portion, and ask for the cards now and then; False when the store is down."""
         try:
             if self.cards is None or (not held and time.monotonic() - self._asked_s > CARDS_S):
-                self.cards, self._asked_s = self._store.cards(), time.monotonic()
+                # None at all is a table that is being filled, or put back: every record would be refused for good.
+                self.cards, self._asked_s = self._store.cards() or self.cards, time.monotonic()
             if held:
                 decisions = [one for one in held if isinstance(one, Decision)]
                 refusals = [one for one in held if isinstance(one, Refusal)]

@@ -59,6 +59,8 @@ class Topic:
         self._consumer = Consumer({
             "bootstrap.servers": settings.kafka_bootstrap, "group.id": settings.pipeline, "enable.auto.commit": False,
             "isolation.level": "read_committed", "log_level": 0,
+            # Else, where what was committed is gone, it would go on at the end, as if there were nothing before.
+            "auto.offset.reset": "error",
         })  # fmt: skip
         first = KafkaSource(settings).first_offsets()
         asked = [TopicPartition(self._name, int(partition)) for partition in first]

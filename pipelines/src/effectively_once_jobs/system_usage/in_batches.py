@@ -41,25 +41,36 @@ def start(settings: UsageSettings, spark: SparkSession) -> StreamingQuery:
     source = KafkaSource(settings)
     store = S3ObjectStore(settings.bucket)
     totals, snapshots = Totals(), Snapshots(store, settings.pipeline)
-    restored = snapshots.restore(totals)
     checkpoint = Checkpoint(store, Layout(settings.pipeline), LINEAGE)
+    committed = checkpoint.batches("commits") if settings.semantics == CHECKPOINTED else []
+    restored = snapshots.restore(totals, max(committed, default=-1))
     stream = source.stream(spark, {settings.topic: source.first_offsets()})
     rows = transactions(stream).where("reason IS NULL")
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
         if settings.semantics != AT_MOST_ONCE or begun(store, settings.pipeline, number):
-            # Of each task the attempt that succeeded, and of no other: what those did is outside of Spark.
-            done = batch.mapInArrow(partial(counted, settings), DONE).collect()
+            done = processed(settings, batch)
             # A snapshot that a driver left just before it died holds this batch already.
             if settings.semantics == CHECKPOINTED and number > restored:
-                totals.add(sum(task.transactions for task in done), sum(task.frauds for task in done))
+                totals.add(*done)
                 snapshots.save(number, totals)
         ends = (checkpoint.offsets(number) or {}).get(settings.topic, {})
         announce("epoch", epoch=number, state="published", reached=sum(ends.values()))
 
     query = rows.writeStream.foreachBatch(publish).option("checkpointLocation", checkpoint.folder())
     return query.queryName(settings.pipeline).start()
+
+
+def processed(settings: UsageSettings, batch: DataFrame) -> tuple[int, int]:
+    """Process a batch; transactions and frauds, of each task those of the attempt that succeeded.
+
+    What other attempts did is outside of Spark. By Arrow: that ends with a word on how many parts there were. Rows that
+    are collected end wherever the JVM's socket does, and a snapshot of some tasks would stay.
+    """
+    done = batch.mapInArrow(partial(counted, settings), DONE).toArrow()
+    transactions, frauds = (sum(done[name].to_pylist()) for name in ("transactions", "frauds"))
+    return transactions, frauds
 
 
 def begun(store: S3ObjectStore, pipeline: str, number: int) -> bool:

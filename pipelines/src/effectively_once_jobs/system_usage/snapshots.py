@@ -58,28 +58,37 @@ class Snapshots:
     def __init__(self, store: S3ObjectStore, pipeline: str) -> None:
         self._store, self._folder = store, f"{pipeline}/snapshots"
 
-    def restore(self, operator: Operator) -> int:
+    def restore(self, operator: Operator, done: int = -1) -> int:
         """Give an operator the newest state.
+
+        Args:
+            operator: begins with it.
+            done: the last batch that Spark has done. Its state was saved before, so one without it is not the newest.
 
         Returns:
             The batch that the state holds the effects of; -1 where there is no snapshot, and nothing was restored.
 
         Raises:
-            CheckpointError: the newest snapshot is not readable.
+            CheckpointError: the newest snapshot is not readable, or is gone.
 
         """
-        newest = max(self._store.names(f"{self._folder}/"), default=None)
-        body = run(body_of(newest), self._store) if newest else None
-        if newest is None or body is None:
+        numbers = (name.rpartition("/")[2] for name in self._store.names(f"{self._folder}/"))
+        batch = max((int(number) for number in numbers if number.isdigit()), default=-1)
+        if batch < done:
+            raise CheckpointError(
+                f"batch {done} is done, and the newest state of the operator is of batch {batch}", self._folder,
+                "Put the snapshots back from the bucket's versions; counting anew would leave out what they hold.",
+            )  # fmt: skip
+        if batch < 0:
             return -1
         try:
-            operator.initialise(json.loads(body))
-            return int(newest.rpartition("/")[2])
+            operator.initialise(json.loads(run(body_of(self._name(batch)), self._store) or b""))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"a snapshot of the operator's state cannot be read: {error}", newest,
+                f"a snapshot of the operator's state cannot be read: {error}", self._name(batch),
                 "Put the object back from the bucket's versions.",
             ) from error  # fmt: skip
+        return batch
 
     def save(self, batch: int, operator: Operator) -> None:
         """Keep the state after a batch, and delete the one that nobody needs any more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from effectively_once.errors import StaleDriverError
+from effectively_once.errors import CheckpointError, StaleDriverError
 from effectively_once.ledger.objects import Delete, ObjectStore, body_of, create_once, run
 from effectively_once_jobs.two_ways.memory import Delta, Memory
 
@@ -43,6 +43,12 @@ class Notes:
         wholes, notes = self._numbers("whole"), self._numbers("notes")
         self._whole = max(wholes, default=-1)
         behind = [number for number in notes if number > self._whole]
+        # Numbers have no gap, and nothing behind a whole is deleted: a note that is not listed is lost, not done with.
+        if behind != [*range(self._whole + 1, self._whole + 1 + len(behind))]:
+            raise CheckpointError(
+                f"notes {behind[0]} to {behind[-1]} of an operator have a gap behind {self._whole}",
+                f"{self._folder}/notes", "Put the objects back from the bucket's versions.",
+            )  # fmt: skip
         names = [self._name("whole", self._whole)] if wholes else []
         for name in (*names, *(self._name("notes", number) for number in behind)):
             memory.fold(Delta.decoded(run(body_of(name), self._store) or b"", name))

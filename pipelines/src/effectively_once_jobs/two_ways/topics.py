@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once_jobs.two_ways.running import Record
@@ -30,7 +30,9 @@ class Input:
         self._rows_max, self._turn_s = settings.epoch_rows_max, settings.turn_s
         self._consumer = Consumer({
             "bootstrap.servers": settings.kafka_bootstrap, "group.id": f"{settings.pipeline}.{settings.operator}",
-            "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0, "fetch.wait.max.ms": 20,
+            "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 20,
+            # Else where committed offsets are gone it goes on with what is left, as if that were all.
+            "auto.offset.reset": "error",
         })  # fmt: skip
         asked = [TopicPartition(self._topic, number) for number in range(settings.shards)]
         try:
@@ -44,7 +46,12 @@ class Input:
         except KafkaException as error:
             raise _silent(error, self._bootstrap) from error
         # An offset below 0 says that nothing was committed.
-        self._consumer.assign([TopicPartition(self._topic, one.partition, max(one.offset, 0)) for one in known])
+        self._consumer.assign(
+            [
+                TopicPartition(self._topic, one.partition, one.offset if one.offset >= 0 else OFFSET_BEGINNING)
+                for one in known
+            ]
+        )
         self._ends: dict[int, int] = {}
 
     def read(self) -> Sequence[Record]:
