@@ -19,8 +19,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQuery
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
-from effectively_once import points
+from effectively_once import points, whole_input
 from effectively_once.progress import announce
+from effectively_once.rows import by_key
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.stateful_plan import settings as stateful_settings
 from effectively_once_jobs.two_ways.running import NOTHING, Kept, Record, advanced
@@ -43,8 +44,10 @@ def start(settings: WaySettings, spark: SparkSession) -> StreamingQuery:
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", epoch=number, state="declared")
-        rows = sum(row.rows for row in batch.mapInArrow(table, WRITTEN).collect())
-        announce("epoch", epoch=number, state="published", rows=rows)
+        # Never in the stage of the last operator: what it gave on a part of a group would be written (R13).
+        whole = by_key(batch, "user", settings.shards)
+        number_written = sum(row.rows for row in whole.mapInArrow(table, WRITTEN).collect())
+        announce("epoch", epoch=number, state="published", rows=number_written)
 
     writer = chained(records(stream), settings.operators).writeStream.foreachBatch(publish)
     folder = f"s3://{settings.s3_bucket}/{settings.pipeline}/checkpoint"
@@ -105,7 +108,8 @@ class Operator(StatefulProcessor):  # type: ignore[misc]  # pyspark tells no typ
 
 def _written(database: str, pipeline: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write one partition's part of a batch."""
-    rows = [Record(*(row[name] for name in Record.__slots__)) for batch in batches for row in batch.to_pylist()]
-    if rows:
-        shared(database, pipeline).write(rows)
-    yield pa.RecordBatch.from_pydict({"rows": [len(rows)]})
+    whole = whole_input.require(batches, (), f"pipeline {pipeline}, table of results")
+    records_ = [Record(*(row[name] for name in Record.__slots__)) for batch in whole for row in batch.to_pylist()]
+    if records_:
+        shared(database, pipeline).write(records_)
+    yield pa.RecordBatch.from_pydict({"rows": [len(records_)]})
