@@ -1,4 +1,4 @@
-"""The demo: a pipeline under SIGKILL (one fault may be a stall) on one machine, its epilogue, its controls, and the verdict."""
+"""The demo: a pipeline under SIGKILL, and now and then a stall, on one machine; epilogue, controls, and the verdict."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors are killed: "
     "no sink misses, doubles, invents or alters a record."
 )
-CLAIM_BEYOND = CLAIM.replace("executors are", "of executors, driver, workers, broker and store are").replace(
-    "killed", "killed or stall"
+CLAIM_BEYOND = CLAIM.replace(
+    "executors are killed", "of executors, driver, workers, broker and store are killed or stall"
 )
 PATIENCE = Patience(replaced_s=120.0)
 """A driver and its executors take longer to replace than an executor."""

@@ -42,11 +42,14 @@ def _contradicted(fault: Fault, said: list[str], replaced: bool, events: Iterabl
     known = {SAME, *(f"{role} {REPLACED}" for role in ROLES)}
     if not set(said) <= known or (SAME in said and len(said) > 1):
         return f"{fault.response!r} is nothing that a pipeline does"
-    if replaced == (SAME in said) and replaced:
+    if replaced and SAME in said:
         return f"{fault.process_after} took the place of {fault.process_before}, and the response says {SAME}"
-    started = any(
-        one["event"] == "driver" and one.get("state") == "started" and one["t"] >= fault.injected_at for one in events
-    )
-    if f"driver {REPLACED}" in said and not started:
-        return "the response says that the driver was replaced, and no driver started after it"
+    starts = [
+        one["t"] for one in events
+        if one["event"] == "driver" and one.get("state") == "started" and one["t"] >= fault.injected_at
+    ]  # fmt: skip
+    if f"driver {REPLACED}" in said:
+        return None if starts else "the response says that the driver was replaced, and none started after it"
+    if fault.healed_at is not None and any(at <= fault.healed_at for at in starts):
+        return f"a driver started while it stood still, and the response is {fault.response!r}"
     return None

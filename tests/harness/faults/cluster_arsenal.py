@@ -59,7 +59,7 @@ class ClusterArsenal(HealingArsenal):
                 ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
                 healing=healing, ended=ended, say=self.say,
             )  # fmt: skip
-        stalls = cluster_stalls(drivers, watch, self.platform, healing, ended, self.leaders)
+        stalls = cluster_stalls(drivers, watch, self.platform, healing, ended, leaders=self.leaders)
         return {**makers, **self.platform.makers(drivers, watch, healing, ended, self.leaders), **stalls}
 
 

@@ -35,7 +35,7 @@ SETTLE_S = 20.0
 
 
 def cluster_stalls(
-    drivers: SupervisedPods, watch: Watch, platform: Platform, healing: Healing, ended: threading.Event,
+    drivers: SupervisedPods, watch: Watch, platform: Platform, healing: Healing, ended: threading.Event, *,
     leaders: Leaders | None = None,
 ) -> Makers:  # fmt: skip
     """Every one that there is here; of several brokers, `leaders` tells whom."""

@@ -66,7 +66,7 @@ class StalledWorker(StalledProcesses):
         return [self._drawn(workers(_driver(self._drivers.driver)))]
 
     def _present(self) -> list[str]:
-        """Itself; when it has ended, one that announced since a step of its shard, or of any where that is not known."""
+        """Itself; when it has ended, one that announced since a step of its shard, or of any where none was named."""
         who, at = self._struck
         if not self._stopped.gone():
             return [who]
