@@ -16,26 +16,26 @@ from tests.harness.adapters.server_pods import LOCATE
 FIND_JVM = """
 victim=
 for folder in /proc/[0-9]*; do
-  name=
-  { read -r name < "$folder/comm"; } 2>/dev/null
-  if [ "$name" = java ]; then victim=${folder#/proc/}; fi
+  line=
+  { read -r line < "$folder/stat"; } 2>/dev/null
+  set -- $line
+  if [ "${2-}" = "(java)" ]; then victim=$1; fi
 done
 if [ -z "$victim" ]; then echo "no JVM"; exit 1; fi
 """
-# A worker is a child of the process that forks workers, which is a child of the JVM: the last one that was forked.
+# A worker is a child of the process that forks workers, which is a child of the JVM: the last one that was forked. What
+# stands behind the name, which may hold anything, is state and parent.
 FIND_WORKER = f"""{FIND_JVM}
 jvm=$victim victim=
 for folder in /proc/[0-9]*; do
   line=
-  {{ read -r line < "$folder/stat"; }} 2>/dev/null || continue
-  line=${{line##*) }}
-  set -- $line
-  above=${{2-}}
+  {{ read -r line < "$folder/stat"; }} 2>/dev/null
+  own=${{line%% *}}
+  set -- ${{line##*) }}
   line=
-  {{ read -r line < "${{folder%/*}}/$above/stat"; }} 2>/dev/null || continue
-  line=${{line##*) }}
-  set -- $line
-  if [ "${{2-}}" = "$jvm" ] && [ "${{folder#/proc/}}" -gt "${{victim:-0}}" ]; then victim=${{folder#/proc/}}; fi
+  {{ read -r line < "${{folder%/*}}/${{2-}}/stat"; }} 2>/dev/null
+  set -- ${{line##*) }}
+  if [ "${{2-}}" = "$jvm" ] && [ "$own" -gt "${{victim:-0}}" ]; then victim=$own; fi
 done
 if [ -z "$victim" ]; then echo "no Python worker"; exit 1; fi
 """
@@ -47,12 +47,12 @@ kill -STOP {whom}
 sleeper=$!
 tries=0 state=
 while [ "$state" != T ] && [ "$tries" -lt 500 ]; do
-  {{ read -r line < "/proc/$victim/stat"; }} 2>/dev/null || exit 1
+  {{ read -r line < "/proc/$victim/stat"; }} 2>/dev/null || break
   line=${{line##*) }}
   state=${{line%% *}} tries=$((tries + 1))
   [ "$state" = T ] || sleep 0.01
 done
-if [ "$state" = T ]; then echo "stop $victim"; fi
+if [ "$state" = T ]; then echo "stop $victim"; else echo "moves $victim"; fi
 read -r go
 kill -CONT {whom}
 kill "$sleeper"

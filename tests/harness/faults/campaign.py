@@ -11,7 +11,7 @@ from typing import Any
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.faults.arsenal import Arsenal
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.fault import POLL_S, Fault, now_ms
 from tests.harness.history import History
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
 
@@ -161,7 +161,8 @@ class Campaign(threading.Thread):
                 left_s = until - time.monotonic()
                 if left_s <= 0:
                     break
-                self._watch.changed.wait(left_s)
+                # Who breaks a run off announces nothing.
+                self._watch.changed.wait(min(left_s, POLL_S))
         return running
 
     def _published_since(self, event: Mapping[str, Any]) -> bool:
