@@ -13,6 +13,7 @@ from tests.harness.faults.cluster_platform import Platform
 from tests.harness.results import Results
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, plan_of
 from tests.harness.stage import SHARDS
+from tests.harness.stall_sorts import SHORT_S, STALL, with_lengths
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
@@ -23,7 +24,10 @@ CLAIM = (
     "On Kubernetes every event in time is counted exactly once per user and minute, whichever executor pods are "
     "killed or deleted: no sink misses, doubles, invents or alters a record, and no reader sees one change."
 )
-CLAIM_BEYOND = CLAIM.replace("executor pods", "pods of the pipeline, of its broker and store and of the operator")
+CLAIM_BEYOND = CLAIM.replace(
+    "executor pods are killed or deleted",
+    "pods of the pipeline, of its broker and store and of the operator are killed, deleted or stopped",
+)
 BASELINE_MINUTES = 12
 
 
@@ -60,10 +64,12 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         platform: what may be struck beside executors, and the driver with it; None: neither.
     """
     strikes = suite.drawn(seed, None if platform is None else platform.servers)
-    beyond = platform if any(one.target not in (EXECUTOR, EVERY_EXECUTOR) for one in strikes) else None
+    others = any(one.target not in (EXECUTOR, EVERY_EXECUTOR) or one.kind == STALL for one in strikes)
+    beyond = platform if others else None
     return Programme(
         CLAIM if beyond is None else CLAIM_BEYOND,
-        subject_of(seed, suite.minutes(len(strikes)), portioned=True), plan_of(seed, strikes, SHARDS),
+        subject_of(seed, suite.minutes(len(strikes)), portioned=True),
+        with_lengths(plan_of(seed, strikes, SHARDS), seed, SHORT_S),
         {"suite": suite.name},
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,

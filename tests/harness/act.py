@@ -30,6 +30,8 @@ PARTITIONS = 4
 DRAIN_S = 600.0
 AWAY_S = 180.0
 """A store may be away for so long, by a fault, before the run gives up reading from it."""
+DELIVERY_MS = 300_000
+"""A broker may be away for so long before a record counts as not acknowledged."""
 
 
 class Act:
@@ -208,7 +210,8 @@ class Act:
             self.history.record("unacknowledged", id=record.id, error=error)
 
         # A broker that is away is part of the plan; what it never acknowledged is told by the records.
-        producer = kafka_producer(self.place.endpoints.kafka_bootstrap, {"log_level": 0})
+        patient = {"log_level": 0, "delivery.timeout.ms": DELIVERY_MS}
+        producer = kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
         return Sender(
             producer, lines, Pacer(self.subject.pace), self.chain.progress,
             unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, PARTITIONS, DRAIN_S),

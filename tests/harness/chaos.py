@@ -26,11 +26,12 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import with_table
+from tests.harness import with_requests, with_table
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
@@ -60,6 +61,8 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_sorts import LENGTHS_S, REQUESTS
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
@@ -105,6 +108,7 @@ class Chaos:
         controls: whether the negative controls are played.
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
+        stalls_s: lengths of stalls.
         stop: set from outside to end early.
     """
 
@@ -119,6 +123,7 @@ class Chaos:
     controls: bool = True
     database: Path | None = None
     faketime: Path | None = None
+    stalls_s: Sequence[float] = LENGTHS_S
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
@@ -145,10 +150,14 @@ class Chaos:
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
+            module, requests = job, self._requests(directory)
+            if requests is not None:
+                os.environ.update(requests.env)
+                module, checkout = with_requests.MODULE, self.checkout
             offset = directory.path.absolute() / "work" / "clock" / "offset"
             clock = None if self.faketime is None else DriverClock(self.faketime, offset)
             drivers = SupervisedDrivers(
-                clocked(home, clock), job, watch.path, checkout, history=history, say=self.console.say
+                clocked(home, clock), module, watch.path, checkout, history=history, say=self.console.say
             )
             # The pipeline reaches its store by the link, the harness goes straight to it.
             own = {
@@ -159,10 +168,10 @@ class Chaos:
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE),
+                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, say=self.console.say,
+                    self.lengths, database, clock, requests, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home),
@@ -173,6 +182,11 @@ class Chaos:
                 act.collector = TableCollector(directory, act.collector, tables)
             act.go()
             history.record("phase", phase="judge")
+
+    def _requests(self, directory: RunDirectory) -> SparkRequests | None:
+        """Where the drivers are asked, where that is part of the plan: nothing runs beside the job otherwise."""
+        wanted = any(one in REQUESTS.values() for one in self.strikes)
+        return SparkRequests(directory.path.absolute() / "work" / "requests") if wanted else None
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         if self.controls:
@@ -208,7 +222,10 @@ def described(planned: Sequence[PlannedFault]) -> str:
     lines = []
     for number, one in enumerate(planned, 1):
         where = "" if one.step == "declared" else f", shard {one.shard}"
-        lines.append(f"{number:3} {name_of(one.strike):16} at {one.phase}{where}, from epoch {one.after_epoch} on")
+        where += f", {one.after_s:g} s later" * bool(one.after_s)
+        lasts = f" for {one.planned_s:g} s" if one.planned_s else ""
+        name = name_of(one.strike)
+        lines.append(f"{number:3} {name:16} at {one.phase}{where}{lasts}, from epoch {one.after_epoch} on")
     return "\n".join(lines)
 
 
@@ -229,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     if given.plan:
-        sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE)) + "\n")
+        sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s)) + "\n")
         return 0
     try:
         return _run(seed, strikes, database, faketime, given, left_out=no_clock)
@@ -267,7 +284,7 @@ def _run(
         console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime,
+        faketime, given.stall_s,
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -282,7 +299,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     length = Lengths()
     parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
     parser.add_argument(
-        "--faults", default=FAULTS, help="all, a number, or names with commas between, name*count (%(default)s)"
+        "--faults",
+        default=FAULTS,
+        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")
@@ -290,6 +309,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, says in LENGTHS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
+    add_stall_lengths(parser)
     return parser.parse_args(arguments)
 
 

@@ -47,6 +47,8 @@ from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
+from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -79,7 +81,7 @@ def strikes_of(
 
 def programme_of(
     seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None,
+    table: ResultTable | None = None, stalls_s: Sequence[float] = LENGTHS_S,
 ) -> Programme:  # fmt: skip
     """What a campaign does.
 
@@ -91,9 +93,11 @@ def programme_of(
         zombie_s: how long the driver beside a zombie may take to publish.
         controls: whether the negative controls are played.
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
+        stalls_s: lengths of stalls.
     """
     return Programme(
-        CLAIM, subject_of(seed, records, strikes), plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE),
+        CLAIM, subject_of(seed, records, strikes),
+        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s),
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
@@ -116,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
         subject_of(seed, given.records, strikes)
         if given.plan:
-            sys.stdout.write(described(plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE)) + "\n")
+            planned = plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s)
+            sys.stdout.write(described(planned) + "\n")
             return 0
         return _run(seed, given)
     except (NoFaultError, InputError, NotDeployedError, ToolchainError, EngineError, ClusterError) as error:
@@ -150,7 +155,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        table=table_of(deployed, platform, console),
+        table=table_of(deployed, platform, console), stalls_s=given.stall_s,
     )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
@@ -192,7 +197,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
     parser.add_argument(
-        "--faults", default=FAULTS, help="all, a number, or names with commas between, name*count (%(default)s)"
+        "--faults",
+        default=FAULTS,
+        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed on two nodes, and do nothing")
@@ -202,6 +209,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(flag, type=float, default=default, metavar="S", help=f"{says} (%(default)s)")
     longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
     parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
+    add_stall_lengths(parser)
     return parser.parse_args(arguments)
 
 

@@ -19,6 +19,10 @@ from tests.harness.platform_sorts import (
     WORKERS,
 )
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
+from tests.harness.stall_sorts import CLUSTER_STALLS, KUBELETS
+from tests.harness.stall_sorts import OPERATORS as STALLED_OPERATORS
+from tests.harness.stall_sorts import RESULT_STORES as STALLED_RESULT_STORES
+from tests.harness.stall_sorts import SERVERS as STALLED_SERVERS
 
 DRIVER, ZOMBIE = "driver", "zombie"
 PIPELINE = {
@@ -33,13 +37,14 @@ PIPELINE = {
 """On every cluster."""
 ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
 """Only where another node can take the driver in, and the nodes can be reached as machines."""
-CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM}
+STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS}
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
-NODES_NEEDED = {**dict.fromkeys(MACHINES, 1), **dict.fromkeys((*ZOMBIES, *WORKERS), 2)}
+NODES_NEEDED = {**dict.fromkeys(MACHINES, 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2)}
 """So many nodes have to be reached as machines."""
-ROLE_NEEDED = {name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES}.items()} | dict.fromkeys(
-    OPERATORS, OPERATOR
-)
+ROLE_NEEDED = {
+    name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()
+} | dict.fromkeys(OPERATORS, OPERATOR)
 """The server that has to be there, as pods of ours."""
 BROKERS_NEEDED = dict.fromkeys(LEADERS, 3)
 """So many brokers there have to be."""

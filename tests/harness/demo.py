@@ -1,4 +1,4 @@
-"""The demo: a pipeline under SIGKILL on one machine, its epilogue, its controls, and the verdict."""
+"""The demo: a pipeline under SIGKILL, and now and then a stall, on one machine; epilogue, controls, and the verdict."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
+from tests.harness.stall_sorts import SHORT_S, with_lengths
 from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
@@ -41,7 +42,9 @@ CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors are killed: "
     "no sink misses, doubles, invents or alters a record."
 )
-CLAIM_BEYOND = CLAIM.replace("executors are", "of executors, driver, workers, broker and store are")
+CLAIM_BEYOND = CLAIM.replace(
+    "executors are killed", "of executors, driver, workers, broker and store are killed or stall"
+)
 PATIENCE = Patience(replaced_s=120.0)
 """A driver and its executors take longer to replace than an executor."""
 
@@ -50,8 +53,8 @@ PATIENCE = Patience(replaced_s=120.0)
 class Demo:
     """One run from start to verdict; whichever way `run` ends, no process is left.
 
-    Of several kills of a seeded stream one is of another role than an executor's, drawn from the seed. A user's file
-    may be too short for that: there executors are killed alone.
+    Of several kills of a seeded stream one is of another role than an executor's, or a stall of one, drawn from the
+    seed. A user's file may be too short for that: there executors are killed alone.
     """
 
     checkout: Path
@@ -72,7 +75,7 @@ class Demo:
 
     @property
     def beyond(self) -> bool:
-        """Whether one kill is of another role."""
+        """Whether one kill is of another role, or a stall."""
         return self.kills > 1 and self.subject.kind == "seeded"
 
     @property
@@ -82,7 +85,7 @@ class Demo:
         if self.beyond:
             at = random.Random(f"which kill of {self.seed}").randrange(self.kills)
             kills[at] = replace(kills[at], strike=one_of(KILLS_OF_THE_DEMO, self.seed))
-        return kills
+        return with_lengths(kills, self.seed, SHORT_S)
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""

@@ -8,6 +8,16 @@ from collections.abc import Mapping, Sequence
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.stall_sorts import (
+    DELAYED,
+    EMBEDDED_STALLS,
+    LENGTHS_S,
+    REQUESTS,
+    STALL,
+    Steps,
+    with_declaration,
+    with_lengths,
+)
 
 SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
 SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
@@ -39,6 +49,8 @@ EMBEDDED = {
     "store-full": Strike(NO_ROOM, OBJECT_STORE),
     "database-kill": Strike(SIGKILL, RESULT_STORE),
     "database-stop": Strike(SIGSTOP, RESULT_STORE),
+    **EMBEDDED_STALLS,
+    **REQUESTS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
 SORTS = {**EMBEDDED, **CLUSTER}
@@ -46,7 +58,8 @@ SORTS = {**EMBEDDED, **CLUSTER}
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
 
-Steps = tuple[tuple[str, str | None], ...]
+GROUPS = {"stalls": STALL}
+"""Names that FAULTS= takes for every sort of a kind which the stack has."""
 IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
@@ -64,7 +77,8 @@ def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> t
 
     Args:
         text: `all`; a number, of which the first ones are every sort once, the rest drawn from the seed; or names,
-            with commas between and `*count` behind those that are to come more often: `zombie*3,broker-kill`.
+            with commas between and `*count` behind those that are to come more often: `zombie*3,broker-kill`. One of
+            GROUPS is all its sorts.
         seed: draws.
         sorts: those that there are.
 
@@ -80,9 +94,11 @@ def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> t
     strikes: list[Strike] = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
-        if name not in sorts or (star and (not count.isdecimal() or int(count) < 1)):
-            raise NoFaultError(f"there is no fault {word.strip()!r}; there are: all, a number, {', '.join(sorts)}")
-        strikes += [sorts[name]] * (int(count) if star else 1)
+        named = [sorts[name]] if name in sorts else [one for one in sorts.values() if one.kind == GROUPS.get(name)]
+        if not named or (star and (not count.isdecimal() or int(count) < 1)):
+            there = ", ".join((*GROUPS, *sorts))
+            raise NoFaultError(f"there is no fault {word.strip()!r}; there are: all, a number, {there}")
+        strikes += named * (int(count) if star else 1)
     return tuple(strikes)
 
 
@@ -109,9 +125,21 @@ def without_clock(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strik
     return tuple(one for one in strikes if one.kind != CLOCK)
 
 
+def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where nobody can ask Spark for the end of a task or stage.
+
+    Raises:
+        NoFaultError: one was asked for by its name.
+    """
+    if any(name in text for name in REQUESTS):
+        raise NoFaultError(f"FAULTS={text}: {why}")
+    return tuple(one for one in strikes if one not in REQUESTS.values())
+
+
 def plan(
-    seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS, table: Steps = ()
-) -> list[PlannedFault]:
+    seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
+    table: Steps = (), lengths_s: Sequence[float] = LENGTHS_S,
+) -> list[PlannedFault]:  # fmt: skip
     """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
 
     Args:
@@ -121,6 +149,7 @@ def plan(
         first_epoch: that may be hit.
         steps: of a task that any fault takes.
         table: of the pipeline's table, which those of the result store take; none where it has no table.
+        lengths_s: of stalls.
     """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
@@ -129,7 +158,7 @@ def plan(
     for strike in order:
         step, sink = rng.choice(steps_of(strike, steps, table))
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
-    return planned
+    return with_lengths(planned, seed, lengths_s)
 
 
 def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
@@ -138,6 +167,8 @@ def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
         return table
     if strike.kind in IN_COMMIT:
         return tuple(one for one in STEPS if one[0] == OPEN)
+    if strike.kind in DELAYED:
+        return with_declaration(strike, steps)
     return steps if strike.target in IN_TASKS else (*steps, (DECLARED, None))
 
 

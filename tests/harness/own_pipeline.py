@@ -40,7 +40,14 @@ from tests.harness.faults.arsenal import HEARTBEATS, TRANSACTION_TIMEOUT_S, Embe
 from tests.harness.history import History
 from tests.harness.judge import show
 from tests.harness.manifest import manifest_of
-from tests.harness.mixture import NoFaultError, asked_for, name_of, without_clock, without_result_store
+from tests.harness.mixture import (
+    NoFaultError,
+    asked_for,
+    name_of,
+    without_clock,
+    without_requests,
+    without_result_store,
+)
 from tests.harness.own_act import PROGRAM, OwnAct, OwnDrivers, OwnHome, python_of
 from tests.harness.own_collector import OwnCollector
 from tests.harness.own_judge import DECLARATION, judge
@@ -51,6 +58,8 @@ from tests.harness.report.page import OWN_PIPELINE
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
+from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
@@ -64,6 +73,7 @@ CLAIM = (
 _NAMED = re.compile(r"^[\w.]+Error: ")
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 NO_CLOCK = "the clock of a pipeline of your own is not stepped: its driver runs without libfaketime"
+NO_REQUESTS = "nobody asks Spark for the end of a task or stage there: your job's driver runs as it is"
 SETTINGS = {"shards": 2}
 """Of a job whose settings file does not say."""
 
@@ -83,6 +93,7 @@ class OwnPipeline:
         checkout: where `runs/` is.
         class_archive: shared class data of Spark's JVMs.
         database: the folder of PostgreSQL's programs, for a pipeline that has tables.
+        stalls_s: lengths of stalls.
         stop: set from outside to end early.
     """
 
@@ -96,6 +107,7 @@ class OwnPipeline:
     checkout: Path = CHECKOUT
     class_archive: Path | None = None
     database: Path | None = None
+    stalls_s: Sequence[float] = LENGTHS_S
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
@@ -105,7 +117,7 @@ class OwnPipeline:
             NoFaultError: a fault needs a step that the pipeline does not have; nothing was started.
             OSError: the run directory cannot be written to.
         """
-        faults = plan(self.seed, self.strikes, self._shards, self.said)
+        faults = plan(self.seed, self.strikes, self._shards, self.said, self.stalls_s)
         struck = ", ".join(name_of(one.strike) for one in faults)
         return run_recorded(
             self.checkout, self.seed, f"{self.subject.says}; {struck}", self.console, manifest=self._manifest,
@@ -144,7 +156,8 @@ class OwnPipeline:
             directory.write_json(directory.observed / DECLARATION, document)
             act = OwnAct(
                 directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
-                console=self.console, stop=self.stop, faults=plan(self.seed, self.strikes, settings.shards, said),
+                console=self.console, stop=self.stop,
+                faults=plan(self.seed, self.strikes, settings.shards, said, self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, settings.pipeline,
                     self.seed, result_store=database, say=self.console.say,
@@ -219,6 +232,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
     from rich.console import Console as Terminal  # noqa: PLC0415
 
     strikes = without_clock(asked_for(given.faults, seed), given.faults, NO_CLOCK)
+    strikes = without_requests(strikes, given.faults, NO_REQUESTS)
     console = default_console()
     cache = Cache(cache_root())
     job = Job.at(given.at, given.job, cache) if given.at else Job.named(given.job)
@@ -234,7 +248,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
         console.say(f"… not judged: sink {sink}, {why}")
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(cache, toolchain)
-    own = OwnPipeline(job, said, toolchain, subject, strikes, seed, console, CHECKOUT, archive, database)
+    own = OwnPipeline(job, said, toolchain, subject, strikes, seed, console, CHECKOUT, archive, database, given.stall_s)
     results = own.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
     return results.verdict.exit_code
@@ -252,6 +266,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--time", required=True, help="column of the event time")
     parser.add_argument("--faults", default=FAULTS, help="names with commas between, name*count, or all (%(default)s)")
     parser.add_argument("--seed", type=int, help="draws when what is struck; drawn and printed when left out")
+    add_stall_lengths(parser)
     given = parser.parse_args(arguments)
     if given.at is None and given.job is None:
         parser.error("name the folder of a pipeline (--at), or a job of the library (--job)")

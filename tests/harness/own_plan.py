@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.faults.campaign import PORTIONS_UNDONE
-from tests.harness.mixture import FLOWING, IN_COMMIT, IN_TASKS, OPEN, RESULT_STORE, NoFaultError, Steps
+from tests.harness.mixture import FLOWING, IN_COMMIT, IN_TASKS, OPEN, RESULT_STORE, NoFaultError
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.stall_sorts import DELAYED, LENGTHS_S, Steps, with_declaration, with_lengths
 from tests.harness.subject import Subject, from_file
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Pace
@@ -67,7 +68,9 @@ def subject_of(path: Path, key: str, time: str, strikes: Sequence[Strike], setti
     )  # fmt: skip
 
 
-def plan(seed: int, strikes: Sequence[Strike], shards: int, said: Mapping[str, Any]) -> list[PlannedFault]:
+def plan(
+    seed: int, strikes: Sequence[Strike], shards: int, said: Mapping[str, Any], lengths_s: Sequence[float] = LENGTHS_S
+) -> list[PlannedFault]:
     """Every strike once, in an order and at steps drawn from the seed.
 
     Args:
@@ -75,6 +78,7 @@ def plan(seed: int, strikes: Sequence[Strike], shards: int, said: Mapping[str, A
         strikes: what is done.
         shards: of the pipeline.
         said: its declaration (tests.harness.own_given).
+        lengths_s: of stalls.
 
     Raises:
         NoFaultError: a strike needs a step that this pipeline does not have.
@@ -91,7 +95,7 @@ def plan(seed: int, strikes: Sequence[Strike], shards: int, said: Mapping[str, A
             )
         step, sink = rng.choice(steps)
         planned.append(PlannedFault(1, step, sink, rng.randrange(shards), strike))
-    return planned
+    return with_lengths(planned, seed, lengths_s)
 
 
 def steps_of(strike: Strike, said: Mapping[str, Any]) -> Steps:
@@ -105,4 +109,6 @@ def steps_of(strike: Strike, said: Mapping[str, Any]) -> Steps:
     decided = ("ids_decided", None) if declaration["attached"] else None
     windows = ("windows_decided", None) if declaration["aggregates"] else None
     steps = (*commits, *(one for one in (decided, windows) if one is not None))
+    if strike.kind in DELAYED:
+        return with_declaration(strike, steps)
     return steps if strike.target in IN_TASKS else (*steps, (DECLARED, None))

@@ -57,9 +57,10 @@ class Fault(_Frozen):
     `recovered_s` is the time to the next published epoch (of a server: the next one after it was back at `healed_at`),
     `replaced_s` to the start of the process that took the place, `caught_up_s` to the publication that left no more
     records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
-    stood still, `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went
-    wrong with them; `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition
-    (`topic/number`) before and after it was moved.
+    stood still, `planned_s` how long it was to, `response` what the pipeline did meanwhile; `refusal` how a driver that
+    was replaced ended; `requests` how many were hit, by kind and what went wrong with them; `reopened` the attempts of
+    a task that opened its transaction again; `leaders` who led a partition (`topic/number`) before and after it was
+    moved; `spark_says` what became of a task or stage that Spark ended.
     """
 
     kind: str
@@ -75,11 +76,14 @@ class Fault(_Frozen):
     backlog: int | None = None
     caught_up_s: float | None = None
     stopped_s: float | None = None
+    planned_s: float | None = None
+    response: str | None = None
     healed_at: int | None = None
     refusal: str | None = None
     requests: dict[str, int] | None = None
     reopened: tuple[int, ...] | None = None
     leaders: dict[str, LeaderMove] | None = None
+    spark_says: str | None = None
     hit: bool = False
 
 

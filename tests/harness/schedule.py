@@ -30,7 +30,7 @@ class Strike:
     """A sort of fault, as history and results name it.
 
     Attributes:
-        kind: what is done: `sigkill`, `sigstop`, `zombie`, `pod_delete_now` (no grace), `pod_delete_graceful`.
+        kind: what is done: `sigkill`, `sigstop`, `stall`, `zombie`, `pod_delete_now` (no grace), `pod_delete_graceful`.
         target: to whom: `executor`, `every executor`, `driver`, `python worker`, `broker`, `object store`.
     """
 
@@ -47,6 +47,8 @@ class PlannedFault:
         step: the announced step that is waited for, and its sink (None: the step has none).
         shard: the shard whose step that is.
         strike: what is done.
+        after_s: how long after the announcement: nobody announces that a shard reads its input.
+        planned_s: how long it is to last; None where the sort of fault says so, or does not last.
     """
 
     after_epoch: int
@@ -54,6 +56,8 @@ class PlannedFault:
     sink: str | None
     shard: int
     strike: Strike = Strike("sigkill")
+    after_s: float = 0.0
+    planned_s: float | None = None
 
     @property
     def phase(self) -> str:

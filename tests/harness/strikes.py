@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from tests.harness.mixture import EMBEDDED, name_of
 from tests.harness.schedule import Strike
 
-KILLS_OF_THE_DEMO = ("executors-kill", "driver-kill", "worker-kill", "broker-kill", "store-kill")
-"""Those of the embedded stack that cost a demo no more than some seconds."""
+KILLS_OF_THE_DEMO = ("executors-kill", "driver-kill", "worker-kill", "broker-kill", "store-kill", "executor-stall")
+"""Those of the embedded stack that cost a demo no more than some seconds; a stall is one of SHORT_S."""
 
 
 def one_of(names: Sequence[str], seed: int) -> Strike:

@@ -19,7 +19,7 @@ ALL_SIGKILL, ALL_NOW = Strike("sigkill", EVERY_EXECUTOR), Strike("pod_delete_now
 # Each is over within a minute.
 BEYOND_EXECUTORS = (
     "driver-kill", "driver-delete", "broker-kill", "broker-delete", "broker-stop", "store-kill", "store-delete",
-    "store-stop", "operator-kill", "operator-delete", "operator-then-driver", "driver-then-operator",
+    "store-stop", "operator-kill", "operator-delete", "operator-then-driver", "driver-then-operator", "executor-stall",
 )  # fmt: skip
 
 PORTION_MINUTES, PORTIONS_PER_STRIKE, ROWS_PER_MINUTE = 2, 1, 4_500
@@ -43,7 +43,7 @@ class Suite:
         baseline: whether a run without fault comes first.
         longest_s: what the suite may take on two cores.
         seldom: of these one is added, drawn from the seed; of executors, too.
-        beyond: names of sorts of other roles, of which it may be one too.
+        beyond: names of sorts of other roles, and of stalls of SHORT_S, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
     """
 

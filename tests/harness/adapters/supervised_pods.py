@@ -29,9 +29,11 @@ class SupervisedPods(PodDrivers):
 
     Attributes:
         history: told when one has ended.
+        under: what is being done to every driver, while it is: one that ends then does not count as not coming up.
     """
 
     history: History | None = None
+    under: str | None = None
     _wanted: bool = False
     _given_up: str | None = None
     _struck: set[str] = field(default_factory=set)
@@ -164,6 +166,8 @@ class SupervisedPods(PodDrivers):
             says = _last_line(self.log.last_words(pod.uid))
             self._tell("ended", pod, code=pod.exit_code, says=says)
             self.say(f"… driver {driver_name(pod)} ended that was not struck (exit code {pod.exit_code}): {says}")
+            if self.under is not None:
+                continue
             self._by_themselves = [*(one for one in self._by_themselves if now - one < WITHIN_S), now]
             if len(self._by_themselves) >= GIVE_UP:
                 self._given_up = f"{GIVE_UP} drivers ended within {WITHIN_S:.0f} s; {self._last_words(pod)}"

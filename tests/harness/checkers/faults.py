@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import announced_by, measured, names
+from tests.harness.checkers.stalls import STALL, unshown
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Fault
 
@@ -21,7 +22,7 @@ ENDING = (
     "node_restart",
 )  # fmt: skip
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
-STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie")
+STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie", STALL)
 """Kinds of fault under which a process stands still."""
 ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
@@ -29,7 +30,7 @@ STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
-OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STEPPING, LEADING, *ANSWERING)
+OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING)
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -99,7 +100,7 @@ def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "it was undone before it came"
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
-    return _unmet(fault, events) or _unfollowed(fault, events)
+    return _unmet(fault, events) or unshown(fault, events) or _unfollowed(fault, events)
 
 
 def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:

@@ -17,6 +17,7 @@ BOUND_SAYS = (
 )
 _ROLES = {
     "every executor": "executor",
+    "executor JVM": "executor",
     "operator at submission": "operator",
     "operator, then driver": "operator",
     "driver, then operator": "operator",

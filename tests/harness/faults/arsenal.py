@@ -13,6 +13,7 @@ from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.clock import STEPS_S, SteppedClock
@@ -22,6 +23,8 @@ from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
+from tests.harness.faults.spark_request import EndedBySpark
+from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileOpen
 from tests.harness.faults.worker import HungWorker, KilledWorker
@@ -46,6 +49,7 @@ from tests.harness.mixture import (
     ZOMBIE,
 )
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+from tests.harness.stall_sorts import REQUESTS
 
 
 class Arsenal(Protocol):
@@ -139,6 +143,7 @@ class EmbeddedArsenal(HealingArsenal):
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
+        requests: to the drivers; None where they take none.
     """
 
     torn_down = True
@@ -155,6 +160,7 @@ class EmbeddedArsenal(HealingArsenal):
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
+    requests: SparkRequests | None = None
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
 
@@ -190,6 +196,8 @@ class EmbeddedArsenal(HealingArsenal):
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
             **self._of_clock(),
+            **self._of_stalls(),
+            **self._of_requests(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -215,6 +223,24 @@ class EmbeddedArsenal(HealingArsenal):
                 self.drivers, self.watch, clock, next(self._steps_s), seconds=lengths.clock_s,
                 longest_s=lengths.clock_longest_s, healing=self.healing, ended=self.ended,
             )
+        }  # fmt: skip
+
+    def _of_stalls(self) -> Makers:
+        servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}
+        if self.result_store is not None:
+            servers[RESULT_STORE] = self.result_store
+        return stalls(
+            self.drivers, self.watch, servers, self.healing, self.ended, time_out_s=NETWORK_TIMEOUT_S,
+            held=self._while_open,
+        )  # fmt: skip
+
+    def _of_requests(self) -> Makers:
+        requests = self.requests
+        if requests is None:
+            return {}
+        return {
+            (one.kind, one.target): partial(EndedBySpark, requests, one.kind, self.drivers)
+            for one in REQUESTS.values()
         }  # fmt: skip
 
     def _while_open(self, inner: Fault) -> WhileOpen:

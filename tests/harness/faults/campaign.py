@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.faults.arsenal import Arsenal
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.fault import POLL_S, Fault, now_ms
 from tests.harness.history import History
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
 
@@ -25,7 +27,7 @@ BETWEEN = " + "
 """Between the names of several processes in one fault."""
 SIGNALS = {
     "sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP", "out_of_memory": "SIGKILL",
-    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM",
+    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM", "stall": "SIGSTOP",
 }  # fmt: skip
 SAID = {
     "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
@@ -34,6 +36,7 @@ SAID = {
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
+    "stall": "stall", "task_kill": "have Spark kill a", "stage_cancel": "have Spark cancel a",
 }  # fmt: skip
 
 
@@ -108,7 +111,9 @@ class Campaign(threading.Thread):
     def _tried(self, planned: PlannedFault) -> bool:
         """Every try that it takes and that there is time for; whether one of them hit."""
         for attempt in range(1 + REARMED):
-            if self._once(planned, exactly=attempt == 0):
+            # One whose delay outlasted the epoch comes sooner in the next.
+            sooner = replace(planned, after_s=planned.after_s / 2**attempt)
+            if self._once(sooner, exactly=attempt == 0):
                 return True
             if self.stop_asked.is_set():
                 return False
@@ -117,6 +122,7 @@ class Campaign(threading.Thread):
     def _once(self, planned: PlannedFault, *, exactly: bool) -> bool:
         """One try: wait for the step, strike, see what came of it."""
         fault = self._arsenal.fault(planned.strike)
+        fault.prepare(planned)
         fault.arm()
         with self._watch.changed:
             after = len(self._watch.seen)
@@ -129,6 +135,10 @@ class Campaign(threading.Thread):
             fault.disarm()
             return False
         self.waiting.clear()
+        if not self._delayed(planned.after_s, event):
+            fault.disarm()
+            self._missed(planned, event["epoch"], f"it was over {planned.after_s:g} s later")
+            return False
         try:
             struck = fault.strike(event)
         except NoProcessError as error:
@@ -140,6 +150,27 @@ class Campaign(threading.Thread):
         self._history.record("phase", t=struck[0][1], phase="inject")
         self._history.record("phase", phase="impact")
         return self._settled(fault, planned, event["epoch"], struck)
+
+    def _delayed(self, seconds: float, event: Mapping[str, Any]) -> bool:
+        """Let so much time pass after an announcement; whether the epoch still runs then."""
+        if not seconds:
+            return True
+        until = time.monotonic() + seconds
+        with self._watch.changed:
+            while running := not self._broken_off.is_set() and not self._published_since(event):
+                left_s = until - time.monotonic()
+                if left_s <= 0:
+                    break
+                # Who breaks a run off announces nothing.
+                self._watch.changed.wait(min(left_s, POLL_S))
+        return running
+
+    def _published_since(self, event: Mapping[str, Any]) -> bool:
+        return any(
+            one["event"] == "epoch" and one["epoch"] == event["epoch"] and one["state"] == "published"
+            and one["t"] >= event["t"]
+            for one in self._watch.seen
+        )  # fmt: skip
 
     def _settled(self, fault: Fault, planned: PlannedFault, epoch: int, struck: list[Struck]) -> bool:
         """Let it last, undo it, wait for the next publication and for the replacements, and write the fault down."""
@@ -186,7 +217,8 @@ class Campaign(threading.Thread):
             "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
             "process_before": BETWEEN.join(victims), "process_after": BETWEEN.join(after),
             "recovered_s": round((published[0] - injected_at) / 1000, 3) if published else None, "hit": hit,
-            **({} if healed_at is None else {"healed_at": healed_at}), **fault.evidence(),
+            **({} if healed_at is None else {"healed_at": healed_at}),
+            **({"after_s": planned.after_s} if planned.after_s else {}), **fault.evidence(),
         }  # fmt: skip
         self._history.record("fault", **told)
         self._history.record("phase", phase="recovery")
@@ -204,6 +236,7 @@ class Campaign(threading.Thread):
         lasted += f", {sum(told['requests'].values())} requests" if told.get("requests") else ""
         lasted += f", {len(told['leaders'])} leaders" if told.get("leaders") else ""
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
+        lasted += f" ({told['response']})" if told.get("response") else ""
         hit = told["hit"]
         outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"

@@ -15,6 +15,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
 from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
@@ -58,7 +59,8 @@ class ClusterArsenal(HealingArsenal):
                 ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
                 healing=healing, ended=ended, say=self.say,
             )  # fmt: skip
-        return {**makers, **self.platform.makers(drivers, watch, healing, ended, self.leaders)}
+        stalls = cluster_stalls(drivers, watch, self.platform, healing, ended, leaders=self.leaders)
+        return {**makers, **self.platform.makers(drivers, watch, healing, ended, self.leaders), **stalls}
 
 
 def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:

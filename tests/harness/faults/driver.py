@@ -33,7 +33,7 @@ class KilledDriver(Fault):
         return [self._struck]
 
     def after(self) -> list[str]:
-        return _taken_over(self._drivers, self._watch, *self._struck)
+        return taken_over(self._drivers, self._watch, *self._struck)
 
 
 class ZombieDriver(Fault):
@@ -87,7 +87,7 @@ class ZombieDriver(Fault):
 
     def after(self) -> list[str]:
         """The driver that took over, once the zombie has ended."""
-        return [] if self._zombie.running() else _taken_over(self._drivers, self._watch, *self._struck)
+        return [] if self._zombie.running() else taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
         return {"stopped_s": self._stopped.stopped_s, "refusal": refusal(self._zombie)}
@@ -100,7 +100,7 @@ def refusal(ended: Child) -> str | None:
     return f"exit code {STALE_EXIT}: {told.strip()[:SAYS]}" if told and ended.status() == STALE_EXIT else None
 
 
-def _taken_over(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -> list[str]:
+def taken_over(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -> list[str]:
     """The driver that runs now, when it is another one and has taken the chain over."""
     pid = drivers.driver
     who = identity(pid) if pid is not None else None

@@ -35,6 +35,9 @@ class Fault(ABC):
     flowing = False
     after_s: float | None = None
 
+    def prepare(self, planned: PlannedFault) -> None:  # noqa: B027 - most faults have nothing to do here
+        """Take note of what was drawn for it, before it is armed: how long it is to last."""
+
     def aim(self, planned: PlannedFault, *, exactly: bool) -> None:  # noqa: B027 - most faults have nothing to do here
         """Take note of the step that is waited for, in that shard, or (a re-armed fault) in any."""
 

@@ -1,4 +1,4 @@
-"""SIGKILL of every role of the embedded stack: no fault of it lasts, but that a server is started again."""
+"""SIGKILL of every role of the embedded stack, and short stalls of executors: what a demo has time for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.server import KilledServer, Restartable
+from tests.harness.faults.stall_arsenal import HEARTBEATS_S, executor_stalls
 from tests.harness.faults.worker import KilledWorker
 from tests.harness.mixture import BROKER, DRIVER, OBJECT_STORE, PYTHON_WORKER, SIGKILL
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
@@ -44,4 +45,5 @@ class Kills(HealingArsenal):
             (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(self.watch),
             (SIGKILL, BROKER): lambda: KilledServer(self.broker, DOWN_S, self.healing, self.ended),
             (SIGKILL, OBJECT_STORE): lambda: KilledServer(self.object_store, DOWN_S, self.healing, self.ended),
+            **executor_stalls(self.drivers, self.healing, self.ended, HEARTBEATS_S),
         }

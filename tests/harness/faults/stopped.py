@@ -56,6 +56,10 @@ class Stopped:
         except psutil.NoSuchProcess:
             return True
 
+    def all_gone(self) -> bool:
+        """Whether all of them have ended: nobody is left who stands still."""
+        return self.gone() and not any(_lives(one) for one in self._processes)
+
     def _stands(self) -> bool:
         """Whether all of them that are left stand still soon, the first one among them."""
         deadline = time.monotonic() + STANDS_S
@@ -80,3 +84,10 @@ def _still(one: psutil.Process) -> bool:
         return one.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
+
+
+def _lives(one: psutil.Process) -> bool:
+    try:
+        return bool(one.is_running() and one.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

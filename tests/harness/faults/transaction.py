@@ -41,6 +41,9 @@ class WhileOpen(Fault):
         self.after_s = inner.after_s
         self._debt = Debt("let go who is held at an open transaction", hold.release)
 
+    def prepare(self, planned: PlannedFault) -> None:
+        self._inner.prepare(planned)
+
     def arm(self) -> None:
         self._inner.arm()
 

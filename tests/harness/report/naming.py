@@ -9,6 +9,9 @@ _DONE = {
     "sigkill": "SIGKILL",
     "sigstop": "SIGSTOP, later SIGCONT",
     "zombie": "made a zombie",
+    "stall": "stalled",
+    "task_kill": "killed by Spark",
+    "stage_cancel": "cancelled in Spark",
     "sigstop_beyond_time_out": "SIGSTOP beyond the time-out of transactions",
     "second_driver": "a second one started",
     "restart": "SIGTERM, started again",
@@ -25,10 +28,11 @@ _DONE = {
     "out_of_memory": "out of memory",
 }
 _ROLES = (
-    "driver", "executor", "every executor", "python worker", "broker", "object store", "result store", "operator",
-    "operator at submission", "operator, then driver", "driver, then operator", "API server", "DNS", "node",
+    "driver", "executor", "every executor", "executor JVM", "python worker", "task", "stage", "broker", "object store",
+    "result store", "operator", "operator at submission", "operator, then driver", "driver, then operator",
+    "API server", "DNS", "node", "kubelet",
 )  # fmt: skip
-PIPELINE = _ROLES[:4]
+PIPELINE = _ROLES[:7]
 """Roles of the pipeline's own processes; every other is a server, or a part of the machine."""
 
 

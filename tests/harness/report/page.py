@@ -284,7 +284,7 @@ def _faults_say(faults: list[dict[str, Any]]) -> str:
         return "No fault is recorded, so this run says nothing about recovery."
     hit = sum(fault.get("hit") is True for fault in faults)
     took = [time for fault in faults if (time := real(fault.get("recovered_s"))) is not None]
-    if any(fault.get("kind") == "sigstop" for fault in faults):
+    if any(fault.get("kind") in ("sigstop", "stall") for fault in faults):
         became = "another took the place of the process that was struck, or it went on after it had stood still."
     else:
         became = "the process that was struck is gone and another took its place."

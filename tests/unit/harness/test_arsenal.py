@@ -15,6 +15,7 @@ from effectively_once import session
 from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.events import AROUND_MS, Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.cluster_sorts import CLUSTER
@@ -31,10 +32,11 @@ from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
+from tests.harness.stall_sorts import REQUESTS, STAGE_CANCEL, TASK_KILL
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -55,6 +57,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         say=said.append,
         result_store=server,
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
+        requests=SparkRequests(folder / "requests"),
     )
 
 
@@ -86,6 +89,13 @@ def test_where_no_clock_can_be_stepped_there_is_no_fault_of_it(tmp_path: Path) -
     with pytest.raises(ValueError, match="clock_step of driver"):
         place.fault(EMBEDDED["clock-step"])
     place.fault(EMBEDDED["driver-kill"])
+
+
+def test_where_drivers_take_no_requests_there_is_no_fault_of_theirs(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), requests=None)
+    for strike in REQUESTS.values():
+        with pytest.raises(ValueError, match=f"{strike.kind} of {strike.target}"):
+            place.fault(strike)
 
 
 def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> None:

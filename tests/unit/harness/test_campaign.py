@@ -29,6 +29,9 @@ class Blow(Fault):
         self.place, self.lasting, self.wants_records = place, place.lasting, place.wants_records
         self.flowing = place.flowing
 
+    def prepare(self, planned: PlannedFault) -> None:
+        self.place.prepared.append((planned.planned_s, planned.after_s))
+
     def aim(self, planned: PlannedFault, *, exactly: bool) -> None:
         self.place.aimed.append((planned.shard, exactly, len(self.place.watch.seen)))
 
@@ -75,6 +78,7 @@ class Place:
         self.said: list[str] = []
         self.victims, self.fresh = ["7"], ["8@2"]
         self.aimed: list[tuple[int, bool, int]] = []
+        self.prepared: list[tuple[float | None, float]] = []
         self.lasting = self.breaks = self.wants_records = self.flowing = False
         self.lands = True
         self.absent = 0
@@ -324,3 +328,48 @@ def test_a_fault_before_the_declaration_is_a_miss(place: Place) -> None:
     place.publish(1)
     soon("it to be written down", place.faults)
     assert [fault["hit"] for fault in place.faults()] == [False]
+
+
+READING = PlannedFault(1, DECLARED, None, 0, Strike("stall"), after_s=0.4, planned_s=3.0)
+
+
+def test_a_fault_comes_so_long_after_the_announcement_as_planned(place: Place) -> None:
+    place.lasting = True
+    place.release.set()
+    place.begin(READING)
+    place.declare(3)
+    declared_at = place.watch.seen[-1]["t"]
+    place.struck(1)
+    place.publish(3)
+    place.ended()
+    (fault,) = place.faults()
+    assert fault["injected_at"] - declared_at >= 400
+    assert (fault["after_s"], fault["phase"], fault["hit"]) == (0.4, DECLARED, True)
+    assert place.prepared == [(3.0, 0.4)]
+
+
+def test_a_fault_whose_epoch_is_over_before_it_comes_strikes_nobody_and_comes_sooner_in_the_next(place: Place) -> None:
+    place.begin(PlannedFault(1, DECLARED, None, 0, Strike("stall"), after_s=2.0, planned_s=3.0))
+    for epoch in (3, 4, 5):
+        place.waits()
+        place.declare(epoch)
+        soon("the fault to wait no more for its step", lambda: not place.campaign.waiting.is_set())
+        place.publish(epoch)
+        soon("the miss", lambda epoch=epoch: any(f"epoch {epoch}" in said for said in place.said))
+    place.ended()
+    assert "strike" not in place.calls
+    assert place.calls.count("disarm") == 3
+    assert place.prepared == [(3.0, 2.0), (3.0, 1.0), (3.0, 0.5)]
+    assert place.faults() == []
+    assert "missed, it was over 2 s later" in place.said[0]
+    assert "never hit" in place.said[-1]
+
+
+def test_the_end_of_a_run_ends_the_delay(place: Place) -> None:
+    place.begin(PlannedFault(1, DECLARED, None, 0, Strike("stall"), after_s=SOON_S, planned_s=3.0))
+    place.declare(3)
+    soon("the fault to wait no more for its step", lambda: not place.campaign.waiting.is_set())
+    began = time.monotonic()
+    place.campaign.end()
+    assert time.monotonic() - began < SOON_S / 2
+    assert "strike" not in place.calls

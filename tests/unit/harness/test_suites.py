@@ -20,6 +20,7 @@ from tests.harness.faults.cluster_platform import Platform
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, Strike, plan_of
 from tests.harness.stage import identity
+from tests.harness.stall_sorts import SHORT_S, STALL
 from tests.harness.suites import BEYOND_EXECUTORS, SUITES, NoSuiteError, Suite, counted, suite_named
 
 ROLES = (BROKER, OBJECT_STORE, OPERATOR)
@@ -75,12 +76,22 @@ def test_a_programme_of_executors_alone_has_no_arsenal_of_its_own_and_another_ha
     smoke, seen = suite_named("smoke"), set()
     for seed in range(30):
         made = programme_of(smoke, seed, platform)
-        beyond = any(one.strike.target not in (EXECUTOR, EVERY_EXECUTOR) for one in made.planned)
+        strikes = [one.strike for one in made.planned]
+        beyond = any(one.target not in (EXECUTOR, EVERY_EXECUTOR) or one.kind == STALL for one in strikes)
         assert (made.arsenal is not None, made.claim) == (beyond, CLAIM_BEYOND if beyond else CLAIM)
         seen.add(beyond)
         assert programme_of(smoke, seed).arsenal is None
     assert seen == {True, False}
     assert "pods of the pipeline, of its broker" in CLAIM_BEYOND
+
+
+def test_a_stall_of_smoke_is_a_short_one_by_the_clusters_arsenal() -> None:
+    platform = Platform({role: cast("ServerPods", None) for role in ROLES}, None)
+    smoke = suite_named("smoke")
+    every = [programme_of(smoke, seed, platform) for seed in range(200)]
+    stalled = [made for made in every if any(one.strike.kind == STALL for one in made.planned)]
+    assert {one.planned_s for made in stalled for one in made.planned if one.strike.kind == STALL} == set(SHORT_S)
+    assert all(made.arsenal is not None for made in stalled)
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -1,0 +1,146 @@
+"""What all stalls have in common, of processes of this machine and in pods: a length from the plan, what came of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import psutil
+
+from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
+from tests.harness.faults.fault import POLL_S, Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.response import Response
+from tests.harness.faults.stopped import Stopped
+from tests.harness.schedule import PlannedFault
+
+SETTLE_S = 5.0
+"""Whoever was given up while it stood still gets its SIGTERM with the SIGCONT, and ends within moments."""
+UNPLANNED_S = 3.0
+_One = TypeVar("_One")
+
+
+class Stall(Fault):
+    """Somebody stands still for as long as the plan says, and goes on: in the same place, or after another took it.
+
+    Args:
+        drivers: whose pipeline it is.
+        role: of who stands still, as the response names it.
+        time_out_s: after so long somebody gives it up.
+        healing: continues it whatever happens.
+        ended: ends the wait early.
+        settle_s: so long after it went on its successor is waited for, where it stood still beyond `time_out_s`.
+    """
+
+    lasting = True
+
+    def __init__(
+        self, drivers: Drivers, role: str, *, time_out_s: float, healing: Healing, ended: threading.Event,
+        settle_s: float = SETTLE_S,
+    ) -> None:  # fmt: skip
+        self._drivers, self._role, self._time_out_s, self._settle_s = drivers, role, time_out_s, settle_s
+        self._healing, self._ended = healing, ended
+        self._planned_s, self._draw = UNPLANNED_S, random.Random(0)
+        self._event: Mapping[str, Any] = {}
+        self._response: Response
+        self._struck: Struck
+        self._settled_at = 0.0
+        self._after: list[str] = []
+
+    def prepare(self, planned: PlannedFault) -> None:
+        self._planned_s = planned.planned_s or UNPLANNED_S
+        # The same plan takes the same one of several.
+        self._draw = random.Random(f"victim of {planned}")
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self._event, self._response = event, Response(self._drivers)
+        self._struck = self._stop(event)
+        return [self._struck]
+
+    def endure(self) -> None:
+        """As long as planned, and no longer than one of those that stand still is left."""
+        deadline = time.monotonic() + self._planned_s
+        while (left_s := deadline - time.monotonic()) > 0 and not self._gone():
+            if self._ended.wait(min(POLL_S, left_s)):
+                return
+
+    def heal(self) -> None:
+        self._resume()
+        self._settled_at = self._settled_at or time.monotonic() + self._settle_s
+
+    def after(self) -> list[str]:
+        """Who works in its place; itself only once it is clear that nobody gives it up any more."""
+        found = self._present()
+        outlasted = (self._stopped_s or 0.0) > self._time_out_s
+        if found == [self._struck[0]] and outlasted and time.monotonic() < self._settled_at:
+            return []
+        self._after = found
+        return found
+
+    def landed(self) -> bool:
+        """Whether it stood still as long as planned, or another one took its place before."""
+        return (self._stopped_s or 0.0) >= self._planned_s or self._replaced()
+
+    def evidence(self) -> dict[str, Any]:
+        return {
+            "planned_s": self._planned_s, "stopped_s": self._stopped_s,
+            "response": self._response.read(self._role if self._replaced() else None),
+        }  # fmt: skip
+
+    def _replaced(self) -> bool:
+        return bool(self._after) and self._struck[0] not in self._after
+
+    def _drawn(self, there: Sequence[_One]) -> _One:
+        """One of several, by the plan. Raises NoProcessError: there is none."""
+        if not there:
+            raise NoProcessError(f"there is no {self._role} to stop")
+        return self._draw.choice(there)
+
+    @property
+    @abstractmethod
+    def _stopped_s(self) -> float | None:
+        """For how long somebody stood still; None before it is over."""
+
+    @abstractmethod
+    def _stop(self, event: Mapping[str, Any]) -> Struck:
+        """Stop whoever it is, with a debt to continue them. Raises NoProcessError, with all of them continued."""
+
+    @abstractmethod
+    def _resume(self) -> None:
+        """Continue them, and take the time. Safe to repeat."""
+
+    @abstractmethod
+    def _gone(self) -> bool:
+        """Whether nobody is left who stands still."""
+
+    @abstractmethod
+    def _present(self) -> list[str]:
+        """Who works now: who was struck, another one in its place, or nobody."""
+
+
+class StalledProcesses(Stall):
+    """Processes of this machine."""
+
+    _stopped: Stopped
+
+    @property
+    def _stopped_s(self) -> float | None:
+        return self._stopped.stopped_s
+
+    def _stop(self, event: Mapping[str, Any]) -> Struck:
+        self._stopped = Stopped(self._role, self._victims(event), self._healing)
+        return self._stopped.stop()
+
+    def _resume(self) -> None:
+        self._stopped.resume()
+
+    def _gone(self) -> bool:
+        return self._stopped.all_gone()
+
+    @abstractmethod
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        """Who is to stand still, the one that counts as struck first. Raises NoProcessError."""

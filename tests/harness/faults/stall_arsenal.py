@@ -1,0 +1,64 @@
+"""Makes the stalls of the embedded stack."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing_arsenal import Makers
+from tests.harness.faults.server import Restartable
+from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledServer, StalledWorker
+from tests.harness.platform_sorts import RESULT_STORE
+from tests.harness.schedule import EXECUTOR
+from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, PYTHON_WORKER, STALL
+
+HEARTBEATS_S = 30.0
+"""The library's time-out of heartbeats."""
+IDLE_S = 120.0
+"""Its idle time-out of Python workers."""
+
+
+def executor_stalls(drivers: SupervisedDrivers, healing: Healing, ended: threading.Event, time_out_s: float) -> Makers:
+    """Those of executors, which need nothing else."""
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing, "ended": ended}
+    return {
+        (STALL, EXECUTOR): partial(StalledExecutor, drivers, alone=False, **owed),
+        (STALL, EXECUTOR_JVM): partial(StalledExecutor, drivers, alone=True, **owed),
+    }
+
+
+def stalls(
+    drivers: SupervisedDrivers, watch: Watch, servers: Mapping[str, Restartable], healing: Healing,
+    ended: threading.Event, *, time_out_s: float, held: Callable[[Fault], Fault],
+) -> Makers:  # fmt: skip
+    """Every one.
+
+    Args:
+        drivers: and their executors and workers.
+        watch: what they announce.
+        servers: by role.
+        healing: continues whoever stands still.
+        ended: ends waits early.
+        time_out_s: of heartbeats.
+        held: has who announced a step of the result store held until the strike came.
+    """
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing, "ended": ended}
+    makers: Makers = {
+        **executor_stalls(drivers, healing, ended, time_out_s),
+        (STALL, PYTHON_WORKER): partial(StalledWorker, drivers, watch, **{**owed, "time_out_s": IDLE_S}),
+        (STALL, DRIVER): partial(StalledDriver, drivers, watch, **owed),
+    }
+    for role, server in servers.items():
+        make = partial(StalledServer, drivers, server, role, **owed)
+        makers[STALL, role] = make if role != RESULT_STORE else partial(_held, held, make)
+    return makers
+
+
+def _held(held: Callable[[Fault], Fault], make: Callable[[], Fault]) -> Fault:
+    return held(make())

@@ -1,0 +1,394 @@
+"""Stalls in pods: who is stopped by exec, what continues them, and a kubelet that is stopped through the engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from tests.harness.adapters import held_pod
+from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.held_pod import Held, HeldPod, server_held
+from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
+from tests.harness.adapters.server_pods import Picked, ServerPods
+from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
+from tests.harness.faults.cluster_stall import (
+    StalledDriverPod,
+    StalledExecutorPod,
+    StalledServerPod,
+    StalledWorkerPod,
+)
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.stall import Stall
+from tests.harness.history import History
+from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.stall_sorts import STALL
+from tests.unit.cluster.fake_platform import FakePlatform, Shell, node, server
+from tests.unit.cluster.test_cluster_control_faults import FakeNodes
+from tests.unit.harness.sleepers import sleeper, soon, state_of
+
+DECLARATION = {"event": "epoch", "state": "declared", "epoch": 3}
+
+
+class Container:
+    """Processes of this machine that stand for those of a container: a JVM, what forks workers, two workers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc = folder / "proc"
+        self.proc.mkdir()
+        self.children = [sleeper(folder, name=name) for name in ("jvm", "daemon", "first", "second")]
+        self.children.sort(key=lambda one: one.pid)
+        self.jvm, self.daemon, self.first, self.second = (one.pid for one in self.children)
+        stats = {
+            self.jvm: f"{self.jvm} (java) S 1 1", self.daemon: f"{self.daemon} (python3) S {self.jvm} 1",
+            self.first: f"{self.first} (python3) S {self.daemon} 1",
+            self.second: f"{self.second} (a b) c) S {self.daemon} 1",
+        }  # fmt: skip
+        for pid, stat in stats.items():
+            (self.proc / str(pid)).mkdir()
+            (self.proc / str(pid) / "stat").write_text(stat + "\n")
+        self.shells: list[Shell] = []
+
+    def shell(self, script: str) -> Shell:
+        # Everything is everything of the container: on this machine these four.
+        everything = " ".join(str(one.pid) for one in self.children)
+        script = script.replace("-STOP -1", f"-STOP {everything}").replace("-CONT -1", f"-CONT {everything}")
+        assert " -1" not in script.replace("-gt", ""), "that would be every process of this machine"
+        self.shells.append(Shell(self.proc, script, "nobody", 5))
+        return self.shells[-1]
+
+    @property
+    def still(self) -> list[bool]:
+        """JVM, what forks workers, first worker, second worker."""
+        return [state_of(one.pid) == psutil.STATUS_STOPPED for one in self.children]
+
+
+class World:
+    """A cluster with one container, and a pipeline whose pods a test names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.container = Container(folder)
+        self.platform = FakePlatform(server())
+        self.platform.sessions = self.container.shell
+        self.said: list[str] = []
+        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
+        self.pods = [Pod("exec-a", "a", EXECUTOR, "uc", "c", started=True)]
+        self.log: Any = None
+        self.driver = "driver-1"
+        self.under: str | None = None
+        self.armed: list[str] = []
+
+    # What is asked of drivers and of the log of their pods.
+    def executors(self) -> list[str]:
+        return [one.who for one in self.pods if one.role == EXECUTOR and one.runs]
+
+    def arm(self, kind: str) -> None:
+        self.armed.append(kind)
+
+    arm_driver = arm
+
+    def running(self) -> Pod:
+        return next(iter(one for one in self.pods if one.role == DRIVER and one.runs))
+
+    def pod(self, uid: str) -> Pod | None:
+        return next((one for one in self.pods if one.uid == uid), None)
+
+    def gone(self, who: str) -> bool:
+        return not any(one.who == who and one.runs for one in self.pods)
+
+    def prepared(self, kind: type[Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
+        owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
+        fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
+        fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
+        fault.arm()
+        return fault
+
+    def step(self, pid: int = 0, shard: int = 0, uid: str = "a") -> dict[str, Any]:
+        told = {
+            "t": time.time_ns() // 1_000_000, "event": "step", "epoch": 3, "shard": shard, "pid": pid,
+            "pod": f"exec-{uid}", "pod_uid": uid,
+        }  # fmt: skip
+        self.watch.seen.append(told)
+        return told
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    # The log of the pods is asked for those of a role.
+    log = type("Log", (), {
+        "pods": lambda _, role: [one for one in made.pods if one.role == role], "pod": lambda _, uid: made.pod(uid),
+    })()  # fmt: skip
+    made.log = log
+    yield made
+    made.healing.close(torn_down=True)
+    for shell in made.container.shells:
+        shell.close()
+    for one in made.container.children:
+        one.kill()
+
+
+@pytest.mark.parametrize(
+    ("held", "still"),
+    [
+        (held_pod.EXECUTOR, [True] * 4),
+        (held_pod.EXECUTOR_JVM, [True, False, False, False]),
+        (held_pod.PYTHON_WORKER, [False, False, False, True]),
+        (held_pod.DRIVER, [True] * 4),
+        (server_held("broker", "java"), [True] * 4),
+    ],
+    ids=["executor", "its JVM", "its newest worker", "driver", "server"],
+)
+def test_those_stand_still_who_are_meant_and_go_on_at_the_word(world: World, held: Held, still: list[bool]) -> None:
+    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held, 10)
+    assert world.container.still == [False] * 4
+    stop.stop()
+    soon("all who are meant to stand still", lambda: world.container.still == still)
+    stop.resume()
+    assert world.container.still == [False] * 4
+    assert len(world.platform.done) == 1, "the shell that stopped them continues them"
+
+
+def test_a_worker_that_is_named_is_the_one(world: World) -> None:
+    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.PYTHON_WORKER, 10)
+    stop.stop(world.container.first)
+    assert world.container.still == [False, False, True, False]
+    assert stop.pid == world.container.first
+    stop.resume()
+
+
+def test_they_go_on_when_the_session_ends_or_its_shell_is_killed(world: World) -> None:
+    """A harness that is killed closes its sessions, and can do no more."""
+    HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 10).stop()
+    world.container.shells[0].close()
+    soon("them to go on", lambda: not any(world.container.still))
+    HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 0.6).stop()
+    world.container.shells[1].process.kill()
+    soon("all to stand still", lambda: all(world.container.still))
+    soon("them to go on", lambda: not any(world.container.still))
+
+
+def test_where_the_shell_does_not_answer_another_one_continues_them(world: World) -> None:
+    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 60)
+    stop.stop()
+    world.container.shells[0].process.kill()
+    world.container.shells[0].process.wait()
+    stop.resume()
+    soon("them to go on", lambda: not any(world.container.still))
+
+
+def test_a_container_without_a_jvm_or_a_worker_is_refused(world: World) -> None:
+    (world.container.proc / str(world.container.jvm) / "stat").write_text("1 (sh) S 1 1\n")
+    with pytest.raises(NoProcessError, match="no executor to stop"):
+        HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 10)
+    with pytest.raises(NoProcessError, match=r"python worker was not stopped \(no JVM\)"):
+        HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.PYTHON_WORKER, 10).stop()
+
+
+def test_an_executor_stalls_and_goes_on_with_the_time_taken(world: World) -> None:
+    fault = world.prepared(StalledExecutorPod, held_pod.EXECUTOR, 0.3)
+    ((who, _),) = fault.strike(world.step())
+    assert who == "exec-a@a"
+    soon("all to stand still", lambda: all(world.container.still))
+    assert world.healing.owed == ["continue the executor in exec-a"]
+    fault.endure()
+    fault.heal()
+    fault.heal()
+    assert not any(world.container.still)
+    assert world.healing.owed == []
+    assert fault.after() == [who]
+    assert fault.landed()
+    told = fault.evidence()
+    assert (told["planned_s"], told["response"]) == (0.3, "same")
+    assert 0.3 <= told["stopped_s"] < 5
+
+
+def test_an_executor_whose_pod_was_given_up_is_followed_by_another(world: World) -> None:
+    fault = world.prepared(StalledExecutorPod, held_pod.EXECUTOR, 60.0)
+    fault.strike(DECLARATION)
+    world.pods = [replace(world.pods[0], deleting=True)]
+    fault.endure()
+    fault.heal()
+    assert fault.after() == []
+    assert not fault.landed()
+    world.pods.append(Pod("exec-b", "b", EXECUTOR, "uc", "c", started=True))
+    assert fault.after() == ["exec-b@b"]
+    assert fault.evidence()["response"] == "executor replaced"
+    assert fault.landed()
+
+
+def test_a_pod_that_runs_no_more_or_was_not_there_is_missed(world: World) -> None:
+    fault = world.prepared(StalledExecutorPod, held_pod.EXECUTOR)
+    with pytest.raises(NoProcessError, match="does not run any more"):
+        fault.strike(world.step(uid="x"))
+    world.pods = []
+    with pytest.raises(NoProcessError, match="there is no executor to stop"):
+        fault.strike(DECLARATION)
+    assert world.healing.owed == []
+
+
+def test_one_that_does_not_stand_still_is_missed_and_owes_nothing(world: World) -> None:
+    fault = world.prepared(StalledExecutorPod, held_pod.EXECUTOR)
+    world.container.children[0].kill()
+    with pytest.raises(NoProcessError, match=r"was not stopped \(moves"):
+        fault.strike(world.step())
+    assert world.healing.owed == []
+    others = world.container.children[1:]
+    soon("the others to go on", lambda: not any(state_of(one.pid) == psutil.STATUS_STOPPED for one in others))
+
+
+def test_a_worker_is_named_by_its_pod_and_number_and_followed_when_it_ends(world: World) -> None:
+    fault = world.prepared(StalledWorkerPod, held_pod.PYTHON_WORKER, watch=world.watch)
+    ((who, _),) = fault.strike(world.step(world.container.first))
+    assert who == f"exec-a@a/worker-{world.container.first}"
+    fault.endure()
+    fault.heal()
+    assert fault.after() == [who]
+    world.container.children[2].kill()
+    assert fault.after() == []
+    world.step(world.container.second, shard=1)
+    assert fault.after() == [], "that is another shard"
+    world.step(world.container.second)
+    assert fault.after() == [f"exec-a@a/worker-{world.container.second}"]
+    assert fault.evidence()["response"] == "python worker replaced"
+
+
+def test_a_driver_stalls_and_another_has_to_have_taken_over(world: World) -> None:
+    world.pods = [Pod("uc-driver", "d1", DRIVER, "uc", "c", started=True)]
+    fault = world.prepared(StalledDriverPod, held_pod.DRIVER, watch=world.watch)
+    ((who, at),) = fault.strike(DECLARATION)
+    assert who == "uc-driver@d1"
+    fault.endure()
+    fault.heal()
+    assert fault.after() == [who]
+    world.pods = [Pod("uc-driver", "d2", DRIVER, "uc", "c", started=True)]
+    assert fault.after() == []
+    told = {"event": "driver", "state": "started", "pid": "uc-driver@d2", "t": at + 1}
+    world.watch.seen.append(told)
+    assert fault.after() == ["uc-driver@d2"]
+
+
+def stalled_server(world: World, **more: Any) -> Any:
+    pods = ServerPods(cast("Cluster", world.platform), "broker", "app=kafka", "java")
+    return world.prepared(StalledServerPod, server_held("broker", "java"), server=pods, **more)
+
+
+def test_a_server_stalls_with_what_is_below_it_and_serves_again(world: World) -> None:
+    fault = stalled_server(world)
+    ((who, _),) = fault.strike({})
+    soon("all to stand still", lambda: all(world.container.still))
+    assert world.under == "a stall of the broker"
+    world.driver = "driver-2"
+    fault.endure()
+    fault.heal()
+    assert world.under is None
+    assert fault.after() == [who]
+    assert fault.evidence()["response"] == "driver replaced"
+    world.platform.there = [server(cid="c2")]
+    assert fault.after() == ["kafka-0@aaaa-1/c2"]
+    assert fault.evidence()["response"] == "broker replaced + driver replaced"
+
+
+def test_a_server_that_does_not_serve_again_is_waited_for(world: World) -> None:
+    fault = stalled_server(world)
+    fault.strike({})
+    world.platform.there = [server(ready=False)]
+    with pytest.raises(ClusterTimeoutError, match="the broker to be ready"):
+        fault.heal()
+    assert not any(world.container.still)
+    assert world.under is None
+
+
+def test_of_several_brokers_the_one_that_leads_stalls(world: World) -> None:
+    picks: list[Any] = []
+
+    def pick(event: Any) -> Picked:
+        picks.append(event)
+        return Picked(ServerPods(cast("Cluster", world.platform), "broker", "a", "java").ready()[0], {"led": ["x/0"]})
+
+    fault = stalled_server(world, pick=pick)
+    fault.strike({"shard": 1})
+    fault.heal()
+    assert picks == [{"shard": 1}]
+    assert fault.evidence()["led"] == ["x/0"]
+
+
+class Machines(FakeNodes):
+    """Nodes whose kubelet has a number."""
+
+    pid = "812"
+
+    def execute(self, on: str, *words: str) -> str:
+        assert words == MAIN
+        return f"{self.pid}\n"
+
+
+def stalled_kubelet(world: World, nodes: Machines, seconds: float = 0.2) -> StalledKubelet:
+    world.platform.there = [server(node="two"), server("kafka-1", "u2", "c2", node="two")]
+    world.platform.nodes_there = [node("one"), node("two")]
+    fault = StalledKubelet(
+        cast("SupervisedPods", world), cast("Nodes", nodes), cast("Cluster", world.platform), time_out_s=600.0,
+        healing=world.healing, ended=world.ended,
+    )  # fmt: skip
+    fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
+    fault.arm()
+    return fault
+
+
+def test_the_kubelet_of_the_node_with_most_pods_stalls_and_its_node_is_well_again(world: World) -> None:
+    nodes = Machines(world.platform)
+    fault = stalled_kubelet(world, nodes)
+    ((who, _),) = fault.strike({})
+    assert who == "kubelet-812@two"
+    assert nodes.done == [("stop", "two", {812: GROUP}, 30.2)]
+    assert world.healing.owed == ["continue the kubelet of node two"]
+    fault.endure()
+    fault.heal()
+    fault.heal()
+    assert nodes.done[-1] == ("resume", "two", {812: GROUP})
+    assert fault.after() == [who]
+    told = fault.evidence()
+    assert (told["node"], told["response"], told["planned_s"]) == ("two", "same", 0.2)
+    assert told["stopped_s"] >= 0.2
+    nodes.pid = "900"
+    assert fault.after() == ["kubelet-900@two"]
+    assert fault.evidence()["response"] == "kubelet replaced"
+
+
+def test_a_node_that_is_not_well_again_is_waited_for(world: World) -> None:
+    fault = stalled_kubelet(world, Machines(world.platform))
+    fault.strike({})
+    world.platform.nodes_there = [node("one"), node("two", ready=False)]
+    with pytest.raises(ClusterTimeoutError, match="node two and its pods to be well again"):
+        fault.heal()
+    assert world.healing.owed == []
+
+
+@pytest.mark.parametrize("pid", ["0", "", "no such unit"])
+def test_a_node_without_a_kubelet_is_missed(world: World, pid: str) -> None:
+    nodes = Machines(world.platform)
+    nodes.pid = pid
+    with pytest.raises(NoProcessError, match="no kubelet runs on node two"):
+        stalled_kubelet(world, nodes).strike({})
+    assert nodes.done == []
+    assert world.healing.owed == []
+
+
+def test_a_kubelet_that_was_not_stopped_is_missed_and_continued(world: World) -> None:
+    nodes = Machines(world.platform)
+    nodes.refuse = "two"
+    with pytest.raises(NoProcessError, match="no kubelet was stopped: gone on two"):
+        stalled_kubelet(world, nodes).strike({})
+    assert nodes.done == [("resume", "two", {812: GROUP})]
+    assert world.healing.owed == []

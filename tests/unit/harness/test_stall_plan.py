@@ -1,0 +1,136 @@
+"""Stalls are drawn from the seed: every length once before one twice, and half of them while shards read."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness import cluster_chaos
+from tests.harness.chaos import described, main
+from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
+from tests.harness.mixture import (
+    EMBEDDED,
+    GROUPS,
+    TABLE,
+    NoFaultError,
+    asked_for,
+    name_of,
+    plan,
+    without_requests,
+    without_result_store,
+)
+from tests.harness.own_plan import plan as own_plan
+from tests.harness.platform_sorts import RESULT_STORE
+from tests.harness.schedule import DECLARED, STEPS
+from tests.harness.stall_lengths import LONGEST_S, lengths_of
+from tests.harness.stall_sorts import (
+    CLUSTER_STALLS,
+    DELAYED,
+    EMBEDDED_STALLS,
+    LENGTHS_S,
+    READING_S,
+    REQUESTS,
+    STALL,
+)
+
+SEEDS = st.integers(0, 2**40)
+
+
+@given(seed=SEEDS, rounds=st.integers(1, 3), rest=st.integers(0, 5))
+def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, rest: int) -> None:
+    planned = plan(seed, asked_for(f"executor-stall*{6 * rounds + rest},broker-kill*3", seed), 2)
+    lengths = [one.planned_s for one in planned if one.strike.kind == STALL]
+    for start in range(0, 6 * rounds, 6):
+        assert sorted(lengths[start : start + 6], key=float) == sorted(LENGTHS_S)
+    assert max(Counter(lengths).values()) - min(Counter(lengths).values()) <= 1
+    assert {one.planned_s for one in planned if one.strike.kind != STALL} == {None}
+
+
+@given(seed=SEEDS)
+def test_the_same_seed_gives_the_same_lengths_and_delays(seed: int) -> None:
+    strikes = asked_for("stalls", seed)
+    assert plan(seed, strikes, 2, table=TABLE) == plan(seed, strikes, 2, table=TABLE)
+
+
+def test_other_seeds_give_other_lengths() -> None:
+    orders = {tuple(one.planned_s for one in plan(seed, asked_for("executor-stall*6", 1), 2)) for seed in range(20)}
+    assert len(orders) > 15
+
+
+@given(seed=SEEDS)
+def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
+    for one in plan(seed, asked_for("60", seed), 2, table=TABLE):
+        assert 0.0 <= one.after_s <= READING_S
+        if one.step != DECLARED or one.strike.kind not in DELAYED:
+            assert one.after_s == 0.0
+
+
+@pytest.mark.parametrize("name", [name for name in (*EMBEDDED_STALLS, *REQUESTS) if name != "database-stall"])
+def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: str) -> None:
+    planned = [one for seed in range(50) for one in plan(seed, asked_for(f"{name}*6", seed), 2, table=TABLE)]
+    reading = [one for one in planned if one.step == DECLARED]
+    assert 0.4 < len(reading) / len(planned) < 0.6
+    assert {(one.step, one.sink) for one in planned} == {*STEPS, (DECLARED, None)}
+    assert len({one.after_s for one in reading}) > 50
+
+
+def test_the_result_store_stalls_while_its_own_transaction_is_there() -> None:
+    planned = plan(3, asked_for("database-stall*20", 3), 2, table=TABLE)
+    assert {(one.step, one.sink) for one in planned} == set(TABLE)
+
+
+def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
+    assert {name_of(one) for one in asked_for("stalls", 7)} == set(EMBEDDED_STALLS)
+    assert {name_of(one) for one in asked_for("stalls", 7, CLUSTER)} == set(CLUSTER_STALLS)
+    assert Counter(asked_for("stalls*2, broker-kill", 7)) == Counter(
+        [*EMBEDDED_STALLS.values(), *EMBEDDED_STALLS.values(), EMBEDDED["broker-kill"]]
+    )
+    assert set(GROUPS) & set(EMBEDDED) == set()
+    with pytest.raises(NoFaultError, match="a number, stalls, "):
+        asked_for("stall", 7)
+
+
+def test_without_a_result_store_stalls_leave_it_out() -> None:
+    left = without_result_store(asked_for("stalls", 7), "stalls")
+    assert RESULT_STORE not in {one.target for one in left}
+    assert len(left) == len(EMBEDDED_STALLS) - 1
+
+
+def test_what_a_cluster_lacks_for_a_stall_is_said() -> None:
+    assert "needs 2 nodes" in (lacking("kubelet-stall", 1, USUAL_ROLES) or "")
+    assert "operator" in (lacking("operator-stall", 2, ()) or "")
+    assert all(lacking(name, 2, USUAL_ROLES) is None for name in CLUSTER_STALLS)
+
+
+def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
+    said = {"declaration": {"attached": True, "aggregates": {}}, "rows": ["accepted"], "tables": []}
+    planned = own_plan(1, asked_for("executor-stall*6", 1), 2, said, (3.0, 12.0))
+    assert sorted(one.planned_s or 0.0 for one in planned) == [3.0] * 3 + [12.0] * 3
+    assert without_requests(asked_for("all", 1), "all", "why") == tuple(
+        one for name, one in EMBEDDED.items() if name not in REQUESTS
+    )
+    with pytest.raises(NoFaultError, match="FAULTS=zombie,task-kill: why"):
+        without_requests(asked_for("zombie,task-kill", 1), "zombie,task-kill", "why")
+
+
+def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan", "--seed", "5", "--faults", "executor-stall*4", "--stall-s", "3,12"]) == 0
+    planned = plan(5, asked_for("executor-stall*4", 5), 2, table=TABLE, lengths_s=(3.0, 12.0))
+    told = capsys.readouterr().out
+    assert told.rstrip("\n") == described(planned)
+    assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
+    assert told.count(" s later") == sum(one.after_s > 0 for one in planned)
+    assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "kubelet-stall*2", "--stall-s", "7"]) == 0
+    assert capsys.readouterr().out.count("kubelet-stall") == 2
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "3,x", "", f"{LONGEST_S + 1}", "nan", "inf"])
+def test_other_lengths_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match=r"at most 150 s|could not convert"):
+        lengths_of(text)
+    with pytest.raises(SystemExit):
+        main(["--plan", "--faults", "executor-stall", "--stall-s", text])
+    assert "--stall-s" in capsys.readouterr().err

@@ -1,0 +1,350 @@
+"""Stalls on real processes: who stands still, who runs on, when it ends, and what is told of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.embedded.process import Child, identity, kill_all
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.faults import stalls
+from tests.harness.faults.stall import Stall
+from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledServer, StalledWorker, workers
+from tests.harness.faults.transaction import WhileOpen
+from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.stall_sorts import STALL
+from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, soon
+from tests.unit.harness.test_faults_on_processes import World, stopped, supervised
+
+LONG_S = 600.0
+_families: dict[int, list[psutil.Process]] = {}
+DECLARATION = {"event": "epoch", "state": "declared", "epoch": 3}
+WITH_WORKER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WITH_CHILD!r}]); {SLEEP}"
+"""A process that stands for an executor: what forks workers is below it, and the worker below that."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    # What a killed parent left is not below anybody any more.
+    left = [one for child in made.children for one in _families.pop(child.pid, [])]
+    made.close()
+    kill_all([one for one in left if one.is_running()])
+
+
+def planned(seconds: float, step: str = DECLARED, shard: int = 0) -> PlannedFault:
+    return PlannedFault(1, step, None, shard, Strike(STALL), planned_s=seconds)
+
+
+def prepared(fault: Stall, seconds: float = 0.3, shard: int = 0) -> Stall:
+    fault.prepare(planned(seconds, shard=shard))
+    fault.arm()
+    return fault
+
+
+class Pipeline:
+    """A driver, and executors with a worker each, as faults see them."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
+        self.world, self.executors_there = world, [world.child(WITH_WORKER, f"executor-{n}") for n in range(count)]
+        self.child = world.child(name="driver")
+        self.under: str | None = None
+        for one in self.executors_there:
+            _families[one.pid] = below(one)
+        monkeypatch.setattr(stalls, "executors", lambda _: [psutil.Process(one.pid) for one in self._alive()])
+        monkeypatch.setattr(stalls, "executor_of", self._executor_of)
+
+    @property
+    def driver(self) -> int:
+        return self.child.pid
+
+    def executors(self) -> list[str]:
+        return [who for one in self._alive() if (who := identity(one.pid)) is not None]
+
+    def owed(self, time_out_s: float = LONG_S, settle_s: float = 0.5) -> dict[str, Any]:
+        world = self.world
+        return {"time_out_s": time_out_s, "settle_s": settle_s, "healing": world.healing, "ended": world.ended}
+
+    def worker(self, number: int) -> int:
+        (found,) = [one.pid for one in workers(0) if self._executor_of(one.pid).pid == self.executors_there[number].pid]
+        return found
+
+    def start_executor(self) -> Child:
+        self.executors_there.append(self.world.child(name=f"executor-{len(self.executors_there)}"))
+        return self.executors_there[-1]
+
+    def _alive(self) -> list[Child]:
+        return [one for one in self.executors_there if one.running()]
+
+    def _executor_of(self, pid: int) -> psutil.Process:
+        mine = [one.pid for one in self.executors_there]
+        return next(one for one in psutil.Process(pid).parents() if one.pid in mine)
+
+
+def below(child: Child) -> list[psutil.Process]:
+    """What forks workers, and the worker, once both are there."""
+    soon("its worker", lambda: len(psutil.Process(child.pid).children(recursive=True)) == 2)
+    return list(psutil.Process(child.pid).children(recursive=True))
+
+
+def family(child: Child) -> list[int]:
+    return [child.pid, *(one.pid for one in psutil.Process(child.pid).children(recursive=True))]
+
+
+def test_an_executor_stands_still_with_its_workers_as_long_as_planned(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    first, second = pipeline.executors_there
+    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), 0.4)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
+    assert who == identity(first.pid)
+    assert all(stopped(pid) for pid in family(first))
+    assert not any(stopped(pid) for pid in family(second))
+    assert world.healing.owed == [f"continue executor {first.pid}"]
+    fault.endure()
+    fault.heal()
+    fault.heal()
+    assert not any(stopped(pid) for pid in family(first))
+    assert world.healing.owed == []
+    assert fault.after() == [who]
+    assert fault.landed()
+    told = fault.evidence()
+    assert (told["planned_s"], told["response"]) == (0.4, "same")
+    assert 0.4 <= told["stopped_s"] < 5
+
+
+def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch, 1)
+    (one,) = pipeline.executors_there
+    fault = prepared(StalledExecutor(pipeline, alone=True, **pipeline.owed()))  # type: ignore[arg-type]
+    fault.strike(world.step(pipeline.worker(0)))
+    assert [stopped(pid) for pid in family(one)] == [True, False, False]
+    fault.heal()
+
+
+def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    struck = []
+    for shard in [0, 0, *range(1, 12)]:
+        fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), shard=shard)  # type: ignore[arg-type]
+        ((who, _),) = fault.strike(DECLARATION)
+        fault.heal()
+        struck.append(who)
+    assert struck[0] == struck[1], "the same plan takes the same one"
+    assert set(struck) == set(pipeline.executors())
+
+
+def test_an_executor_that_was_given_up_is_followed_by_another_and_that_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    owed = pipeline.owed(time_out_s=0.1, settle_s=30.0)
+    fault = prepared(StalledExecutor(pipeline, alone=False, **owed), 0.3)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(DECLARATION)
+    victim = next(one for one in pipeline.executors_there if identity(one.pid) == who)
+    # As Spark does it: the signal reaches who stands still with the SIGCONT.
+    psutil.Process(victim.pid).send_signal(signal.SIGTERM)
+    fault.endure()
+    assert stopped(victim.pid)
+    fault.heal()
+    soon("its end", lambda: not victim.running())
+    assert fault.after() == [], "nobody is there in its place"
+    fresh = pipeline.start_executor()
+    assert fault.after() == [identity(fresh.pid)]
+    assert fault.evidence()["response"] == "executor replaced"
+    assert fault.landed()
+
+
+def test_who_outlasted_a_time_out_is_the_same_only_once_it_had_time_to_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    owed = pipeline.owed(time_out_s=0.1, settle_s=0.6)
+    fault = prepared(StalledExecutor(pipeline, alone=False, **owed), 0.3)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(DECLARATION)
+    fault.endure()
+    fault.heal()
+    assert fault.after() == []
+    soon("it to count as the same", lambda: fault.after() == [who])
+    assert fault.evidence()["response"] == "same"
+
+
+def test_an_executor_whose_workers_stand_still_stalls_on_when_its_jvm_is_killed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(world, monkeypatch, 1)
+    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), 1.0)  # type: ignore[arg-type]
+    workers_there = family(pipeline.executors_there[0])[1:]
+    fault.strike(DECLARATION)
+    psutil.Process(pipeline.executors_there[0].pid).kill()
+    began = time.monotonic()
+    fault.endure()
+    assert time.monotonic() - began >= 0.9
+    assert all(stopped(pid) for pid in workers_there)
+    fault.heal()
+    assert not any(stopped(pid) for pid in workers_there)
+
+
+def test_a_stall_ends_when_nobody_is_left_who_stands_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    fault = prepared(StalledExecutor(pipeline, alone=True, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(DECLARATION)
+    victim = next(one for one in pipeline.executors_there if identity(one.pid) == who)
+    psutil.Process(victim.pid).kill()
+    fault.endure()
+    fault.heal()
+    assert fault.after() == []
+    assert not fault.landed(), "it did not stand still as long as planned, and nobody took its place"
+    fresh = pipeline.start_executor()
+    assert fault.after() == [identity(fresh.pid)]
+    assert fault.landed()
+
+
+def test_a_stall_that_the_end_of_the_run_cuts_short_did_not_land(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(DECLARATION)
+    world.ended.set()
+    fault.endure()
+    world.healing.close(torn_down=True)
+    assert not stopped(int(who.partition("@")[0]))
+    assert world.said == [f"✓ healed at the end of the run: continue executor {who.partition('@')[0]}"]
+    assert fault.after() == [who]
+    assert not fault.landed()
+
+
+def test_a_worker_stalls_alone_and_the_next_one_takes_its_shard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    fault = prepared(StalledWorker(pipeline, world.watch, **pipeline.owed()))  # type: ignore[arg-type]
+    pid = pipeline.worker(0)
+    ((who, _),) = fault.strike(world.step(pid))
+    assert who == identity(pid)
+    assert [stopped(one) for one in family(pipeline.executors_there[0])] == [False, False, True]
+    fault.endure()
+    fault.heal()
+    assert fault.after() == [who]
+    psutil.Process(pid).kill()
+    soon("its end", lambda: fault.after() == [])
+    other = pipeline.worker(1)
+    world.step(other, shard=1)
+    assert fault.after() == [], "that is another shard"
+    world.step(other)
+    assert fault.after() == [identity(other)]
+    assert fault.evidence()["response"] == "python worker replaced"
+
+
+def test_after_a_declaration_the_plan_draws_the_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    struck = set()
+    for shard in range(12):
+        fault = prepared(StalledWorker(pipeline, world.watch, **pipeline.owed()), shard=shard)  # type: ignore[arg-type]
+        struck |= {who for who, _ in fault.strike(DECLARATION)}
+        fault.heal()
+    assert struck == {identity(pipeline.worker(0)), identity(pipeline.worker(1))}
+    world.step(pipeline.worker(1), shard=1)
+    assert fault.after() != []
+
+
+def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch, 0)
+    for fault in (
+        StalledWorker(pipeline, world.watch, **pipeline.owed()),  # type: ignore[arg-type]
+        StalledExecutor(pipeline, alone=False, **pipeline.owed()),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(NoProcessError, match="there is no"):
+            prepared(fault).strike(DECLARATION)
+    pipeline.child.kill()
+    with pytest.raises(NoProcessError, match="no driver runs"):
+        prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed())).strike(DECLARATION)  # type: ignore[arg-type]
+    assert world.healing.owed == []
+
+
+def test_a_driver_stalls_and_its_executors_run_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    drivers = supervised(world, WITH_WORKER)
+    try:
+        pid = drivers.driver
+        assert pid is not None
+        assert drivers.child is not None
+        jvm, executor = below(drivers.child)
+        monkeypatch.setattr(stalls, "executors", lambda _: [executor])
+        owed = {"time_out_s": 0.1, "settle_s": 0.5, "healing": world.healing, "ended": world.ended}
+        fault = prepared(StalledDriver(drivers, world.watch, **owed))
+        ((who, _),) = fault.strike(DECLARATION)
+        assert [stopped(one) for one in (pid, jvm.pid, executor.pid)] == [True, True, False]
+        fault.endure()
+        fault.heal()
+        assert not stopped(jvm.pid)
+        soon("it to count as the same", lambda: fault.after() == [who])
+        assert fault.evidence()["response"] == "same"
+        psutil.Process(pid).kill()
+        kill_all([jvm, executor])
+        soon("the next driver", lambda: drivers.driver != pid)
+        assert fault.after() == [], "it has not taken over"
+        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+        assert fault.after() == [identity(drivers.driver or 0)]
+        assert fault.evidence()["response"] == "driver replaced"
+    finally:
+        drivers.end()
+
+
+def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, server = Pipeline(world, monkeypatch, 1), world.server()
+    fault = prepared(StalledServer(pipeline, server, "broker", **pipeline.owed()))  # type: ignore[arg-type]
+    ((who, _),) = fault.strike({})
+    assert stopped(server.pid)
+    assert pipeline.under == "a stall of the broker"
+    pipeline.child = world.child(name="next-driver")
+    fault.endure()
+    fault.heal()
+    assert pipeline.under is None
+    assert not stopped(server.pid)
+    assert fault.after() == [who]
+    assert fault.evidence()["response"] == "driver replaced"
+    psutil.Process(server.pid).kill()
+    soon("its end", lambda: fault.after() == [])
+
+
+def test_a_server_that_is_down_is_missed_and_nobody_is_excused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
+    psutil.Process(server.pid).kill()
+    soon("its end", lambda: not server.running())
+    with pytest.raises(NoProcessError, match="does not run"):
+        prepared(StalledServer(pipeline, server, "broker", **pipeline.owed())).strike({})  # type: ignore[arg-type]
+    assert pipeline.under is None
+
+
+def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
+    hold = type("H", (), {"release": lambda _: None})()
+    inner = StalledServer(pipeline, server, "result store", **pipeline.owed())  # type: ignore[arg-type]
+    fault = WhileOpen(inner, hold, world.healing)
+    fault.prepare(planned(0.2))
+    inner.strike({})
+    fault.endure()
+    fault.heal()
+    assert fault.evidence()["planned_s"] == 0.2
+    assert 0.2 <= fault.evidence()["stopped_s"] < 5
+    psutil.Process(server.pid).kill()
+
+
+def test_the_wait_of_a_stall_ends_with_the_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch, 1)
+    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
+    fault.strike(DECLARATION)
+    waiting = threading.Thread(target=fault.endure)
+    waiting.start()
+    world.ended.set()
+    waiting.join(5.0)
+    assert not waiting.is_alive()
+    fault.heal()
