@@ -48,6 +48,7 @@ class Act:
         stop: set from outside to end early, and by the act itself when a part of it fails.
         open_transactions: asks the broker for them.
         beside_epilogue: played while the epilogue waits (the controls, where there is room for both).
+        partitions: of the input topic.
     """
 
     def __init__(
@@ -63,10 +64,12 @@ class Act:
         stop: threading.Event,
         open_transactions: Callable[[], list[str]],
         beside_epilogue: Callable[[], None] = lambda: None,
+        partitions: int = PARTITIONS,
     ) -> None:
         self.directory, self.history, self.place, self.subject = directory, history, place, subject
         self.faults, self.console, self.stop = faults, console, stop
         self.open_transactions, self.beside_epilogue = open_transactions, beside_epilogue
+        self.partitions = partitions
         settings = place.settings
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
         self.topics = Topics(place.endpoints.kafka_bootstrap, place.replication)
@@ -86,7 +89,7 @@ class Act:
     def go(self) -> None:
         """Warm up, strike while sending, drain, epilogue; evidence is written as it comes."""
         sinks = {f"{self.pipeline}.{sink}": self.shards for sink in KAFKA_SINKS}
-        self.topics.create({self.topic: PARTITIONS, **sinks}, {f"{name}.progress": self.shards for name in sinks})
+        self.topics.create({self.topic: self.partitions, **sinks}, {f"{name}.progress": self.shards for name in sinks})
         self.watch.start()
         self.reader.start()
         try:
@@ -214,7 +217,7 @@ class Act:
         producer = kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
         return Sender(
             producer, lines, Pacer(self.subject.pace), self.chain.progress,
-            unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, PARTITIONS, DRAIN_S),
+            unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, self.partitions, DRAIN_S),
         )  # fmt: skip
 
     def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:

@@ -26,7 +26,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import with_requests, with_table
+from tests.harness import with_requests, with_table, without_proof
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
@@ -39,7 +39,7 @@ from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
-from tests.harness.faults.arsenal import HEARTBEATS, TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
+from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
@@ -61,6 +61,7 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.spread import BLOCKS, EXECUTORS, HEAP_MIB, NETWORK_S, PARTITIONS, heartbeats
 from tests.harness.stall_lengths import add_stall_lengths
 from tests.harness.stall_sorts import LENGTHS_S, REQUESTS
 from tests.harness.strikes import told
@@ -109,6 +110,9 @@ class Chaos:
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
         stalls_s: lengths of stalls.
+        network_s: the time-out of heartbeats of Spark.
+        payload_bytes: of each record, at least.
+        unproven: the pipeline goes without proof that a shard's input is whole. Then the run has to fail.
         stop: set from outside to end early.
     """
 
@@ -124,11 +128,14 @@ class Chaos:
     database: Path | None = None
     faketime: Path | None = None
     stalls_s: Sequence[float] = LENGTHS_S
+    network_s: float = NETWORK_S
+    payload_bytes: int = 0
+    unproven: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
-        subject = subject_of(self.seed, self.records, self.strikes)
+        subject = subject_of(self.seed, self.records, self.strikes, self.payload_bytes)
         return run_recorded(
             self.checkout, self.seed, f"{subject.says}; {told(self.strikes)}", self.console,
             manifest=lambda name: self._manifest(name, subject),
@@ -147,9 +154,14 @@ class Chaos:
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
-            home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS)
+            home = SparkHome(
+                tools, stack.endpoints, directory.path, self.class_archive, memory_mib=HEAP_MIB, executors=EXECUTORS,
+                conf={**heartbeats(self.network_s), **BLOCKS},
+            )  # fmt: skip
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
+            if self.unproven:
+                job, checkout = without_proof.JOB, self.checkout
             module, requests = job, self._requests(directory)
             if requests is not None:
                 os.environ.update(requests.env)
@@ -171,10 +183,10 @@ class Chaos:
                 faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, say=self.console.say,
+                    self.lengths, database, clock, requests, self.network_s, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-                beside_epilogue=lambda: self._controls(directory, home),
+                beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
             )  # fmt: skip
             if database is not None:
                 tables = Tables(database, PIPELINE)
@@ -210,11 +222,12 @@ class Chaos:
         return document
 
 
-def subject_of(seed: int, records: int, strikes: Sequence[Strike]) -> Subject:
+def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
     """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare."""
     undone = sum(one.kind in FLOWING for one in strikes)
     portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
-    return seeded(seed, records, PORTION_MINUTES * portions, portion=max(1, records // portions))
+    minutes, portion = PORTION_MINUTES * portions, max(1, records // portions)
+    return seeded(seed, records, minutes, portion=portion, payload_bytes=payload_bytes)
 
 
 def described(planned: Sequence[PlannedFault]) -> str:
@@ -234,7 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
-        database = find_postgres()
+        # The job without proof has no table.
+        database = None if given.unproven else find_postgres()
         strikes = asked_for(given.faults, seed)
         if database is None:
             strikes = without_result_store(strikes, given.faults)
@@ -284,7 +298,7 @@ def _run(
         console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, given.stall_s,
+        faketime, given.stall_s, given.network_s, given.payload_bytes, given.unproven,
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -310,6 +324,16 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     add_stall_lengths(parser)
+    parser.add_argument(
+        "--network-s", type=float, default=NETWORK_S, metavar="S", help="Spark's time-out of heartbeats (%(default)s)"
+    )
+    parser.add_argument(
+        "--payload-bytes", type=int, default=0, metavar="N", help="of each record, at least: input that no pipe holds"
+    )
+    parser.add_argument(
+        "--unproven", action="store_true",
+        help="leave out the proof that a shard's input is whole; then the run has to fail",
+    )  # fmt: skip
     return parser.parse_args(arguments)
 
 

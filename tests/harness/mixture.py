@@ -12,6 +12,8 @@ from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
     LENGTHS_S,
+    NEIGHBOURS,
+    READING,
     REQUESTS,
     STALL,
     Steps,
@@ -167,6 +169,8 @@ def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
         return table
     if strike.kind in IN_COMMIT:
         return tuple(one for one in STEPS if one[0] == OPEN)
+    if strike.target == NEIGHBOURS:
+        return READING
     if strike.kind in DELAYED:
         return with_declaration(strike, steps)
     return steps if strike.target in IN_TASKS else (*steps, (DECLARED, None))

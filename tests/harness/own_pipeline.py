@@ -36,7 +36,7 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.checkers.declared import Declaration
 from tests.harness.evidence import PlannedFaults
-from tests.harness.faults.arsenal import HEARTBEATS, TRANSACTION_TIMEOUT_S, EmbeddedArsenal
+from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
 from tests.harness.judge import show
 from tests.harness.manifest import manifest_of
@@ -58,6 +58,7 @@ from tests.harness.report.page import OWN_PIPELINE
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
+from tests.harness.spread import heartbeats
 from tests.harness.stall_lengths import add_stall_lengths
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject
@@ -138,7 +139,7 @@ class OwnPipeline:
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             bootstrap = stack.endpoints.kafka_bootstrap
             home = OwnHome(
-                tools, stack.endpoints, directory.path, self.class_archive, conf=HEARTBEATS,
+                tools, stack.endpoints, directory.path, self.class_archive, conf=heartbeats(),
                 environment=job.environment(tools),
             )  # fmt: skip
             # The pipeline reaches its store by the link, the harness goes straight to it.

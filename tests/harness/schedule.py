@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Where an epoch can be hit: before anything is visible, between records and commit, and after a commit that is not
-# yet known.
+# Where an epoch can be hit: with a part of the input read, before anything is visible, between records and commit, and
+# after a commit that is not yet known.
 STEPS = (
+    ("dedup_reading", None),
     ("ids_decided", None),
     ("transaction_open", "accepted"),
     ("committed", "accepted"),
+    ("windows_reading", None),
     ("windows_decided", None),
     ("transaction_open", "user_counts"),
 )
 
 
 # A strike from afar takes some 0.1 s: these steps have half of the epoch's work still before them.
-EARLY_STEPS = STEPS[:3]
+EARLY_STEPS = STEPS[:4]
 DECLARED = "declared"
 """Not a step of a shard: head declares the epoch, and nothing of it is done."""
 EXECUTOR, EVERY_EXECUTOR = "executor", "every executor"

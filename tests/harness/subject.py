@@ -47,12 +47,12 @@ class Subject:
         return self.source
 
 
-def seeded(seed: int, records: int, minutes: int = 12, portion: int = 0) -> Subject:
+def seeded(seed: int, records: int, minutes: int = 12, portion: int = 0, payload_bytes: int = 0) -> Subject:
     """A seeded stream of `records` records over some minutes of event time.
 
     The pacing lets 80 s of event time be on its way: 200,000 records over 12 minutes make epochs of some 20,000 rows.
     """
-    shape = Shape(records=records, span_ms=minutes * 60_000)
+    shape = Shape(records=records, span_ms=minutes * 60_000, payload_bytes=payload_bytes)
     stream = Seeded(seed, shape)
     n = shape.numbers
     says = (

@@ -9,7 +9,7 @@ from tests.harness.checkers.backlog import Backlog
 from tests.harness.results import Fault
 
 TICK_S = 0.02
-OF_PIPELINE = ("executor", "every executor", "executor JVM", "driver", "python worker", "task", "stage")
+OF_PIPELINE = ("executor", "every executor", "executor JVM", "neighbours", "driver", "python worker", "task", "stage")
 """Targets that are the pipeline's own processes; every other is a server or a part of the machine under it."""
 
 

@@ -18,6 +18,7 @@ BOUND_SAYS = (
 _ROLES = {
     "every executor": "executor",
     "executor JVM": "executor",
+    "neighbours": "executor",
     "operator at submission": "operator",
     "operator, then driver": "operator",
     "driver, then operator": "operator",

@@ -26,7 +26,7 @@ from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.faults.spark_request import EndedBySpark
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
-from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileOpen
+from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
 from tests.harness.faults.worker import HungWorker, KilledWorker
 from tests.harness.mixture import (
     BROKER,
@@ -49,6 +49,7 @@ from tests.harness.mixture import (
     ZOMBIE,
 )
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+from tests.harness.spread import NETWORK_S
 from tests.harness.stall_sorts import REQUESTS
 
 
@@ -83,7 +84,7 @@ class Lengths:
     """How long faults last, in seconds.
 
     Attributes:
-        executor_stop_s: beyond the time-out of heartbeats, which is NETWORK_TIMEOUT_S here, and the time to look at it.
+        executor_stop_s: beyond the time-out of heartbeats, which is NETWORK_S here, and the time to look at it.
         worker_hang_s: beyond the pipeline's idle time-out of Python workers (120 s).
         broker_down_s: between a killed broker's end and its start.
         broker_stop_s: within the time-out of transactions.
@@ -117,13 +118,6 @@ class Lengths:
 
 TRANSACTION_TIMEOUT_S = 10
 """A setting of the pipeline here (60 s by default), for `broker_long_stop_s` to be longer in a run of minutes."""
-NETWORK_TIMEOUT_S = 15
-HEARTBEATS = {
-    "spark.network.timeout": f"{NETWORK_TIMEOUT_S}s",
-    "spark.network.timeoutInterval": "3s",
-    "spark.executor.heartbeatInterval": "2s",
-}
-"""Settings of Spark under which `executor_stop_s` is longer than its driver waits for an executor."""
 
 
 @dataclass
@@ -144,6 +138,7 @@ class EmbeddedArsenal(HealingArsenal):
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
         requests: to the drivers; None where they take none.
+        network_s: the time-out of heartbeats.
     """
 
     torn_down = True
@@ -161,6 +156,7 @@ class EmbeddedArsenal(HealingArsenal):
     result_store: Restartable | None = None
     clock: DriverClock | None = None
     requests: SparkRequests | None = None
+    network_s: float = NETWORK_S
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
 
@@ -187,11 +183,11 @@ class EmbeddedArsenal(HealingArsenal):
             (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing, ended),
             (SIGKILL, BROKER): lambda: KilledServer(broker, lengths.broker_down_s, healing, ended),
             (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing, ended),
-            (LONG_STOP, BROKER): lambda: self._while_open(
+            (LONG_STOP, BROKER): lambda: self._while_held(
                 LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing, ended)
             ),
-            (RESTART, BROKER): lambda: self._while_open(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
-            (TAKEN_ID, PRODUCER): lambda: self._while_open(TakenId(self.bootstrap, self.pipeline, watch)),
+            (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
+            (TAKEN_ID, PRODUCER): lambda: self._while_held(TakenId(self.bootstrap, self.pipeline, watch)),
             (SIGKILL, OBJECT_STORE): lambda: KilledServer(store, lengths.store_down_s, healing, ended),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
@@ -206,10 +202,10 @@ class EmbeddedArsenal(HealingArsenal):
         if server is None:
             return {}
         return {
-            (SIGKILL, RESULT_STORE): lambda: self._while_open(
+            (SIGKILL, RESULT_STORE): lambda: self._while_held(
                 KilledServer(server, lengths.database_down_s, healing, ended)
             ),
-            (SIGSTOP, RESULT_STORE): lambda: self._while_open(
+            (SIGSTOP, RESULT_STORE): lambda: self._while_held(
                 StoppedServer(server, lengths.database_stop_s, healing, ended)
             ),
         }
@@ -230,8 +226,8 @@ class EmbeddedArsenal(HealingArsenal):
         if self.result_store is not None:
             servers[RESULT_STORE] = self.result_store
         return stalls(
-            self.drivers, self.watch, servers, self.healing, self.ended, time_out_s=NETWORK_TIMEOUT_S,
-            held=self._while_open,
+            self.drivers, self.watch, servers, self.healing, self.ended, time_out_s=self.network_s,
+            held=self._while_held,
         )  # fmt: skip
 
     def _of_requests(self) -> Makers:
@@ -243,8 +239,8 @@ class EmbeddedArsenal(HealingArsenal):
             for one in REQUESTS.values()
         }  # fmt: skip
 
-    def _while_open(self, inner: Fault) -> WhileOpen:
-        return WhileOpen(inner, self.hold, self.healing)
+    def _while_held(self, inner: Fault) -> WhileHeld:
+        return WhileHeld(inner, self.hold, self.healing)
 
     def _answers(self, kind: str) -> StoreAnswers:
         lengths = self.lengths

@@ -13,10 +13,10 @@ from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.faults.server import Restartable
-from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledServer, StalledWorker
+from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledNeighbours, StalledServer, StalledWorker
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import EXECUTOR
-from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, PYTHON_WORKER, STALL
+from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, NEIGHBOURS, PYTHON_WORKER, STALL
 
 HEARTBEATS_S = 30.0
 """The library's time-out of heartbeats."""
@@ -46,11 +46,12 @@ def stalls(
         healing: continues whoever stands still.
         ended: ends waits early.
         time_out_s: of heartbeats.
-        held: has who announced a step of the result store held until the strike came.
+        held: has who announced a step held until the strike came.
     """
     owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing, "ended": ended}
     makers: Makers = {
         **executor_stalls(drivers, healing, ended, time_out_s),
+        (STALL, NEIGHBOURS): partial(_held, held, partial(StalledNeighbours, drivers, alone=False, **owed)),
         (STALL, PYTHON_WORKER): partial(StalledWorker, drivers, watch, **{**owed, "time_out_s": IDLE_S}),
         (STALL, DRIVER): partial(StalledDriver, drivers, watch, **owed),
     }

@@ -47,6 +47,18 @@ class StalledExecutor(StalledProcesses):
         return [one for one in alive if one not in self._before][:1]
 
 
+class StalledNeighbours(StalledExecutor):
+    """Every executor but the one that announced a step stands still, with its Python workers."""
+
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        self._before = set(self._drivers.executors())
+        reading = executor_of(event["pid"])
+        beside = [one for one in executors(_driver(self._drivers.driver)) if one != reading]
+        if reading is None or not beside:
+            raise NoProcessError(f"no executor beside that of worker {event['pid']}")
+        return [process for one in beside for process in (one, *descendants(one.pid))]
+
+
 class StalledWorker(StalledProcesses):
     """The Python worker that announced a step, or after a declaration one of those that are there, stands still.
 

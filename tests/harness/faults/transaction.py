@@ -26,7 +26,7 @@ ENDED_S, POLL_S = 60.0, 0.05
 """A broker ends in order within some seconds, and a worker whose executor is gone within moments."""
 
 
-class WhileOpen(Fault):
+class WhileHeld(Fault):
     """Another fault that strikes while the process which announced the step is held there.
 
     Args:
@@ -39,7 +39,7 @@ class WhileOpen(Fault):
         self._inner, self._hold, self._healing = inner, hold, healing
         self.lasting, self.wants_records, self.flowing = inner.lasting, inner.wants_records, inner.flowing
         self.after_s = inner.after_s
-        self._debt = Debt("let go who is held at an open transaction", hold.release)
+        self._debt = Debt("let go who is held at a step", hold.release)
 
     def prepare(self, planned: PlannedFault) -> None:
         self._inner.prepare(planned)
@@ -87,7 +87,7 @@ class WhileOpen(Fault):
         return self._inner.evidence()
 
 
-class Lost(WhileOpen):
+class Lost(WhileHeld):
     """Another fault that ends the process which announced the step: it is held there for good.
 
     A worker outlives its executor, and an executor its driver, by some moments. Let go, it would take the next step.

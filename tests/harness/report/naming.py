@@ -28,11 +28,12 @@ _DONE = {
     "out_of_memory": "out of memory",
 }
 _ROLES = (
-    "driver", "executor", "every executor", "executor JVM", "python worker", "task", "stage", "broker", "object store",
-    "result store", "operator", "operator at submission", "operator, then driver", "driver, then operator",
+    "driver", "executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage",
+    "broker", "object store", "result store", "operator", "operator at submission", "operator, then driver",
+    "driver, then operator",
     "API server", "DNS", "node", "kubelet",
 )  # fmt: skip
-PIPELINE = _ROLES[:7]
+PIPELINE = _ROLES[:8]
 """Roles of the pipeline's own processes; every other is a server, or a part of the machine."""
 
 

@@ -115,6 +115,7 @@ class _Maker:
         self.sequences[producer][shard] += 1
         id_ = f"p{producer}-s{shard}-{sequence:06d}"
         payload = f'{noise:016x} | naïve ✓ "\\' if noise % 61 == 0 else f"{noise:016x}"
+        payload = payload.ljust(self.shape.payload_bytes, ".")
         kind: Kind = "fresh" if gate is None else "late"
         return well_formed(self.n, id_, self.users[rank], event_time_ms, payload, kind=kind, gate=gate)
 

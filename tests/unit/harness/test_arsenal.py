@@ -20,8 +20,6 @@ from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.faults.arsenal import (
-    HEARTBEATS,
-    NETWORK_TIMEOUT_S,
     TRANSACTION_TIMEOUT_S,
     EmbeddedArsenal,
     ExecutorArsenal,
@@ -32,6 +30,7 @@ from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
+from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS, STAGE_CANCEL, TASK_KILL
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
@@ -138,13 +137,13 @@ def test_closing_continues_what_stands_still_and_says_so(tmp_path: Path) -> None
 def test_stops_are_longer_than_what_they_are_to_outlast() -> None:
     """An executor's stop outlasts the time-out of heartbeats; a worker's hang the idle time-out of the product."""
     lengths = Lengths()
-    interval_s = int(HEARTBEATS["spark.network.timeoutInterval"].rstrip("s"))
-    assert lengths.executor_stop_s > NETWORK_TIMEOUT_S + interval_s
+    interval_s = int(heartbeats()["spark.network.timeoutInterval"].rstrip("s"))
+    assert lengths.executor_stop_s > NETWORK_S + interval_s
     assert lengths.broker_stop_s < TRANSACTION_TIMEOUT_S < lengths.broker_long_stop_s
     assert lengths.worker_hang_s > int(session.REQUIRED["spark.sql.execution.pyspark.udf.idleTimeoutSeconds"])
-    assert lengths.clock_s > NETWORK_TIMEOUT_S + interval_s
+    assert lengths.clock_s > NETWORK_S + interval_s
     assert min(abs(step_s) for step_s in STEPS_S) * 1000 > 2 * AROUND_MS, "two steps are taken for each other"
-    assert not set(HEARTBEATS) & set(session.REQUIRED), "these settings are refused to a place"
+    assert not {*heartbeats(), *BLOCKS} & set(session.REQUIRED), "these settings are refused to a place"
 
 
 def test_the_guide_lists_every_sort() -> None:

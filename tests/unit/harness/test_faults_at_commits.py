@@ -21,7 +21,7 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.faults import transaction
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.transaction import LongStoppedServer, Lost, RestartedServer, TakenId, WhileOpen
+from tests.harness.faults.transaction import LongStoppedServer, Lost, RestartedServer, TakenId, WhileHeld
 from tests.harness.history import History
 from tests.harness.schedule import PlannedFault
 from tests.unit.harness.sleepers import SLEEP, Server, sleeper, soon, state_of
@@ -113,7 +113,7 @@ def output(task: subprocess.Popen[str]) -> list[str]:
 
 def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(world: World) -> None:
     inner = Blow(world.hold)
-    fault = WhileOpen(inner, world.hold, world.healing)
+    fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     assert world.healing.owed == ["let go who is held at an open transaction"]
     task = world.task("0.1", "3.0", "3.1", "4.1")
@@ -129,7 +129,7 @@ def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(worl
 
 
 def test_a_rearmed_fault_holds_in_any_shard(world: World) -> None:
-    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=False)
     task = world.task("3.0")
     told = world.hold.held(20.0)
@@ -141,7 +141,7 @@ def test_a_rearmed_fault_holds_in_any_shard(world: World) -> None:
 
 def test_another_one_held_than_who_announced_is_a_miss_and_goes_on(world: World) -> None:
     inner = Blow(world.hold)
-    fault = WhileOpen(inner, world.hold, world.healing)
+    fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     task = world.task("4.1")
     assert world.hold.held(20.0)
@@ -153,7 +153,7 @@ def test_another_one_held_than_who_announced_is_a_miss_and_goes_on(world: World)
 
 def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "HELD_S", 0.05)
-    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     with pytest.raises(NoProcessError):
         fault.strike(world.announce(1, t=1))
@@ -162,7 +162,7 @@ def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: World, monkeypatc
 
 
 def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(world: World) -> None:
-    fault = WhileOpen(Blow(world.hold), world.hold, world.healing)
+    fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     fault.disarm()
     assert output(world.task("3.1")) == ["passed 3.1"]
@@ -171,7 +171,7 @@ def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(w
 
 
 def test_who_is_held_goes_on_when_the_run_ends(world: World) -> None:
-    WhileOpen(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
+    WhileHeld(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
     task = world.task("3.1")
     assert world.hold.held(20.0)
     world.healing.close(torn_down=True)

@@ -17,7 +17,7 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.faults import stalls
 from tests.harness.faults.stall import Stall
 from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledServer, StalledWorker, workers
-from tests.harness.faults.transaction import WhileOpen
+from tests.harness.faults.transaction import WhileHeld
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, soon
@@ -328,7 +328,7 @@ def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkey
     pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
     hold = type("H", (), {"release": lambda _: None})()
     inner = StalledServer(pipeline, server, "result store", **pipeline.owed())  # type: ignore[arg-type]
-    fault = WhileOpen(inner, hold, world.healing)
+    fault = WhileHeld(inner, hold, world.healing)
     fault.prepare(planned(0.2))
     inner.strike({})
     fault.endure()
