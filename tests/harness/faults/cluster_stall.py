@@ -159,6 +159,13 @@ class StalledExecutorPod(StalledPod):
         return [one for one in alive if one not in self._before][:1]
 
 
+class StalledNeighbourPod(StalledExecutorPod):
+    """An executor beside the one that announced a step."""
+
+    def _chosen(self, event: Mapping[str, Any]) -> Pod:
+        return self._drawn([pod for pod in self._there() if pod.uid != event.get("pod_uid")])
+
+
 class StalledWorkerPod(StalledExecutorPod):
     """The Python worker that announced a step, or after a declaration the newest one of an executor.
 
