@@ -22,7 +22,7 @@ from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
 from tests.harness.adapters.server_pods import Picked, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
-from tests.harness.faults.cluster_stall import (
+from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
     StalledServerPod,

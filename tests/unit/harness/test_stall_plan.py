@@ -25,7 +25,7 @@ from tests.harness.mixture import (
 from tests.harness.own_plan import plan as own_plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS
-from tests.harness.stall_lengths import LONGEST_S, lengths_of
+from tests.harness.stall_lengths import LONGEST_S, lengths_of, named_lengths
 from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
     DELAYED,
@@ -134,3 +134,8 @@ def test_other_lengths_are_refused(text: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         main(["--plan", "--faults", "executor-stall", "--stall-s", text])
     assert "--stall-s" in capsys.readouterr().err
+
+
+def test_a_manifest_names_lengths_only_where_they_are_not_the_usual_ones() -> None:
+    assert named_lengths(LENGTHS_S) == {}
+    assert named_lengths(lengths_of("3,0.5")) == {"stall_s": "3,0.5"}
