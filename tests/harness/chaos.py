@@ -62,7 +62,7 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.spread import BLOCKS, EXECUTORS, HEAP_MIB, NETWORK_S, PARTITIONS, heartbeats
-from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_lengths import add_stall_lengths, named_lengths
 from tests.harness.stall_sorts import LENGTHS_S, REQUESTS
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
@@ -214,7 +214,7 @@ class Chaos:
             controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes),
+                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s),
             },
         )  # fmt: skip
         if self.database is not None:

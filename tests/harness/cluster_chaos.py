@@ -47,7 +47,7 @@ from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
-from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_lengths import add_stall_lengths, named_lengths
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
@@ -98,7 +98,10 @@ def programme_of(
     return Programme(
         CLAIM, subject_of(seed, records, strikes),
         plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s),
-        {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
+        {
+            "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
+            **named_lengths(stalls_s),
+        },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),

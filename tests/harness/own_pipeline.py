@@ -59,7 +59,7 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
 from tests.harness.spread import heartbeats
-from tests.harness.stall_lengths import add_stall_lengths
+from tests.harness.stall_lengths import add_stall_lengths, named_lengths
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
@@ -187,7 +187,7 @@ class OwnPipeline:
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
             named={
                 "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
-                "faults": ",".join(name_of(one) for one in self.strikes),
+                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s),
             },
         )  # fmt: skip
         document["settings"]["sinks"] = [one["name"] for one in self.said["declaration"]["sinks"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from tests.harness.stall_sorts import LENGTHS_S
 
@@ -16,6 +17,11 @@ def lengths_of(text: str) -> tuple[float, ...]:
     if not all(0.0 < one <= LONGEST_S for one in lengths_s):
         raise ValueError(f"--stall-s {text}: each length is more than 0 s and at most {LONGEST_S:.0f} s")
     return lengths_s
+
+
+def named_lengths(lengths_s: Sequence[float]) -> dict[str, str]:
+    """What a manifest tells of lengths that are not the usual ones."""
+    return {} if tuple(lengths_s) == LENGTHS_S else {"stall_s": ",".join(f"{one:g}" for one in lengths_s)}
 
 
 def add_stall_lengths(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, EXECUTOR, PlannedFault, Strike
 
 Steps = tuple[tuple[str, str | None], ...]
@@ -41,7 +42,7 @@ KUBELETS = {"kubelet-stall": Strike(STALL, KUBELET)}
 EMBEDDED_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES}
 CLUSTER_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES, **OPERATORS, **KUBELETS}
 
-TASK_KILL, STAGE_CANCEL, TASK, STAGE = "task_kill", "stage_cancel", "task", "stage"
+TASK, STAGE = "task", "stage"
 REQUESTS = {"task-kill": Strike(TASK_KILL, TASK), "stage-cancel": Strike(STAGE_CANCEL, STAGE)}
 """What Spark ends by its own API: on the embedded stack, whose driver takes requests (`with_requests`)."""
 DELAYED = (STALL, TASK_KILL, STAGE_CANCEL)

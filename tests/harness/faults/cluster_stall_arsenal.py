@@ -18,7 +18,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import StalledKubelet
 from tests.harness.faults.cluster_leader import LeadingBroker
 from tests.harness.faults.cluster_platform import Platform
-from tests.harness.faults.cluster_stall import (
+from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
     StalledNeighbourPod,

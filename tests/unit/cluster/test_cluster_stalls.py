@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
 from tests.harness.adapters.server_pods import Picked, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
-from tests.harness.faults.cluster_stall import (
+from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
     StalledServerPod,
@@ -107,7 +107,7 @@ class World:
     def gone(self, who: str) -> bool:
         return not any(one.who == who and one.runs for one in self.pods)
 
-    def prepared(self, kind: type[Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
+    def prepared(self, kind: Callable[..., Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
         owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
         fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
         fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))

@@ -29,9 +29,10 @@ from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
+from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import Strike
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
-from tests.harness.stall_sorts import REQUESTS, STAGE_CANCEL, TASK_KILL
+from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 

@@ -25,7 +25,7 @@ from tests.harness.mixture import (
 from tests.harness.own_plan import plan as own_plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS
-from tests.harness.stall_lengths import LONGEST_S, lengths_of
+from tests.harness.stall_lengths import LONGEST_S, lengths_of, named_lengths
 from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
     DELAYED,
@@ -42,9 +42,9 @@ SEEDS = st.integers(0, 2**40)
 @given(seed=SEEDS, rounds=st.integers(1, 3), rest=st.integers(0, 5))
 def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, rest: int) -> None:
     planned = plan(seed, asked_for(f"executor-stall*{6 * rounds + rest},broker-kill*3", seed), 2)
-    lengths = [one.planned_s for one in planned if one.strike.kind == STALL]
+    lengths = [one.planned_s or 0.0 for one in planned if one.strike.kind == STALL]
     for start in range(0, 6 * rounds, 6):
-        assert sorted(lengths[start : start + 6], key=float) == sorted(LENGTHS_S)
+        assert sorted(lengths[start : start + 6]) == sorted(LENGTHS_S)
     assert max(Counter(lengths).values()) - min(Counter(lengths).values()) <= 1
     assert {one.planned_s for one in planned if one.strike.kind != STALL} == {None}
 
@@ -134,3 +134,8 @@ def test_other_lengths_are_refused(text: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         main(["--plan", "--faults", "executor-stall", "--stall-s", text])
     assert "--stall-s" in capsys.readouterr().err
+
+
+def test_a_manifest_names_lengths_only_where_they_are_not_the_usual_ones() -> None:
+    assert named_lengths(LENGTHS_S) == {}
+    assert named_lengths(lengths_of("3,0.5")) == {"stall_s": "3,0.5"}

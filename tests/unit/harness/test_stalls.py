@@ -75,7 +75,7 @@ class Pipeline:
 
     def worker(self, number: int) -> int:
         (found,) = [one.pid for one in workers(0) if self._executor_of(one.pid).pid == self.executors_there[number].pid]
-        return found
+        return int(found)
 
     def start_executor(self) -> Child:
         self.executors_there.append(self.world.child(name=f"executor-{len(self.executors_there)}"))
