@@ -25,6 +25,7 @@ from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
 from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
+    StalledNeighbourPod,
     StalledServerPod,
     StalledWorkerPod,
 )
@@ -236,6 +237,16 @@ def test_a_pod_that_runs_no_more_or_was_not_there_is_missed(world: World) -> Non
     with pytest.raises(NoProcessError, match="there is no executor to stop"):
         fault.strike(DECLARATION)
     assert world.healing.owed == []
+
+
+def test_the_pod_beside_the_one_that_reads_is_struck(world: World) -> None:
+    fault = world.prepared(StalledNeighbourPod, held_pod.EXECUTOR)
+    with pytest.raises(NoProcessError, match="there is no executor to stop"):
+        fault.strike(world.step())
+    world.pods.append(Pod("exec-b", "b", EXECUTOR, "uc", "c", started=True))
+    ((who, _),) = fault.strike(world.step())
+    assert who == "exec-b@b"
+    fault.heal()
 
 
 def test_one_that_does_not_stand_still_is_missed_and_owes_nothing(world: World) -> None:

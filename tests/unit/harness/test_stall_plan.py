@@ -68,13 +68,19 @@ def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
             assert one.after_s == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in (*EMBEDDED_STALLS, *REQUESTS) if name != "database-stall"])
+@pytest.mark.parametrize("name", sorted({*EMBEDDED_STALLS, *REQUESTS} - {"database-stall", "neighbour-stall"}))
 def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: str) -> None:
     planned = [one for seed in range(50) for one in plan(seed, asked_for(f"{name}*6", seed), 2, table=TABLE)]
     reading = [one for one in planned if one.step == DECLARED]
     assert 0.4 < len(reading) / len(planned) < 0.6
     assert {(one.step, one.sink) for one in planned} == {*STEPS, (DECLARED, None)}
     assert len({one.after_s for one in reading}) > 50
+
+
+def test_neighbours_stall_while_spark_hands_a_shard_its_input() -> None:
+    planned = plan(3, asked_for("neighbour-stall*20", 3), 2, table=TABLE)
+    assert {(one.step, one.sink) for one in planned} == {("dedup_begun", None)}
+    assert {one.shard for one in planned} == {0, 1}
 
 
 def test_the_result_store_stalls_while_its_own_transaction_is_there() -> None:
