@@ -109,8 +109,10 @@ class Driver:
 
         """
         rows.check(self.pipeline, spark)
-        if self.pipeline.stateful is None and self.head.declared is not None:
-            self._recover(self.head.declared, spark)
+        if self.pipeline.stateful is None:
+            if self.head.declared is not None:
+                self._recover(self.head.declared, spark)
+            self._repair(spark)
         starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
         spark.streams.addListener(QueryListener(self.metrics))
         frame = self.source.stream(spark, starting)
@@ -373,9 +375,27 @@ class Driver:
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        frame = rows.judged(self.pipeline, self.source.between(spark, declared.ranges))
+        # An epoch that repairs another reads that one's ranges; it is the last that was recorded.
+        ranges = declared.ranges if declared.repairs is None else self.head.tail[-1].ranges
+        frame = rows.judged(self.pipeline, self.source.between(spark, ranges))
         self._publish(declared, frame, repeat=True)
         self._record()
+
+    def _repair(self, spark: SparkSession) -> None:
+        """Publish what the last epoch lacks, where it was finished as it had been shown (`effectively-once repair`).
+
+        Raises:
+            VersionError: another version finished it.
+
+        """
+        due = chain.repair(self.head)
+        if due is None:
+            return
+        log.info("repairing", epoch=due.repairs, by=due.epoch)
+        # As if it were declared: which rows are of which shard must not change between the two.
+        chain.same_version(self.head.model_copy(update={"declared": due}), self.wheel_digest, self.layout.head)
+        self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
+        self._recover(due, spark)
 
     def _record(self) -> None:
         """Record what is published without declaring another epoch."""
