@@ -242,7 +242,8 @@ class Driver:
             log.warning("what operators wish cannot be read", error=str(error))
             return None
         last = self._published.ranges if self._published else control.reached(self.head)
-        return wish if control.drained(last, wish) else None
+        # What an epoch lacks that was finished as it was shown is below the ends too.
+        return wish if control.drained(last, wish) and chain.repair(self.head) is None else None
 
     def replaced(self) -> StaleDriverError | None:
         """Return why this driver has to end because another took the chain over, as far as head tells by now."""

@@ -6,7 +6,7 @@ The orders of events, and what holds in each, are in docs/adr/0030. No client is
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from effectively_once import as_shown, catalog
@@ -43,18 +43,21 @@ class Mending:
     files: Sequence[Files]
     say: Say = lambda _: None
 
-    def look(self, declared: Declaration) -> dict[int, Finished]:
-        """Tell what is visible of the epoch, and disturb nobody; return what its shards would be finished with.
+    def look(self, declared: Declaration) -> list[int]:
+        """Tell what is visible of the epoch, and disturb nobody; return the shards that would be finished as shown.
 
         Raises:
             SinkError: something else is visible than what the epoch can be finished with.
             ControlError: nothing of it is visible or decided.
 
         """
-        return self._finished(declared, lambda shard: shard.mark(), self.say)
+        found = self._seen(declared, lambda shard: shard.mark())
+        for seen in found:
+            self.say(seen.line())
+        return list(self._finished(declared, found))
 
     def carry_out(self, declared: Declaration, wheel_digest: str) -> None:
-        """Replace every driver, look again, and pin the epoch as one that is finished as it was shown.
+        """Replace every driver, look again, and pin the epoch as one that is finished as it is shown.
 
         Raises:
             SinkError, ControlError: see `look`; nothing was changed then, but drivers were replaced.
@@ -73,35 +76,39 @@ class Mending:
         held = run(chain.take_over(self.layout, f"repair-{uuid.uuid4().hex}", {}, accept), self.store)
         generation = held.head.generation
         # Whoever had a transaction open has it ended, so what is seen now is all that will be.
-        finished = self._finished(declared, lambda shard: shard.fence(generation), lambda _: None)
+        found = self._seen(declared, lambda shard: shard.fence(generation))
         shown = {
             str(shard): as_shown.write(
                 self.store, self.layout.shown(epoch, shard, generation), each.coordinates, each.ids
             )
-            for shard, each in finished.items()
+            for shard, each in self._finished(declared, found).items()
         }
-        # Decided on partial aggregates, maybe not of all shards. Nothing visible depends on it: what an epoch closes
-        # is in the state before it. The repeat decides again.
-        for each in self.pipeline.windows:
-            for shard in range(declared.shards):
-                self.store.answer(Delete(self.layout.delta(each.name, epoch, shard)))
-        run(chain.finish_as_shown(self.layout, held, shown, wheel_digest), self.store)
+        for key in self._unseen(declared, found):
+            self.store.answer(Delete(key))
+        if shown:
+            run(chain.finish_as_shown(self.layout, held, shown, wheel_digest), self.store)
 
-    def _finished(
-        self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None], say: Say
-    ) -> dict[int, Finished]:
-        finished: dict[int, Finished] = {}
-        for seen in self._seen(declared, mark_of):
-            say(seen.line())
-            each = seen.finished(declared)
-            if each is not None:
-                finished[seen.shard] = each
-        if not finished:
+    def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
+        if not any(seen.marks or seen.decided for seen in found):
             raise ControlError(
                 f"no shard shows or has decided on rows of epoch {declared.epoch}", self.layout.head,
                 "There is nothing to repair: start the pipeline, or `effectively-once abandon` it.",
             )  # fmt: skip
-        return finished
+        finished = ((seen.shard, seen.finished(declared)) for seen in found)
+        return {shard: each for shard, each in finished if each is not None}
+
+    def _unseen(self, declared: Declaration, found: Sequence[Seen]) -> Iterator[str]:
+        """Name what was decided of the epoch, maybe on a part of the input, and nobody has seen: it is decided again.
+
+        What an epoch shows of windows is in the state before it, so nothing visible comes of its own deltas of them.
+        """
+        for seen in found:
+            if seen.leftover:
+                yield self.layout.delta(catalog.KIND, declared.epoch, seen.shard)
+            if seen.unseen and self.pipeline.recorded is not None:
+                yield self.layout.recorded(self.pipeline.recorded.name, declared.epoch, seen.shard)
+            for each in self.pipeline.windows:
+                yield self.layout.delta(each.name, declared.epoch, seen.shard)
 
     def _seen(self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None]) -> list[Seen]:
         epoch, first = declared.epoch, first_step(self.pipeline)

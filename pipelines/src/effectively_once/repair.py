@@ -59,7 +59,11 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
         layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store, layout)), say
     )  # fmt: skip
     finished = made.look(declared)
-    say(f"shards {', '.join(map(str, finished))} can be finished as shown; the next epoch takes what they left")
+    named = ", ".join(map(str, finished))
+    if finished:
+        say(f"shards {named} can be finished as shown; the next epoch takes what they leave of the input")
+    else:
+        say("nothing of it is visible; what was decided is decided again")
     wheel = wheel_digest or declared.wheel_digest
     if wheel != declared.wheel_digest:
         say(f"wheel {wheel[:12]} is to finish it, and has to come to what is visible")
@@ -68,7 +72,10 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
         return
     made.carry_out(declared, wheel)
     number = declared.epoch
-    say(f"the next driver finishes epoch {number} as it is shown, then publishes what it lacks as epoch {number + 1}")
+    if finished:
+        say(f"the next driver finishes epoch {number} as it is shown, and publishes what it lacks as epoch {number + 1}")
+    else:
+        say(f"the next driver publishes epoch {number}")
 
 
 def _refuse_kinds(job: Job) -> None:

@@ -86,32 +86,44 @@ class Seen:
     def line(self) -> str:
         """Tell it in one line."""
         told = [f"{name} shows {mark.rows:,} rows ({rows.where})" for name, (mark, rows) in self.marks.items()]
-        told += [f"{self.decided.rows:,} ids are decided"] if self.decided else []
+        told += [f"{name} shows the epoch" for name in self.files]
+        if self.decided is not None:
+            told.append(f"{self.decided.rows:,} ids are decided" + (", which nobody sees" if self.leftover else ""))
         return f"shard {self.shard}: {', '.join(told) or 'nothing'}"
+
+    @property
+    def accepted(self) -> dict[str, tuple[Mark, VisibleRows]]:
+        """Of `marks` those of sinks of accepted rows."""
+        return {name: shown for name, shown in self.marks.items() if name != DEAD_LETTER}
+
+    @property
+    def unseen(self) -> bool:
+        """Whether nobody has seen an accepted row: what was decided and recorded may be decided again."""
+        return not self.accepted and not self.files
+
+    @property
+    def leftover(self) -> bool:
+        """Whether the delta is not what sinks show: a small decision is no object, and a refused repeat created it."""
+        rows = {mark.rows for mark, _ in self.accepted.values()}
+        return self.decided is not None and (self.unseen or rows not in (set(), {self.decided.rows}))
 
     def finished(self, declared: Declaration) -> Finished | None:
         """Return what the shard is finished with; None where it shows nothing, and takes all of its input.
 
         Raises:
-            SinkError: its sinks do not show the rows of one decision, or do not tell which rows they are.
+            SinkError: its sinks do not show the same rows, or do not tell which rows they are.
 
         """
-        if not self.marks and self.decided is None:
+        if not self.marks and self.unseen:
             return None
-        accepted = {name: shown for name, shown in self.marks.items() if name != DEAD_LETTER}
-        numbers = {mark.rows for mark, _ in accepted.values()} | ({self.decided.rows} if self.decided else set())
+        numbers = {mark.rows for mark, _ in self.accepted.values()}
         if len(numbers) > 1:
-            raise self._refused(declared, "its sinks and its decision do not come to the same rows")
-        number = next(iter(numbers), None)
-        tables = [rows.sources for _, rows in accepted.values() if rows.sources is not None]
-        ids = None
-        if number is None and self.files:
-            raise self._refused(declared, f"nothing tells which rows {', '.join(self.files)} shows of it")
-        if number and not tables:
-            # A table, or messages that are columns: the ids that were decided tell which rows they are.
-            if self.decided is None:
-                raise self._refused(declared, "nothing tells which rows of the input these are")
-            ids = self.decided
+            raise self._refused(declared, "its sinks do not show the same rows")
+        tables = [rows.sources for _, rows in self.accepted.values() if rows.sources is not None]
+        # A table, messages that are columns, and files do not tell: then the ids that were decided do.
+        ids = self.decided if not tables and not self.unseen else None
+        if not tables and not self.unseen and (ids is None or self.leftover):
+            raise self._refused(declared, "nothing tells which rows of the input these are")
         dead = self.marks[DEAD_LETTER][1].sources if DEAD_LETTER in self.marks else COORDINATES.empty_table()
         if dead is None:
             raise self._refused(declared, "its dead letters do not tell where they were read")
