@@ -146,20 +146,29 @@ class World:
         self.mending().look(self.declared)
         self.mending().carry_out(self.declared, wheel)
 
+    def opened(self, sink: str, shard: int, number: int) -> Any:
+        """Open a sink for an epoch."""
+        return self.sinks[sink, shard]
+
     def manifests(self, name: str) -> ManifestSink:
         return ManifestSink(self.store, self.layout, name)
 
     def visible(self) -> dict[str, Counter[str]]:
         """What each sink shows, without what tells in which epoch and, of accepted rows, which copy it was."""
         found: dict[str, Counter[str]] = {}
-        for (name, _), sink in self.sinks.items():
+        for name, rows in self.rows().items():
             without = {"epoch"} if name == DEAD_LETTER else {"epoch", "source", "topic", "partition", "offset"}
-            rows = ({k: v for k, v in row.items() if k not in without} for row in sink.all())
-            found.setdefault(name, Counter()).update(json.dumps(row, sort_keys=True, default=str) for row in rows)
+            kept = ({key: value for key, value in row.items() if key not in without} for row in rows)
+            found[name] = Counter(json.dumps(row, sort_keys=True, default=str) for row in kept)
+        return found
+
+    def rows(self) -> dict[str, list[Record]]:
+        """Every row that is visible, by sink."""
+        found: dict[str, list[Record]] = {}
+        for (name, _), sink in self.sinks.items():
+            found.setdefault(name, []).extend(sink.all())
         for name in self.pipeline.file_sinks:
-            each = self.manifests(name).rows(self.head.last_recorded)
-            rows = ({k: v for k, v in row.items() if k not in ("topic", "partition", "offset")} for _, _, row in each)
-            found[name] = Counter(json.dumps(row, sort_keys=True) for row in rows)
+            found[name] = [row for _, _, row in self.manifests(name).rows(self.head.last_recorded)]
         return found
 
     def counts(self) -> Counter[str]:
@@ -287,7 +296,7 @@ class WorldDriver:
         )  # fmt: skip
 
         def opened(sink: str, shard: int, _: Any) -> Any:
-            return self.of.sinks[sink, shard]
+            return self.of.opened(sink, shard, pinned.epoch)
 
         return ShardStep(task, name, shard, 0, store=self.of.store, opened=opened)
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, as_shown, catalog
+from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, as_shown, deltas
 from effectively_once.columns import DEAD_LETTER
-from effectively_once.deltas import ShardDeltas
 from effectively_once.errors import ChainError, ControlError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
@@ -527,6 +526,40 @@ def test_rows_that_were_pinned_and_are_lost_or_changed_are_refused() -> None:
             world.store.objects[key] = damaged
         with pytest.raises(ChainError, match=rf"what a shard shows of an epoch cannot be read: {how}.*run .* again|Run"):
             world.driver().start()
+    world.repair()
+    world.driver().run(8 - HIT - 1)
+    assert_exact(world)
+
+
+def test_rows_that_were_pinned_and_are_others_by_now_are_refused() -> None:
+    """As many as were pinned, but not these."""
+    world = broken()
+    world.repair()
+    shown = world.declared.shown["0"]
+    assert shown.key is not None
+    table = as_shown.read(world.store, shown)
+    other = table.set_column(2, "offset", pa.array([offset + 1 for offset in table["offset"].to_pylist()]))
+    world.store.objects[shown.key] = deltas.encoded(other)
+    with pytest.raises(ChainError, match=r"cannot be read: its rows are not those that were pinned"):
+        world.driver().start()
+
+
+def test_dead_letters_that_do_not_say_where_they_were_read_are_refused() -> None:
+    world = broken()
+    sink = world.sinks["dead_letter", 0]
+    assert sink.log[HIT], "there are some"
+    sink.log[HIT] = [(None, b"{}")]
+    refused(world, "its dead letters do not tell where they were read")
+
+
+def test_what_was_recorded_for_rows_that_nobody_saw_is_recorded_anew() -> None:
+    """It answers for the rows of the part, and all of them are taken now."""
+    step = RecordedStep("priced", lambda rows: pa.table({"price": rows["amount"]}), pa.schema([("price", pa.int64())]))
+    pipeline = Pipeline(
+        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS, recorded=step, rows=ORDERS.rows
+    )
+    world = broken(4, after=None, pipeline=pipeline)
+    assert world.layout.recorded("priced", HIT, 0) in world.store.objects
     world.repair()
     world.driver().run(8 - HIT - 1)
     assert_exact(world)
