@@ -113,8 +113,11 @@ class MemorySink:
 class World:
     """One pipeline, and the records of its input."""
 
-    def __init__(self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS) -> None:
+    def __init__(
+        self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS, topic: str = TOPIC
+    ) -> None:  # fmt: skip
         self.pipeline, self.records, self.size, self.store = pipeline, list(records), size, ListedStore()
+        self.topic, self.topic_ids = topic, {topic: "id"}
         name = f"orders_{next(NUMBERS)}"
         self.layout = Layout(name)
         self.settings = pipeline_settings(
@@ -229,10 +232,11 @@ class WorldDriver:
     def declare(self) -> Declaration:
         head = self.held.head
         last = head.tail[-1] if head.tail else None
-        first = last.ranges[TOPIC]["0"][1] if last else 0
+        first = last.ranges[self.of.topic]["0"][1] if last else 0
         pinned = Declaration(
             epoch=head.last_recorded + 1, lineage="000001-abcd", batch_id=head.last_recorded + 1,
-            ranges={TOPIC: {"0": (first, min(first + self.of.size, len(self.of.records)))}}, topic_ids={TOPIC: "id"},
+            ranges={self.of.topic: {"0": (first, min(first + self.of.size, len(self.of.records)))}},
+            topic_ids=self.of.topic_ids,
             watermark_ms=head.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None, shards=SHARDS,
             wheel_digest=self.wheel, settings_digest="c" * 32,
         )  # fmt: skip
@@ -242,7 +246,7 @@ class WorldDriver:
     def finish(self, pinned: Declaration) -> None:
         """Publish an epoch and record it, as `Driver._recover` does."""
         ranges = pinned.ranges if pinned.repairs is None else self.held.head.tail[-1].ranges
-        self.record(pinned, self.attempt(pinned, *ranges[TOPIC]["0"]))
+        self.record(pinned, self.attempt(pinned, *ranges[self.of.topic]["0"]))
 
     def attempt(self, pinned: Declaration, first: int, end: int) -> pa.Table:
         """Run both steps on every shard; return what they told."""
@@ -280,10 +284,10 @@ class WorldDriver:
             record = {"id": None, "reason": None, **self.of.records[offset]}
             late = self.of.windows.closed(self.of.windows.start(record["event_time_ms"]), pinned.watermark_ms)
             reason = record["reason"] or ("late" if late else None)
-            key = record["id"] if self.of.pipeline.ids == "attached" and record["id"] else f"{TOPIC}-0-{offset}"
+            key = record["id"] if self.of.pipeline.ids == "attached" and record["id"] else f"{self.of.topic}-0-{offset}"
             hashed = zlib.crc32(str(record["id"]).encode())
             rows.append({
-                "topic": TOPIC, "partition": 0, "offset": offset, "user": f"u{hashed % 3}", "amount": hashed % 7,
+                "topic": self.of.topic, "partition": 0, "offset": offset, "user": f"u{hashed % 3}", "amount": hashed % 7,
                 **record, "reason": reason, "value": b"{}" if reason else None,
                 "shard": zlib.crc32(key.encode()) % SHARDS,
             })  # fmt: skip

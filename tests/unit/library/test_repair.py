@@ -97,9 +97,9 @@ CONTROLS: dict[str, World] = {}
 
 def untruncated(world: World, epochs: int) -> World:
     """Return another pipeline of the same input that was never hit; made once for each input."""
-    which = f"{epochs} {json.dumps(world.records)} {world.pipeline!r}"
+    which = f"{epochs} {world.topic} {json.dumps(world.records)} {world.pipeline!r}"
     if which not in CONTROLS:
-        CONTROLS[which] = World(world.records, world.size, world.pipeline)
+        CONTROLS[which] = World(world.records, world.size, world.pipeline, world.topic)
         CONTROLS[which].driver().run(epochs)
     return CONTROLS[which]
 
