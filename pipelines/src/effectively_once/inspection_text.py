@@ -53,11 +53,12 @@ def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
         yield f"repair      epoch {declared.epoch} takes what epoch {declared.repairs} left of its input"
     elif declared is not None and declared.shown:
         shards = ", ".join(declared.shown)
-        yield f"repair      epoch {declared.epoch} is to be finished as shards {shards} show it; the next takes the rest"
+        yield f"repair      epoch {declared.epoch} is to be finished as shards {shards} show it; then the rest"
     elif declared is not None:
         shown = [it.sink if it.shard is None else f"{it.sink} {it.shard}" for it in marks if it.epoch == declared.epoch]
         if shown:
-            yield f"visible     epoch {declared.epoch} in {', '.join(shown)}; if repeats are refused: effectively-once repair"
+            sinks = ", ".join(shown)
+            yield f"visible     epoch {declared.epoch} in {sinks}; if repeats are refused: effectively-once repair"
 
 
 def _epoch(epoch: Declaration) -> str:

@@ -72,10 +72,8 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
         return
     made.carry_out(declared, wheel)
     number = declared.epoch
-    if finished:
-        say(f"the next driver finishes epoch {number} as it is shown, and publishes what it lacks as epoch {number + 1}")
-    else:
-        say(f"the next driver publishes epoch {number}")
+    lacks = f"finishes epoch {number} as it is shown, and publishes what it lacks as epoch {number + 1}"
+    say(f"the next driver {lacks if finished else f'publishes epoch {number}'}")
 
 
 def _refuse_kinds(job: Job) -> None:

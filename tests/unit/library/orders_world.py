@@ -287,8 +287,9 @@ class WorldDriver:
             key = record["id"] if self.of.pipeline.ids == "attached" and record["id"] else f"{self.of.topic}-0-{offset}"
             hashed = zlib.crc32(str(record["id"]).encode())
             rows.append({
-                "topic": self.of.topic, "partition": 0, "offset": offset, "user": f"u{hashed % 3}", "amount": hashed % 7,
-                **record, "reason": reason, "value": b"{}" if reason else None,
+                "topic": self.of.topic, "partition": 0, "offset": offset,
+                "user": f"u{hashed % 3}", "amount": hashed % 7, **record,
+                "reason": reason, "value": b"{}" if reason else None,
                 "shard": zlib.crc32(key.encode()) % SHARDS,
             })  # fmt: skip
         return pa.Table.from_pylist(rows, empty(self.of.pipeline).schema)

@@ -79,7 +79,7 @@ def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -
     shown = {"0": AsShown(rows=1), "1": AsShown()}
     held = run(chain.finish_as_shown(layout, held, shown, "b" * 64), store)
     found.head = held.head
-    assert "repair      epoch 70 is to be finished as shards 0, 1 show it; the next takes the rest" in lines(found)
+    assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(found)
     assert found.told()["head"]["declared"]["shown"]["0"]["rows"] == 1
     declared = held.head.declared
     assert declared is not None
