@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from effectively_once.abandonment import Abandonment, kinds, published_to
-from effectively_once.errors import ControlError, SinkError
+from effectively_once.abandonment import Abandonment, kinds, published_to, refuse_missing_sinks
+from effectively_once.errors import ControlError
 from effectively_once.fenced import files, shards
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Head
 from effectively_once.object_store import S3ObjectStore
-from effectively_once.pipeline import Pipeline
 from effectively_once.preflight import Preflight
 from effectively_once.sources.kafka import KafkaSource
 
@@ -48,8 +46,13 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     if head is None or head.declared is None:
         raise ControlError("no epoch is declared", layout.head, "There is nothing to abandon: start the pipeline.")
     declared = head.declared
+    if declared.repairs is not None:
+        raise ControlError(
+            f"epoch {declared.epoch} repairs epoch {declared.repairs}: what that one lacks would be lost", layout.head,
+            "Start the version that declared it.",
+        )  # fmt: skip
     preflight.accept(head, topic_ids, declared.wheel_digest)
-    _refuse_missing_sinks(head, job.pipeline)
+    refuse_missing_sinks(head, job.pipeline, "Abandon the epoch")
     preflight.marks(head)
     say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
     made = Abandonment(
@@ -63,14 +66,3 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
         return
     made.carry_out(declared)
     say(f"epoch {declared.epoch} is abandoned; the next driver declares epoch {declared.epoch + 1} over its input")
-
-
-def _refuse_missing_sinks(head: Head, pipeline: Pipeline) -> None:
-    """Refuse a job that lacks a sink of the last epoch: nobody would look whether it shows this one."""
-    known = published_to(pipeline, 1)
-    missing = [name for name in (head.tail[-1].sinks if head.tail else ()) if name not in known]
-    if missing:
-        raise SinkError(
-            f"this job has no sinks {', '.join(missing)}, and the last epoch was published to them",
-            f"pipeline {head.pipeline}", "Abandon the epoch with the job that has them.",
-        )  # fmt: skip

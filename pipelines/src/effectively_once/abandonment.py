@@ -138,7 +138,7 @@ class Abandonment:
             raise SinkError(
                 f"epoch {declared.epoch} is visible in {', '.join(visible)}", self.layout.head,
                 f"The version that declared it has to finish it: wheel {declared.wheel_digest[:12]}. "
-                "Nothing was published.",
+                "Nothing was published. If its repeats are refused: `effectively-once repair`.",
             )  # fmt: skip
 
     def _publish_nothing(self, to: Shard | Files, epoch: int, held: chain.Held) -> None:
@@ -192,3 +192,19 @@ def published_to(pipeline: Pipeline, number: int) -> dict[str, int]:
     """How many shards of each sink an epoch's record names; those of a sink on the object store count as one."""
     files = dict.fromkeys(pipeline.file_sinks, 1)
     return {**dict.fromkeys((*pipeline.kafka_sinks, *pipeline.tables), number), **files}
+
+
+def refuse_missing_sinks(head: Head, pipeline: Pipeline, todo: str) -> None:
+    """Refuse a job that lacks a sink of the last epoch: nobody would look whether it shows this one.
+
+    Raises:
+        SinkError: naming the sinks.
+
+    """
+    known = published_to(pipeline, 1)
+    missing = [name for name in (head.tail[-1].sinks if head.tail else ()) if name not in known]
+    if missing:
+        raise SinkError(
+            f"this job has no sinks {', '.join(missing)}, and the last epoch was published to them",
+            f"pipeline {head.pipeline}", f"{todo} with the job that has them.",
+        )  # fmt: skip

@@ -142,7 +142,7 @@ class Backup:
     def _deltas(self, head: Head) -> list[NamedObject]:
         records = run(chain.history(self._layout, head, head.floor), self._source)
         stored = (delta.stored(self._layout) for delta in contents.live_deltas(records, head.floor))
-        return [named for named in stored if named is not None]
+        return [*(named for named in stored if named is not None), *contents.shown_rows(self._layout, head)]
 
     def _outputs(self, head: Head, all_output: bool) -> Iterator[NamedObject]:
         for sink in self._sinks:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from effectively_once import catalog, merge, state
+from effectively_once import as_shown, catalog, merge, state
 from effectively_once.deltas import Canonical, Named, ShardDeltas
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Found, Request, run
-from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.ledger.records import AsShown, EpochRecord, Head
 from effectively_once.reader import Kept, files_of, of_file
 from effectively_once.sinks.manifest_span import Manifest, manifest_of
 
@@ -83,6 +83,23 @@ def segments(layout: Layout, head: Head) -> Iterator[NamedObject]:
             return run(chain.history(layout, alone), _Holding(body))
 
         yield NamedObject(layout.segment(*span), check)
+
+
+def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
+    """Yield what is pinned of an epoch that is finished as it was shown, until the next one has repaired it (R10)."""
+    pinned = head.declared or chain.repair(head)
+    for shard, shown in pinned.shown.items() if pinned else ():
+        if shown.key is not None:
+
+            def check(body: bytes, shown: AsShown = shown) -> object:
+                return as_shown.read(_Holding(body), shown)
+
+            yield NamedObject(shown.key, check)
+        if shown.ids is not None and pinned is not None and pinned.repairs is None:
+            # Recorded it is a delta like any other.
+            stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids)).stored(layout)
+            if stored is not None:
+                yield stored
 
 
 def outputs(kept: Kept) -> Iterator[NamedObject]:

@@ -137,7 +137,8 @@ class ShardDeltas:
             raise SinkError(
                 f"a repeat of epoch {epoch} decided otherwise in step {self.kind!r}, shard {self.shard}",
                 key,
-                "The step is not deterministic: record its outside inputs (stable input) before it decides.",
+                "The step is not deterministic: record its outside inputs (stable input) before it decides. "
+                "What is decided stays: `effectively-once repair` tells how to go on.",
             )
         return ours.model_copy(update={"bytes": held})
 
@@ -151,6 +152,20 @@ class ShardDeltas:
         body = encoded(table)
         held = run(create_once(key, body), self.store)
         return len(held), ours if held == body else self._digest(self._decoded(held, key), key)
+
+    def created(self, epoch: int) -> Delta | None:
+        """Return the delta of an epoch that has an object, be the epoch recorded or not.
+
+        Raises:
+            ChainError: it cannot be read.
+
+        """
+        key = self.layout.delta(self.kind, epoch, self.shard)
+        body = run(body_of(key), self.store)
+        if body is None:
+            return None
+        table = self._decoded(body, key)
+        return Delta(rows=table.num_rows, digest=self._digest(table, key), bytes=len(body))
 
     def read(self, named: Named) -> pa.Table:
         """Read rows that the chain names, if there are any.

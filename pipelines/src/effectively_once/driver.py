@@ -108,8 +108,10 @@ class Driver:
 
         """
         rows.check(self.pipeline, spark)
-        if self.pipeline.stateful is None and self.head.declared is not None:
-            self._recover(self.head.declared, spark)
+        if self.pipeline.stateful is None:
+            if self.head.declared is not None:
+                self._recover(self.head.declared, spark)
+            self._repair(spark)
         starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
         spark.streams.addListener(QueryListener(self.metrics))
         frame = self.source.stream(spark, starting)
@@ -239,7 +241,8 @@ class Driver:
             log.warning("what operators wish cannot be read", error=str(error))
             return None
         last = self._published.ranges if self._published else control.reached(self.head)
-        return wish if control.drained(last, wish) else None
+        # What an epoch lacks that was finished as it was shown is below the ends too.
+        return wish if control.drained(last, wish) and chain.repair(self.head) is None else None
 
     def replaced(self) -> StaleDriverError | None:
         """Return why this driver has to end because another took the chain over, as far as head tells by now."""
@@ -371,9 +374,27 @@ class Driver:
     def _recover(self, declared: Declaration, spark: SparkSession) -> None:
         """Repeat the declared epoch from its pinned ranges: the one way of recovery, also without a checkpoint (R3)."""
         log.info("recovering", epoch=declared.epoch, declared_by=declared.lineage)
-        frame = rows.judged(self.pipeline, self.source.between(spark, declared.ranges))
+        # An epoch that repairs another reads that one's ranges; it is the last that was recorded.
+        ranges = declared.ranges if declared.repairs is None else self.head.tail[-1].ranges
+        frame = rows.judged(self.pipeline, self.source.between(spark, ranges))
         self._publish(declared, frame, repeat=True)
         self._record()
+
+    def _repair(self, spark: SparkSession) -> None:
+        """Publish what the last epoch lacks, where it was finished as it had been shown (`effectively-once repair`).
+
+        Raises:
+            VersionError: another version finished it.
+
+        """
+        due = chain.repair(self.head)
+        if due is None:
+            return
+        log.info("repairing", epoch=due.repairs, by=due.epoch)
+        # As if it were declared: which rows are of which shard must not change between the two.
+        chain.same_version(self.head.model_copy(update={"declared": due}), self.wheel_digest, self.layout.head)
+        self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
+        self._recover(due, spark)
 
     def _record(self) -> None:
         """Record what is published without declaring another epoch."""

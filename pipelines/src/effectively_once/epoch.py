@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once import catalog, rows, state
+from effectively_once import as_shown, catalog, rows, state
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
 from effectively_once.messages import dead_letters, messages
@@ -58,7 +58,7 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
 def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     """See `dedup`."""
     pipeline = step.task.pipeline
-    accepted, counts = published(step, whole(step, batches))
+    accepted, counts = published(step, as_shown.input_of(step, whole(step, batches)))
     for each in pipeline.windows:
         partial = state.partial(accepted, each.by, each.values, step.task.windows)
         yield from _carried(pipeline, "partial", each, partial)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from effectively_once.inspection import Inspection, MarkFacts
+from effectively_once.ledger import chain
 from effectively_once.ledger.records import Declaration, Head, Ranges
 
 
@@ -14,6 +15,7 @@ def lines(found: Inspection) -> Iterator[str]:
     yield f"pipeline    {found.pipeline} at {found.where}"
     if found.head is not None:
         yield from _head(found.head, found.head_bytes)
+        yield from _repair(found.head, found.marks)
     for sink, marks in groupby(found.marks, key=lambda mark: mark.sink):
         yield f"marks       {sink}: {', '.join(map(_mark, marks))}"
     for kind, facts in found.deltas.items():
@@ -40,6 +42,23 @@ def _head(head: Head, size: int) -> Iterator[str]:
     yield f"floor       {head.floor}"
     spans = head.segments
     yield f"segments    {len(spans)}" + (f", epochs {spans[0][0]} to {spans[-1][1]}" if spans else "")
+
+
+def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
+    """What is to be repaired, or could be: an epoch that is visible somewhere, and that no repeat may finish."""
+    declared, due = head.declared, chain.repair(head)
+    if due is not None:
+        yield f"repair      epoch {due.repairs} was finished as it was shown; epoch {due.epoch} is to take what it left"
+    elif declared is not None and declared.repairs is not None:
+        yield f"repair      epoch {declared.epoch} takes what epoch {declared.repairs} left of its input"
+    elif declared is not None and declared.shown:
+        shards = ", ".join(declared.shown)
+        yield f"repair      epoch {declared.epoch} is to be finished as shards {shards} show it; then the rest"
+    elif declared is not None:
+        shown = [it.sink if it.shard is None else f"{it.sink} {it.shard}" for it in marks if it.epoch == declared.epoch]
+        if shown:
+            sinks = ", ".join(shown)
+            yield f"visible     epoch {declared.epoch} in {sinks}; if repeats are refused: effectively-once repair"
 
 
 def _epoch(epoch: Declaration) -> str:

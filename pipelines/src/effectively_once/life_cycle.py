@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from effectively_once.dead_letter_topic import DeadLetterTopic
 from effectively_once.dead_letters import Selection, counted, epochs, shown
 from effectively_once.job import Job
 from effectively_once.leftovers import Sort
+from effectively_once.repair import repair
 from effectively_once.retention import AGE_S, retention
 
+WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
 REPLAY_HELP = """\
 Reads what is committed when it begins, and sends it to the pipeline's input again.
 
@@ -35,6 +38,10 @@ def add_to(commands: Any) -> None:
         "abandon", help="give up the declared epoch, of which nothing is visible and which its version cannot finish"
     )
     give_up.add_argument("--yes", action="store_true", help="do it; without it only what there is is told")
+    mend = commands.add_parser(
+        "repair", help="finish the declared epoch as it is shown, of which a shard has shown too little; then the rest"
+    )
+    mend.add_argument("--yes", action="store_true", help="do it; without it only what there is is told")
     tidy = commands.add_parser("retention", help="find objects that the chain no longer needs, and delete them")
     tidy.add_argument("--delete", action="store_true", help="delete them; without it they are only counted")
     tidy.add_argument(
@@ -65,8 +72,8 @@ def add_to(commands: Any) -> None:
         parser.add_argument("--id", action="append", default=[], dest="ids", help="only these; may be repeated")
         parser.add_argument("--epochs", default="0-", metavar="A-B", help="only of these; A- and -B are open")
     for parser, function in (
-        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (tidy, _retention), (spans, _compact),
-        (count, _count), (show, _show), (again, _replay),
+        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (mend, _repair), (tidy, _retention),
+        (spans, _compact), (count, _count), (show, _show), (again, _replay),
     ):  # fmt: skip
         parser.add_argument("settings", type=Path, help="settings file of the pipeline")
         parser.set_defaults(command=function)
@@ -89,6 +96,11 @@ def _resume(job: Job, _: argparse.Namespace) -> int:
 
 def _abandon(job: Job, given: argparse.Namespace) -> int:
     abandon(job, _say, yes=given.yes)
+    return 0
+
+
+def _repair(job: Job, given: argparse.Namespace) -> int:
+    repair(job, _say, yes=given.yes, wheel_digest=os.environ.get(WHEEL_DIGEST))
     return 0
 
 

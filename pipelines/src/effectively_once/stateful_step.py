@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import catalog, deltas, epoch, rows
-from effectively_once.errors import ChainError, StepError
+from effectively_once import as_shown, catalog, deltas, epoch, rows
+from effectively_once.errors import StepError
 from effectively_once.ledger.records import Declaration, Delta, EpochRecord
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
@@ -123,23 +123,10 @@ def again(step: ShardStep, whole: pa.Table, delta: Delta) -> pa.Table:
         ChainError: not all of them are there.
 
     """
-    timely = whole.filter(pc.is_null(whole["reason"])).select(step.task.pipeline.input.names)
+    names = step.task.pipeline.input.names
     if step.task.pipeline.ids != "attached":
-        return timely
-    number = step.task.declaration.epoch
-    log = deltas.ShardDeltas(step.store, step.task.layout, catalog.KIND, step.shard, catalog.canonical)
-    names = log.read(deltas.Named(number, delta))["id"] if delta.rows else pa.chunked_array([], pa.string())
-    mine = timely.filter(pc.is_in(timely["id"], value_set=names.combine_chunks()))
-    # Numbered in the order in which they come: the first of each is in source order too.
-    encoded = mine["id"].combine_chunks().dictionary_encode()
-    _, first = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_index=True)
-    accepted = mine.take(pa.array(first))
-    if accepted.num_rows != delta.rows:
-        raise ChainError(
-            f"epoch {number} accepted {delta.rows} rows in shard {step.shard}, and {accepted.num_rows} are found again",
-            "input topic", "Restore the records of the epoch, or the pipeline from a backup.",
-        )  # fmt: skip
-    return accepted
+        return whole.filter(pc.is_null(whole["reason"])).select(names)
+    return whole.take(pa.array(as_shown.rows_of(step, whole, step.task.declaration.epoch, delta))).select(names)
 
 
 def lateness_judged(whole: pa.Table, windows: Windows, watermark_ms: int | None) -> pa.Table:

@@ -6,10 +6,14 @@ import json
 
 import pytest
 
+from effectively_once.abandonment import recorded
 from effectively_once.errors import CheckpointError, SinkError
 from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
 from effectively_once.inspection_text import lines
+from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import AsShown
 from effectively_once.start_check import StartCheck
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver
@@ -61,6 +65,31 @@ def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection)
         "part": "start", "error": "SinkError", "what": "a mark lies outside", "where": "sink accepted shard 1",
         "todo": "Restore both.",
     }  # fmt: skip
+
+
+def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -> None:
+    """And which command helps where no repeat can finish it."""
+    assert found.head is not None
+    assert found.head.declared is not None
+    found.marks = [MarkFacts("accepted", 0, 70, 1), MarkFacts("accepted", 1, 69), MarkFacts("totals", None, 70)]
+    assert "visible     epoch 70 in accepted 0, totals; if repeats are refused: effectively-once repair" in lines(found)
+    store, layout = MemoryStore(), Layout("clicks")
+    store.objects[layout.head] = found.head.encoded()
+    held = run(chain.take_over(layout, "operator", {}), store)
+    shown = {"0": AsShown(rows=1), "1": AsShown()}
+    held = run(chain.finish_as_shown(layout, held, shown, "b" * 64), store)
+    found.head = held.head
+    assert "repair      epoch 70 is to be finished as shards 0, 1 show it; then the rest" in lines(found)
+    assert found.told()["head"]["declared"]["shown"]["0"]["rows"] == 1
+    declared = held.head.declared
+    assert declared is not None
+    held = run(chain.record(layout, held, recorded(declared, 1, {}, [])), store)
+    found.head = held.head
+    due = chain.repair(held.head)
+    assert due is not None
+    assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(found)
+    found.head = run(chain.declare(layout, held, due, None, 0), store).head
+    assert "repair      epoch 71 takes what epoch 70 left of its input" in lines(found)
 
 
 def test_json_has_what_the_text_has(found: Inspection) -> None:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import UnreachableError
-from effectively_once.sinks.kafka import ShardAddress, _ends, _last
+from effectively_once.sinks.kafka import ShardAddress, _last, ends
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 0)
@@ -34,7 +34,7 @@ class FakeConsumer:
 def test_a_leader_that_is_changing_is_waited_for() -> None:
     """A topic that was just made, a broker that has just restarted, or leads since a moment ago."""
     consumer = FakeConsumer(*MOVING)
-    assert _ends(consumer, TopicPartition("t", 0), 5.0) == (3, 9)
+    assert ends(consumer, TopicPartition("t", 0), 5.0) == (3, 9)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_leader_that_is_changing_is_waited_for() -> None:
 def test_any_other_refusal_and_the_end_of_patience_are_passed_on(code: int, timeout_s: float) -> None:
     """The caller names them."""
     with pytest.raises(KafkaException):
-        _ends(FakeConsumer(code, code), TopicPartition("t", 0), timeout_s)
+        ends(FakeConsumer(code, code), TopicPartition("t", 0), timeout_s)
 
 
 class Read:

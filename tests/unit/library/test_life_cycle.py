@@ -32,6 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setattr(control_commands, name, noted(name))
     monkeypatch.setattr(life_cycle, "retention", noted("retention"))
     monkeypatch.setattr(life_cycle, "compact", lambda job, say, **how: noted("compact")(job.settings, say, **how))
+    monkeypatch.setattr(life_cycle, "repair", lambda job, say, **how: noted("repair")(job.settings, say, **how))
     monkeypatch.setattr(replay, "replay", noted("replay"))
     monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER])
 
@@ -57,6 +58,14 @@ def test_pause_drain_and_resume(run: Run) -> None:
 def test_compact_changes_nothing_unless_it_is_told_to(run: Run) -> None:
     assert run("compact", "s.json") == ("compact", "clicks", {"yes": False})
     assert run("compact", "s.json", "--yes") == ("compact", "clicks", {"yes": True})
+
+
+def test_repair_changes_nothing_unless_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version that is to finish the epoch is the one whose digest is in the environment, if any is."""
+    monkeypatch.delenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", raising=False)
+    assert run("repair", "s.json") == ("repair", "clicks", {"yes": False, "wheel_digest": None})
+    monkeypatch.setenv("EFFECTIVELY_ONCE_WHEEL_DIGEST", "b" * 64)
+    assert run("repair", "s.json", "--yes") == ("repair", "clicks", {"yes": True, "wheel_digest": "b" * 64})
 
 
 def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Put, Step, Written, create_once
-from effectively_once.ledger.records import FORMAT, Declaration, EpochRecord, Head, Ranges, Versioned
+from effectively_once.ledger.records import FORMAT, AsShown, Declaration, EpochRecord, Head, Ranges, Versioned
 
 TAIL_LIMIT = 64
 """Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment is rare."""
@@ -79,6 +79,13 @@ def declare(
             layout.head,
             "This is a defect of the driver: keep its log and restart it.",
         )
+    due = repair(head)
+    if declaration.repairs != (due and due.repairs):
+        raise ChainError(
+            f"epoch {declaration.epoch} cannot be declared, "
+            + (f"epoch {due.repairs} has to be repaired first" if due else "there is nothing that it could repair"),
+            layout.head, "This is a defect of the driver: keep its log and restart it.",
+        )  # fmt: skip
     adjoining(head, declaration.ranges, layout.head)
     new = head.model_copy(
         update={"declared": declaration, "sequence": held.head.sequence + 1, "floor": max(held.head.floor, floor)},
@@ -100,12 +107,17 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
 
     Raises:
         StaleDriverError: another driver changed head.
-        ChainError: no epoch is declared.
+        ChainError: no epoch is declared, or it repairs another one.
 
     """
     declared = held.head.declared
     if declared is None:
         raise ChainError("no epoch is declared", layout.head, "There is nothing to abandon.")
+    if declared.repairs is not None:
+        raise ChainError(
+            f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost", layout.head,
+            "Start the version that declared it.",
+        )  # fmt: skip
     if declared.abandoned:
         return held
     new = held.head.model_copy(update={"declared": nothing(declared), "sequence": held.head.sequence + 1})
@@ -121,7 +133,49 @@ def nothing(declared: Declaration) -> Declaration:
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
         for topic, partitions in declared.ranges.items()
     }
-    return declared.model_copy(update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms})
+    return declared.model_copy(
+        update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}}
+    )  # fmt: skip
+
+
+def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel_digest: str) -> Step[Held]:
+    """Pin the declared epoch anew: the shards of `shown` take the rows that they show, and no others.
+
+    What they leave is published under the next number (`repair`). That nobody publishes meanwhile is for the caller to
+    see to; whoever did makes the repeat differ from what is visible, which refuses it.
+
+    Raises:
+        StaleDriverError: another driver changed head.
+        ChainError: no epoch is declared, or it repairs another one itself.
+
+    """
+    declared = held.head.declared
+    if declared is None or declared.repairs is not None or not shown:
+        raise ChainError(
+            "no epoch is declared that could be finished as it is shown", layout.head, "There is nothing to repair."
+        )
+    pinned = declared.model_copy(update={"shown": shown, "wheel_digest": wheel_digest})
+    new = held.head.model_copy(update={"declared": pinned, "sequence": held.head.sequence + 1})
+    return (yield from _commit(layout, held, new))
+
+
+def repair(head: Head) -> Declaration | None:
+    """Return the declaration that has to come next where the last epoch was finished as it was shown; else None.
+
+    It consumes nothing. Its watermark is that epoch's, and so is the one before it: what was in time stays in time, and
+    no window closes.
+    """
+    last = head.tail[-1] if head.tail and head.declared is None else None
+    if last is None or not last.shown or last.repairs is not None:
+        return None
+    pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields})
+    ranges = {
+        topic: {partition: (end, end) for partition, (_, end) in partitions.items()}
+        for topic, partitions in last.ranges.items()
+    }
+    return pinned.model_copy(update={
+        "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms
+    })  # fmt: skip
 
 
 def adjoining(head: Head, ranges: Ranges, where: str) -> None:

@@ -32,6 +32,10 @@ class Layout:
         """Name what a non-deterministic step gave in an epoch, for a shard (R4)."""
         return f"{self.pipeline}/recorded/{step}/{shard:04d}/{epoch:09d}.arrow"
 
+    def shown(self, epoch: int, shard: int, generation: int) -> str:
+        """Name the coordinates of the rows that a shard shows of an epoch which no repeat could finish (R10)."""
+        return f"{self.pipeline}/shown/{shard:04d}/{epoch:09d}-{generation:06d}.arrow"
+
     @property
     def control(self) -> str:
         """What an operator asks of the drivers; not part of the chain."""

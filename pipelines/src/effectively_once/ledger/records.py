@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from effectively_once import digest
 
@@ -27,8 +27,46 @@ class Versioned(BaseModel):
     format: int
 
 
+class Rows(Record):
+    """How many rows a shard published or decided on, their order-independent digest, and how many bytes they took."""
+
+    rows: int = 0
+    digest: str = digest.EMPTY
+    bytes: int = 0
+
+
+class Delta(Rows):
+    """A delta as the chain records it: an object of its own, or, when small, its columns as JSON right here (R5)."""
+
+    inline: str | None = None
+
+
+class AsShown(Rows):
+    """What a shard shows of an epoch that no repeat could finish: the rows of the input that it is finished with.
+
+    Its digest is that of their source coordinates.
+
+    Attributes:
+        key: the object that holds these; None where there are none.
+        ids: the shard's delta, where no sink tells the coordinates of its accepted rows: of each id that it names the
+            first row in time is one.
+
+    """
+
+    key: str | None = None
+    ids: Delta | None = None
+
+
 class Declaration(Record):
-    """An epoch about to be published, pinned (R3): whoever publishes it publishes this."""
+    """An epoch about to be published, pinned (R3): whoever publishes it publishes this.
+
+    Attributes:
+        shown: what an operator found of it, by shard, when no repeat could finish it (`effectively-once repair`): these
+            shards take the rows that they show and no others. Empty for an ordinary epoch.
+        repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
+            for every other epoch.
+
+    """
 
     epoch: int
     lineage: str
@@ -40,25 +78,33 @@ class Declaration(Record):
     shards: int
     wheel_digest: str
     settings_digest: str
+    shown: dict[str, AsShown] = {}
+    repairs: int | None = None
 
     @property
     def abandoned(self) -> bool:
         """Whether it covers no offset: an epoch that an operator abandoned. Whoever publishes it publishes nothing."""
+        return self.empty and self.repairs is None
+
+    @property
+    def empty(self) -> bool:
+        """Whether its ranges consume nothing: it was abandoned, or it repairs the one before."""
         spans = [span for partitions in self.ranges.values() for span in partitions.values()]
         return bool(spans) and all(start == end for start, end in spans)
 
     @property
-    def offsets(self) -> int:
-        """How many offsets it covers."""
+    def offsets(self) -> int | None:
+        """How many records it covers at most; None where an operator pinned which of them it takes."""
+        if self.shown:
+            return None
         return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
 
-
-class Rows(Record):
-    """How many rows a shard published or decided on, their order-independent digest, and how many bytes they took."""
-
-    rows: int = 0
-    digest: str = digest.EMPTY
-    bytes: int = 0
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what an ordinary epoch has not: older versions refuse fields that they do not know."""
+        told: dict[str, Any] = handler(self)
+        unused = [name for name, used in (("shown", self.shown), ("repairs", self.repairs is not None)) if not used]
+        return {name: value for name, value in told.items() if name not in unused}
 
 
 class Counts(Record):
@@ -71,12 +117,6 @@ class Counts(Record):
     duplicate: int = 0
     late: int = 0
     malformed: int = 0
-
-
-class Delta(Rows):
-    """A delta as the chain records it: an object of its own, or, when small, its columns as JSON right here (R5)."""
-
-    inline: str | None = None
 
 
 class Span(Rows):
@@ -148,10 +188,11 @@ class Head(Record):
     def watermark_ms(self) -> int | None:
         """The watermark that the next declaration has to pin (R6)."""
         known: list[int | None] = []
-        # An abandoned epoch pins the watermark before its own, so that the next one closes the windows that it did not.
+        # An abandoned epoch pins the watermark before its own, so that the next one closes the windows that it did not;
+        # one that repairs another pins that one's, and knows of the rows alone which it left.
         for record in reversed(self.tail):
             known += [record.watermark_ms, record.max_event_time_ms]
-            if not record.abandoned:
+            if not record.empty:
                 break
         return max((time for time in known if time is not None), default=None)
 

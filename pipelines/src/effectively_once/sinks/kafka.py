@@ -167,7 +167,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
     last: Mark | None = None
     try:
-        low, high = _ends(consumer, where, timeout_s)
+        low, high = ends(consumer, where, timeout_s)
         # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
         for start in (max(low, high - 64), low):
             consumer.assign([TopicPartition(address.progress, address.shard, start)])
@@ -181,7 +181,7 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     return last
 
 
-def _ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
+def ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
     """First offset of a partition and where committed records end; a leader that is just changing is waited for."""
     asked: tuple[int, int] = tenacity.Retrying(
         retry=tenacity.retry_if_exception(

@@ -96,7 +96,8 @@ class ManifestSink:
             raise SinkError(
                 f"epoch {epoch} is published with digest {theirs['digest']}, its repeat has {content.digest}",
                 key,
-                "A step of the pipeline is not deterministic: record its outside inputs before it is published.",
+                "A step of the pipeline is not deterministic: record its outside inputs before it is published. "
+                "What is visible stays: `effectively-once repair` tells how to go on.",
             )
         return content, Published.BEFORE
 

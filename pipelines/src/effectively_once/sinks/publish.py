@@ -119,7 +119,8 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
                 raise SinkError(
                     f"epoch {ours.epoch} is published with digest {mark.digest}, its repeat has {ours.digest}",
                     where,
-                    "A step of the pipeline is not deterministic: record its outside inputs before it is published.",
+                    "A step of the pipeline is not deterministic: record its outside inputs before it is published. "
+                    "What is visible stays: `effectively-once repair` tells how to go on.",
                 )
             return Published.BEFORE
         answer = yield Commit(ours)

@@ -1,0 +1,85 @@
+"""What a shard of a Kafka sink shows of its last epoch, read back: the messages that were committed with its mark."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from effectively_once import digest
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.sinks.kafka import ShardAddress, ends, unreachable
+from effectively_once.sinks.publish import Mark
+
+BEYOND = 1024
+"""Offsets that are no messages of the epoch: marks of transactions, and what aborted ones left."""
+WIDER = 16
+BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessages:
+    """The messages of an epoch, and their offsets in the sink's topic."""
+
+    values: list[bytes]
+    first: int
+    last: int
+
+
+def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> ShownMessages:
+    """Read the rows that were published with the shard's last mark; of no rows nothing is read.
+
+    Raises:
+        SinkError: the topic does not end with these rows: it lost them, or somebody else wrote to it.
+        UnreachableError: the broker does not answer.
+
+    """
+    if not mark.rows:
+        return ShownMessages([], -1, -1)
+    consumer = Consumer({
+        "bootstrap.servers": address.bootstrap, "group.id": "effectively-once.shown", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 10, "log_level": 0,
+    })  # fmt: skip
+    try:
+        low, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
+        back = mark.rows + BEYOND
+        while True:
+            begin = max(low, high - back)
+            consumer.assign([TopicPartition(address.topic, address.shard, begin)])
+            found = _last(consumer, mark.rows, high, timeout_s, address)
+            # Rows and mark are one transaction, and it is the last: so they are the last rows there are.
+            if len(found) == mark.rows and digest.of_rows([value for _, value in found]) == mark.digest:
+                return ShownMessages([value for _, value in found], found[0][0], found[-1][0])
+            if begin == low:
+                raise SinkError(
+                    f"the topic does not end with the {mark.rows} rows of epoch {mark.epoch} that the progress mark "
+                    "tells of", f"topic {address.topic} partition {address.shard}",
+                    "It lost them, or somebody else writes to it. Restore chain and sinks from one backup.",
+                )  # fmt: skip
+            back *= WIDER
+    except KafkaException as error:
+        raise unreachable(error.args[0], address.bootstrap, address.topic) from error
+    finally:
+        consumer.close()
+
+
+def _last(consumer: Consumer, rows: int, end: int, timeout_s: float, address: ShardAddress) -> deque[tuple[int, bytes]]:
+    """Read up to the end, and keep so many of the last messages; EOF tells it where a mark of a transaction stands."""
+    kept: deque[tuple[int, bytes]] = deque(maxlen=rows)
+    while True:
+        messages = consumer.consume(BATCH, timeout=0.1) or consumer.consume(1, timeout=timeout_s)
+        if not messages:
+            raise UnreachableError(
+                f"the end of {address.topic} partition {address.shard} was not reached in {timeout_s:.0f} s",
+                address.bootstrap, "Check the broker.",
+            )  # fmt: skip
+        for message in messages:
+            error, offset = message.error(), message.offset() or 0
+            if error is None and offset < end:
+                kept.append((offset, message.value() or b""))
+            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            if offset >= end or (error is None and offset == end - 1):
+                return kept

@@ -1,0 +1,131 @@
+"""What a repair changes in the chain, and that a chain without one is written as it always was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from effectively_once.errors import ChainError, StaleDriverError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import AsShown, EpochRecord, Head
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, ranges, record_of, taken
+
+SHOWN = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key="counts/shown/0000/000000002-000001.arrow")}
+
+
+def pinned(store: MemoryStore, epochs: int = 2) -> chain.Held:
+    """Record so many epochs, and pin the one after as one that is finished as it is shown."""
+    held = advanced(store, taken(store), epochs)
+    held = run(chain.declare(LAYOUT, held, declaration(epochs), None, 0), store)
+    return run(chain.finish_as_shown(LAYOUT, held, SHOWN, "d" * 64), store)
+
+
+def finished(store: MemoryStore, epochs: int = 2) -> chain.Held:
+    held = pinned(store, epochs)
+    assert held.head.declared is not None
+    return run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
+
+
+def test_a_chain_without_repairs_has_no_field_that_older_versions_do_not_know() -> None:
+    """They refuse what they do not know, and so a chain with a repair."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    told = json.loads(held.head.encoded())
+    for epoch in (told["declared"], *told["tail"]):
+        assert not {"shown", "repairs"} & epoch.keys()
+    assert chain.decoded(held.head.encoded(), "") == held.head
+    assert {"shown"} == json.loads(pinned(MemoryStore()).head.encoded())["declared"].keys() - told["declared"].keys()
+
+
+def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment() -> None:
+    store = MemoryStore()
+    held = finished(store)
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    held = run(chain.record(LAYOUT, held, record_of(due)), store)
+    head = chain.decoded(held.head.encoded(), "")
+    assert [record.shown for record in head.tail] == [{}, {}, SHOWN, SHOWN]
+    assert [record.repairs for record in head.tail] == [None, None, None, 2]
+    line = head.tail[2].model_dump_json(by_alias=True)
+    assert EpochRecord.model_validate_json(line) == head.tail[2]
+    first = head.tail[0].model_copy(update={"repairs": 0})
+    assert EpochRecord.model_validate_json(first.model_dump_json(by_alias=True)).repairs == 0
+
+
+def test_an_epoch_is_pinned_anew_with_what_it_shows_and_everything_else_kept() -> None:
+    head = pinned(MemoryStore()).head
+    assert head.declared == declaration(2).model_copy(update={"shown": SHOWN, "wheel_digest": "d" * 64})
+
+
+def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_that_it_repairs() -> None:
+    store = MemoryStore()
+    held = finished(store)
+    due = chain.repair(held.head)
+    assert due is not None
+    ends = {topic: {p: (end, end) for p, (_, end) in parts.items()} for topic, parts in ranges(2).items()}
+    assert (due.epoch, due.repairs, due.ranges, due.shown) == (3, 2, ends, SHOWN)
+    assert due.watermark_ms == due.previous_watermark_ms == declaration(2).watermark_ms
+    assert (due.lineage, due.batch_id, due.wheel_digest) == ("000001-abcd", 2, "d" * 64)
+    assert (due.empty, due.abandoned) == (True, False)
+    with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
+        run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    assert chain.repair(held.head) is None
+    held = run(chain.record(LAYOUT, held, record_of(due)), store)
+    assert chain.repair(held.head) is None
+    assert run(chain.declare(LAYOUT, held, declaration(4, ranges(3)), None, 0), store).head.declared is not None
+
+
+def test_the_watermark_after_a_repair_is_the_largest_time_of_both_epochs() -> None:
+    store = MemoryStore()
+    held = finished(store)
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    for latest, expected in ((None, 2000), (1500, 2000), (2500, 2500)):
+        record = record_of(due).model_copy(update={"max_event_time_ms": latest})
+        assert chain.recorded(held.head, record).watermark_ms == expected
+
+
+def test_an_epoch_that_could_repair_nothing_is_refused() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    with pytest.raises(ChainError, match="epoch 2 cannot be declared, there is nothing that it could repair"):
+        run(chain.declare(LAYOUT, held, declaration(2).model_copy(update={"repairs": 1}), None, 0), store)
+
+
+def test_nothing_is_pinned_where_no_epoch_is_declared_or_by_a_stale_operator() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    with pytest.raises(ChainError, match="no epoch is declared that could be finished as it is shown"):
+        run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
+    held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
+    with pytest.raises(ChainError, match="no epoch is declared that could be finished"):
+        run(chain.finish_as_shown(LAYOUT, held, {}, WHEEL), store)
+    taken(store, "second")
+    with pytest.raises(StaleDriverError, match="replaced by second"):
+        run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
+
+
+def test_an_epoch_that_repairs_another_is_not_abandoned() -> None:
+    store = MemoryStore()
+    held = finished(store)
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    before = held.head
+    with pytest.raises(ChainError, match="epoch 3 repairs epoch 2, whose missing rows would be lost"):
+        run(chain.abandon(LAYOUT, held), store)
+    assert run(chain.read(LAYOUT), store) == before
+
+
+def test_unknown_fields_of_a_pin_are_refused() -> None:
+    told = json.loads(pinned(MemoryStore()).head.encoded())
+    told["declared"]["shown"]["0"]["more"] = 1
+    with pytest.raises(ValidationError):
+        Head.model_validate(told)

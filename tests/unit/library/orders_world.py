@@ -1,0 +1,313 @@
+"""A pipeline in memory whose epochs are whole: the product's chain, steps, deltas and publishing; no Spark, no server.
+
+A driver here is what `Driver` is, without its batches: it repeats what is declared, repairs what is due, and declares
+the next epoch over the next records. A shard can be given only a part of its rows, or be stopped half-way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed, digest, epoch, state
+from effectively_once.abandonment import Files
+from effectively_once.columns import COORDINATES, DEAD_LETTER
+from effectively_once.fenced import sources
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
+from effectively_once.live import LiveDeltas
+from effectively_once.mending import Mending
+from effectively_once.rows import empty
+from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.kafka import described
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Commit, Committed, Mark, Open, Published, ReadMark, SinkAnswer, publish
+from effectively_once.summary import Summary
+from effectively_once.visible import VisibleRows
+from effectively_once.windows import Windows
+from tests.settings import pipeline_settings
+from tests.unit.library.listed_store import ListedStore
+
+SHARDS, TOPIC, OLD, MENDED = 2, "events", "a" * 64, "b" * 64
+NUMBERS = itertools.count()
+COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+WINDOWS = (
+    Windowed("user", {"n": Count(), "sum": Sum("amount")}, ToTable("per_user"), totals=ToFiles("totals")),
+    Windowed("id", {"n": Count()}, ToKafka("per_id")),
+)
+ORDERS = Pipeline(
+    lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS,
+    rows=(ToKafka("accepted", key="user"), ToTable("orders"), ToFiles("archive")),
+)  # fmt: skip
+Record = dict[str, Any]
+"""`id`, `event_time_ms`, and maybe `reason`."""
+Killed = KeyboardInterrupt
+
+
+@dataclass
+class MemorySink:
+    """A shard of a sink that publishes by the product's step; it keeps what it shows by epoch."""
+
+    place: tuple[str, int]
+    log: dict[int, Any] = field(default_factory=dict)
+    last: Mark | None = None
+    before: Callable[[int], object] = lambda _: None
+
+    def publish(self, number: int, generation: int, rows: Any) -> tuple[Rows, Published]:
+        self.before(number)
+        table = isinstance(rows, pa.Table)
+        content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else described(rows)
+        step = publish(Mark(number, generation, content.rows, content.digest), None, str(self))
+        answer: SinkAnswer = None
+        try:
+            request = next(step)
+            while True:
+                match request:
+                    case Open():
+                        answer = None
+                    case ReadMark():
+                        answer = self.last
+                    case Commit(mark):
+                        self.last, self.log[number], answer = mark, rows, Committed.YES
+                request = step.send(answer)
+        except StopIteration as end:
+            return content, end.value
+
+    def mark(self) -> Mark | None:
+        return self.last
+
+    def fence(self, generation: int) -> Mark | None:
+        return self.last
+
+    def rows(self, mark: Mark) -> VisibleRows:
+        shown = self.log[mark.epoch]
+        if isinstance(shown, pa.Table):
+            return VisibleRows(f"table t.{self.place[0]}", None if mark.rows else COORDINATES.empty_table())
+        return VisibleRows(f"topic t.{self.place[0]} partition {self.place[1]}", sources([value for _, value in shown]))
+
+    def all(self) -> list[Record]:
+        """Return every row that is visible."""
+        found: list[Record] = []
+        for number in sorted(self.log):
+            rows = self.log[number]
+            if isinstance(rows, pa.Table):
+                found += rows.to_pylist()
+            else:
+                found += [json.loads(value) for _, value in rows]
+        return found
+
+    def __str__(self) -> str:
+        return f"sink {self.place[0]} shard {self.place[1]}"
+
+
+class World:
+    """One pipeline, and the records of its input."""
+
+    def __init__(
+        self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS, topic: str = TOPIC
+    ) -> None:  # fmt: skip
+        self.pipeline, self.records, self.size, self.store = pipeline, list(records), size, ListedStore()
+        self.topic, self.topic_ids = topic, {topic: "id"}
+        name = f"orders_{next(NUMBERS)}"
+        self.layout = Layout(name)
+        self.settings = pipeline_settings(
+            pipeline=name, shards=SHARDS, database="postgresql://h:1/d", **pipeline.defaults
+        )
+        self.windows = Windows(self.settings.window_ms, self.settings.lateness_ms)
+        names = (*pipeline.kafka_sinks, *pipeline.tables)
+        self.sinks = {(name, shard): MemorySink((name, shard)) for name in names for shard in range(SHARDS)}
+        self.told: list[str] = []
+
+    @property
+    def head(self) -> Head:
+        return run(chain.read(self.layout), self.store)
+
+    @property
+    def declared(self) -> Declaration:
+        declared = self.head.declared
+        assert declared is not None
+        return declared
+
+    def mending(self) -> Mending:
+        shown = [Files(name, self.manifests(name)) for name in self.pipeline.file_sinks]
+        return Mending(
+            self.layout, self.store, self.pipeline, tuple(self.sinks.values()), shown, self.told.append
+        )  # fmt: skip
+
+    def repair(self, wheel: str = OLD) -> None:
+        """Carry the command out."""
+        self.mending().look(self.declared)
+        self.mending().carry_out(self.declared, wheel)
+
+    def opened(self, sink: str, shard: int, number: int) -> Any:
+        """Open a sink for an epoch."""
+        return self.sinks[sink, shard]
+
+    def manifests(self, name: str) -> ManifestSink:
+        return ManifestSink(self.store, self.layout, name)
+
+    def visible(self) -> dict[str, Counter[str]]:
+        """What each sink shows, without what tells in which epoch and, of accepted rows, which copy it was."""
+        found: dict[str, Counter[str]] = {}
+        for name, rows in self.rows().items():
+            without = {"epoch"} if name == DEAD_LETTER else {"epoch", "source", "topic", "partition", "offset"}
+            kept = ({key: value for key, value in row.items() if key not in without} for row in rows)
+            found[name] = Counter(json.dumps(row, sort_keys=True, default=str) for row in kept)
+        return found
+
+    def rows(self) -> dict[str, list[Record]]:
+        """Every row that is visible, by sink."""
+        found: dict[str, list[Record]] = {}
+        for (name, _), sink in self.sinks.items():
+            found.setdefault(name, []).extend(sink.all())
+        for name in self.pipeline.file_sinks:
+            found[name] = [row for _, _, row in self.manifests(name).rows(self.head.last_recorded)]
+        return found
+
+    def counts(self) -> Counter[str]:
+        """Counts of all epochs."""
+        records = run(chain.history(self.layout, self.head), self.store)
+        found: Counter[str] = Counter()
+        for record in records:
+            found.update(record.counts.model_dump(by_alias=True))
+        return found
+
+    def driver(self, wheel: str = OLD) -> WorldDriver:
+        """Start one, as `Driver.check` does."""
+
+        def accept(head: Head) -> None:
+            chain.same_version(head, wheel, self.layout.head)
+
+        held = run(chain.take_over(self.layout, f"driver {next(NUMBERS)}", {}, accept), self.store)
+        return WorldDriver(self, held, wheel)
+
+
+@dataclass
+class WorldDriver:
+    """A driver.
+
+    Attributes:
+        part: of the rows that come to a shard in the first step; all of them by default.
+        partials: of what comes to a shard in the second one.
+
+    """
+
+    of: World
+    held: chain.Held
+    wheel: str
+    part: Callable[[int, pa.Table], pa.Table] = lambda _, rows: rows
+    partials: Callable[[int, pa.Table], pa.Table] = lambda _, rows: rows
+
+    def __post_init__(self) -> None:
+        head = self.held.head
+        records = run(chain.history(self.of.layout, head, head.floor), self.of.store)
+        self.live = LiveDeltas(self.of.layout, self.of.windows, records, head.floor)
+
+    def run(self, epochs: int) -> None:
+        """Finish what is declared, repair what is due, and publish so many epochs; record each."""
+        self.start()
+        for _ in range(epochs):
+            self.finish(self.declare())
+
+    def start(self) -> None:
+        """What `Driver.start` does before its query."""
+        if self.held.head.declared is not None:
+            self.finish(self.held.head.declared)
+        due = chain.repair(self.held.head)
+        if due is not None:
+            floor = self.live.floor(due)
+            self.held = run(chain.declare(self.of.layout, self.held, due, None, floor), self.of.store)
+            self.finish(due)
+
+    def declare(self) -> Declaration:
+        head = self.held.head
+        last = head.tail[-1] if head.tail else None
+        first = last.ranges[self.of.topic]["0"][1] if last else 0
+        pinned = Declaration(
+            epoch=head.last_recorded + 1, lineage="000001-abcd", batch_id=head.last_recorded + 1,
+            ranges={self.of.topic: {"0": (first, min(first + self.of.size, len(self.of.records)))}},
+            topic_ids=self.of.topic_ids,
+            watermark_ms=head.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None, shards=SHARDS,
+            wheel_digest=self.wheel, settings_digest="c" * 32,
+        )  # fmt: skip
+        self.held = run(chain.declare(self.of.layout, self.held, pinned, None, self.live.floor(pinned)), self.of.store)
+        return pinned
+
+    def finish(self, pinned: Declaration) -> None:
+        """Publish an epoch and record it, as `Driver._recover` does."""
+        ranges = pinned.ranges if pinned.repairs is None else self.held.head.tail[-1].ranges
+        self.record(pinned, self.attempt(pinned, *ranges[self.of.topic]["0"]))
+
+    def attempt(self, pinned: Declaration, first: int, end: int) -> pa.Table:
+        """Run both steps on every shard; return what they told."""
+        pipeline = self.of.pipeline
+        whole = self.judged(pinned, first, end)
+        told = pa.concat_tables([
+            self._table(epoch.deduplicated(self.step(pinned, "dedup", shard), self._of(whole, shard)))
+            for shard in range(SHARDS)
+        ])  # fmt: skip
+        if not pipeline.windows:
+            return told
+        owner = pa.array([zlib.crc32((key or "").encode()) % SHARDS for key in told[state.KEY].to_pylist()])
+        return pa.concat_tables([
+            self._table(
+                epoch.aggregated(
+                    self.step(pinned, "windows", shard),
+                    self.partials(shard, told.filter(pc.equal(owner, shard))).to_batches(),
+                )
+            )
+            for shard in range(SHARDS)
+        ])  # fmt: skip
+
+    def record(self, pinned: Declaration, told: pa.Table) -> EpochRecord:
+        generation, summary = self.held.head.generation, Summary.of(told)
+        summary.publish_files(self.of.pipeline, told, pinned, generation, self.of.manifests)
+        record = summary.record(pinned, generation, self.of.pipeline, SHARDS)
+        self.held = run(chain.record(self.of.layout, self.held, record), self.of.store)
+        self.live.add(record)
+        return record
+
+    def judged(self, pinned: Declaration, first: int, end: int) -> pa.Table:
+        """Rows as `rows.timely` and `in_shards` give them; user and amount are functions of the id."""
+        rows = []
+        for offset in range(first, end):
+            record = {"id": None, "reason": None, **self.of.records[offset]}
+            late = self.of.windows.closed(self.of.windows.start(record["event_time_ms"]), pinned.watermark_ms)
+            reason = record["reason"] or ("late" if late else None)
+            key = record["id"] if self.of.pipeline.ids == "attached" and record["id"] else f"{self.of.topic}-0-{offset}"
+            hashed = zlib.crc32(str(record["id"]).encode())
+            rows.append({
+                "topic": self.of.topic, "partition": 0, "offset": offset,
+                "user": f"u{hashed % 3}", "amount": hashed % 7, **record,
+                "reason": reason, "value": b"{}" if reason else None,
+                "shard": zlib.crc32(key.encode()) % SHARDS,
+            })  # fmt: skip
+        return pa.Table.from_pylist(rows, empty(self.of.pipeline).schema)
+
+    def step(self, pinned: Declaration, name: str, shard: int) -> ShardStep:
+        task = EpochTask(
+            self.of.pipeline, self.of.settings, pinned, self.held.head.generation, self.held.head.owner,
+            self.live.named(),
+        )  # fmt: skip
+
+        def opened(sink: str, shard: int, _: Any) -> Any:
+            return self.of.opened(sink, shard, pinned.epoch)
+
+        return ShardStep(task, name, shard, 0, store=self.of.store, opened=opened)
+
+    def _of(self, whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
+        rows = self.part(shard, whole.filter(pc.equal(whole["shard"], shard)))
+        return rows.to_batches() if rows.num_rows else []
+
+    def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches(batches, epoch.between(self.of.pipeline))

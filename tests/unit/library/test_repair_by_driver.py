@@ -1,0 +1,116 @@
+"""The driver's own part: an epoch that was finished as it was shown is repaired before anything else is declared."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import control, rows
+from effectively_once.driver import Driver
+from effectively_once.errors import VersionError
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Declaration
+from effectively_once.metrics import Metrics
+from effectively_once.summary import Summary
+from tests.unit.library.orders_world import MENDED, OLD, TOPIC, World
+from tests.unit.library.test_repair import HIT, assert_exact, broken
+
+SPARK: Any = None
+
+
+class MemoryDriver(Driver):
+    """The product's driver, with an attempt that runs the steps here and not in Spark."""
+
+    def __init__(self, world: World, wheel: str = OLD) -> None:
+        self._inner = world.driver(wheel)
+        self.of, self.job = world, SimpleNamespace(digest="c" * 32)  # type: ignore[assignment]
+        self.settings, self.pipeline, self.wheel_digest = world.settings, world.pipeline, wheel
+        self.layout, self.store, self.owner = world.layout, world.store, self._inner.held.head.owner  # type: ignore[assignment]
+        self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
+        self._held, self._live = self._inner.held, self._inner.live
+        self.read: list[Any] = []
+        self.source = SimpleNamespace(between=lambda _, ranges: ranges)  # type: ignore[assignment]
+
+    def _attempt(self, declaration: Declaration, frame: Any) -> Any:
+        self.read.append(frame[TOPIC]["0"])
+        self._inner.held = self._held
+        told: pa.Table = self._inner.attempt(declaration, *frame[TOPIC]["0"])
+        summary, generation = Summary.of(told), self.head.generation
+        summary.publish_files(self.pipeline, told, declaration, generation, self.of.manifests)
+        return summary.record(declaration, generation, self.pipeline, 2), summary.repeated
+
+    def recover(self) -> None:
+        """What `start` does before its query."""
+        if self.head.declared is not None:
+            self._recover(self.head.declared, SPARK)
+        self._repair(SPARK)
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "judged", lambda _, frame: frame)
+
+
+def test_a_driver_finishes_the_epoch_as_shown_then_reads_its_ranges_once_more() -> None:
+    world = broken(2)
+    world.repair()
+    span = world.declared.ranges[TOPIC]["0"]
+    started = MemoryDriver(world)
+    started.recover()
+    assert started.read == [span, span]
+    assert (started.head.last_recorded, started.head.declared) == (HIT + 1, None)
+    assert started.head == world.head
+    started.recover()
+    assert started.read == [span, span], "it is repaired once"
+    world.driver().run(8 - HIT - 1)
+    assert_exact(world)
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_driver_that_starts_between_the_two_goes_on_there(declared: bool) -> None:
+    world = broken(2)
+    world.repair()
+    first = MemoryDriver(world)
+    first._recover(world.declared, SPARK)
+    if declared:
+        inner = world.driver()
+        due = chain.repair(inner.held.head)
+        assert due is not None
+        inner.held = run(chain.declare(world.layout, inner.held, due, None, 0), world.store)
+    MemoryDriver(world).recover()
+    world.driver().run(8 - HIT - 1)
+    assert_exact(world)
+
+
+def test_another_version_than_the_one_that_finished_it_does_not_repair_it() -> None:
+    """Which rows are of which shard must not change in between."""
+    world = broken(2)
+    world.repair()
+    MemoryDriver(world)._recover(world.declared, SPARK)
+    other = MemoryDriver(world, MENDED)
+    with pytest.raises(VersionError, match=f"epoch {HIT + 1} was declared by wheel {OLD[:12]}, this is wheel"):
+        other.recover()
+    assert world.head.declared is None
+
+
+def test_a_pipeline_is_not_drained_before_it_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = broken(2)
+    world.repair()
+    started = MemoryDriver(world)
+    started._recover(world.declared, SPARK)
+    started.control = SimpleNamespace(wish=lambda *_: "drain")  # type: ignore[assignment]
+    monkeypatch.setattr(control, "drained", lambda *_: True)
+    assert started.drained() is None
+    started._repair(SPARK)
+    assert started.drained() == "drain"  # type: ignore[comparison-overlap]
+
+
+def test_an_ordinary_start_repairs_nothing() -> None:
+    world = broken(2, part=lambda _, rows: rows)
+    started = MemoryDriver(world)
+    started.recover()
+    assert len(started.read) == 1
