@@ -39,6 +39,7 @@ from tests.harness.cluster_sorts import (
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
+from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
 from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
@@ -60,6 +61,7 @@ LENGTHS = {
     "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
     "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
     "node_down_s": "between a node's end and its start",
+    "cut_s": "every cut's length, instead of one that the seed draws",
 }  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def programme_of(
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
             say=stage.console.say,
         ),
         table=table,
@@ -145,6 +147,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
+        heal_cuts(nodes, console.say)
     there = sorts_on(count, platform.servers, platform.brokers)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")

@@ -59,7 +59,9 @@ class Fault(_Frozen):
     records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
     stood still, `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went
     wrong with them; `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition
-    (`topic/number`) before and after it was moved.
+    (`topic/number`) before and after it was moved. Of a cut: `planned_s` and `cut_s` are how long it was to last and
+    did, `direction` is `both`, `in` or `out` as the first of the two in `between` sees it, and `dropped` is what was
+    held back meanwhile, by unit and direction (`packets in`).
     """
 
     kind: str
@@ -80,6 +82,11 @@ class Fault(_Frozen):
     requests: dict[str, int] | None = None
     reopened: tuple[int, ...] | None = None
     leaders: dict[str, LeaderMove] | None = None
+    planned_s: float | None = None
+    cut_s: float | None = None
+    direction: str | None = None
+    between: tuple[str, ...] | None = None
+    dropped: dict[str, int] | None = None
     hit: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -15,7 +15,10 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE, Between, DrawnCut, draw_cuts
 from tests.harness.faults.clock import STEPS_S, SteppedClock
+from tests.harness.faults.cut import CutLink
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
@@ -93,6 +96,7 @@ class Lengths:
         zombie_s: how long the driver beside a zombie may take to publish, or a second driver to take over.
         clock_s: how long the driver's clock is wrong; some epochs, beyond the time-out of heartbeats.
         clock_longest_s: so long at most, where nothing shows yet that the driver saw it.
+        cut_s: how long packets are dropped; None: every cut as the seed draws it (`cut_sorts.LENGTHS_S`).
     """
 
     executor_stop_s: float = 25.0
@@ -109,6 +113,7 @@ class Lengths:
     zombie_s: float = 120.0
     clock_s: float = 20.0
     clock_longest_s: float = 45.0
+    cut_s: float | None = None
 
 
 TRANSACTION_TIMEOUT_S = 10
@@ -139,6 +144,7 @@ class EmbeddedArsenal(HealingArsenal):
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
+        cuts: links that can be cut, by the target of the cut.
     """
 
     torn_down = True
@@ -155,8 +161,10 @@ class EmbeddedArsenal(HealingArsenal):
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
+    cuts: Mapping[str, TcpLink] = field(default_factory=dict)
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing to heal, and the steps in an order of the seed."""
@@ -165,6 +173,7 @@ class EmbeddedArsenal(HealingArsenal):
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)
         self._steps_s = itertools.cycle(steps_s)
+        self._drawn_cuts = draw_cuts(self.seed, self.lengths.cut_s)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
@@ -190,6 +199,7 @@ class EmbeddedArsenal(HealingArsenal):
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
             **self._of_clock(),
+            **self._of_cuts(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -216,6 +226,17 @@ class EmbeddedArsenal(HealingArsenal):
                 longest_s=lengths.clock_longest_s, healing=self.healing, ended=self.ended,
             )
         }  # fmt: skip
+
+    def _of_cuts(self) -> Makers:
+        servers = {TO_BROKER: self.broker, TO_STORE: self.object_store, TO_RESULTS: self.result_store}
+        there = {one: server for one, server in servers.items() if one.target in self.cuts and server is not None}
+
+        def cut(one: Between, server: Restartable) -> Fault:
+            link, drawn = self.cuts[one.target], next(self._drawn_cuts)
+            made = CutLink(one, link, server, drawn, healing=self.healing, ended=self.ended)
+            return self._while_open(made) if one == TO_RESULTS else made
+
+        return {(CUT, one.target): partial(cut, one, server) for one, server in there.items()}
 
     def _while_open(self, inner: Fault) -> WhileOpen:
         return WhileOpen(inner, self.hold, self.healing)

@@ -34,6 +34,7 @@ SAID = {
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
+    "cut": "cut the network between",
 }  # fmt: skip
 
 
@@ -204,6 +205,7 @@ class Campaign(threading.Thread):
         lasted += f", {sum(told['requests'].values())} requests" if told.get("requests") else ""
         lasted += f", {len(told['leaders'])} leaders" if told.get("leaders") else ""
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
+        lasted += f" for {told['cut_s']} s, direction {told['direction']}" if told.get("cut_s") else ""
         hit = told["hit"]
         outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"

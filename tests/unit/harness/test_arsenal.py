@@ -17,7 +17,9 @@ from tests.harness.adapters.events import AROUND_MS, Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS
 from tests.harness.faults.arsenal import (
     HEARTBEATS,
     NETWORK_TIMEOUT_S,
@@ -34,7 +36,7 @@ from tests.harness.schedule import Strike
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -55,6 +57,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         say=said.append,
         result_store=server,
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
+        cuts={one.target: TcpLink(one.target) for one in EMBEDDED_CUTS.values()},
     )
 
 
@@ -74,7 +77,7 @@ def test_a_sort_that_there_is_not_is_refused(tmp_path: Path) -> None:
 def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
     place = replace(arsenal(tmp_path, [], Server(tmp_path)), result_store=None)
     for strike in EMBEDDED.values():
-        if strike.target == RESULT_STORE:
+        if RESULT_STORE in strike.target:
             with pytest.raises(ValueError, match=RESULT_STORE):
                 place.fault(strike)
         else:
@@ -100,6 +103,13 @@ def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> N
         orders.append(tuple(steps))
     assert orders[0] == orders[1]
     assert len(set(orders)) > 1
+
+
+def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), cuts={})
+    for strike in EMBEDDED_CUTS.values():
+        with pytest.raises(ValueError, match="there is no fault cut of pipeline and"):
+            place.fault(strike)
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:
