@@ -118,24 +118,23 @@ class CutPods(Cut):
     def _choose(self, event: Mapping[str, Any]) -> bool:
         """Choose who is struck among those that were found; whether both ends are there, and run."""
         first, second = self._between.first, self._between.second
-        left = {role: self._alive(role) for role in self._roles}
-        self._first = self._pick(left, first, event)
-        self._second = self._pick(left, second, event)
+        self._first = self._pick(self._alive(first), event)
+        others = [one for one in self._alive(second) if one not in self._first]
+        # Who announced a step is at the first end then, and any neighbour at the second.
+        self._second = self._pick(others, {} if first == second else event)
         return bool(self._first and self._second)
 
     def _alive(self, role: str) -> list[Party]:
         there = list(self._there.get(role, []))
         return [one for one in there if self._parties.runs(one)] if role in (DRIVER, EXECUTOR) else there
 
-    def _pick(self, left: dict[str, list[Party]], role: str, event: Mapping[str, Any]) -> list[Party]:
-        """One executor, the one that announced the step where one did; all pods of any other role."""
-        there = left[role]
-        if role != EXECUTOR or not there:
+    def _pick(self, there: list[Party], event: Mapping[str, Any]) -> list[Party]:
+        """One executor, which is the one that announced the step where one did; all pods of any other role."""
+        if not there or there[0].role != EXECUTOR:
             return there
-        announced = [one for one in there if one.uid == event.get("pod_uid")]
-        one = announced[0] if announced else there[self._drawn.of % len(there)]
-        left[role] = [other for other in there if other != one]
-        return [one]
+        if event.get("event") == "step":
+            return [one for one in there if one.uid == event.get("pod_uid")]
+        return [there[self._drawn.of % len(there)]]
 
     def _sever(self) -> None:
         for ours, theirs, is_first in ((self._first, self._second, True), (self._second, self._first, False)):

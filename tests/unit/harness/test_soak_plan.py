@@ -20,7 +20,7 @@ from tests.harness.soak_plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, Pla
 from tests.harness.workload.shape import Numbers
 
 REFERENCE = CHECKOUT / "tests" / "harness" / "campaigns" / "reference.toml"
-BEYOND = ("cluster-memory", "cluster-node", "cluster-result-store", "embedded-clock")
+BEYOND = ("cluster-memory", "cluster-node", "cluster-result-store", "embedded-clock", "embedded-cuts", "cluster-cuts")
 """Parts that the numbers of the campaign do not rest on."""
 NEEDED = {
     "executor-kill": 100, "driver-kill": 20, "zombie": 20, "broker-kill": 10, "store-kill": 10, "database-kill": 5,
