@@ -168,10 +168,8 @@ class CutPods(Cut):
             except EngineError as error:
                 failures.append(error)
                 continue
-            # Once the rules are removed there is nothing more to count.
-            for chain, number in (counted or {}).items():
-                known = self._counted.setdefault(netns, {})
-                known[chain] = max(number, known.get(chain, 0))
+            # Once the rules are removed there is nothing more to count: what was counted before stays.
+            self._counted.setdefault(netns, {}).update(counted or {})
         return failures
 
     def _ends(self) -> list[str]:

@@ -382,7 +382,7 @@ def test_of_a_cut_that_one_end_refuses_nothing_stays_at_the_other(world: World, 
         if netns.node == "node-of-exec-2":
             raise error
 
-    world.network.drop = drop  # type: ignore[method-assign]
+    world.network.drop = drop  # type: ignore[method-assign, assignment]
     with pytest.raises(NoProcessError, match=str(error)):
         fault.strike(STEP)
     assert world.network.rules == {}

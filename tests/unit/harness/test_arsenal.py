@@ -19,7 +19,7 @@ from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
-from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS
+from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS, LENGTHS_S
 from tests.harness.faults.arsenal import (
     HEARTBEATS,
     NETWORK_TIMEOUT_S,
@@ -30,6 +30,8 @@ from tests.harness.faults.arsenal import (
 )
 from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.faults.clock import STEPS_S, SteppedClock
+from tests.harness.faults.cut import CutLink
+from tests.harness.faults.transaction import WhileOpen
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
@@ -103,6 +105,21 @@ def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> N
         orders.append(tuple(steps))
     assert orders[0] == orders[1]
     assert len(set(orders)) > 1
+
+
+def test_a_result_store_is_cut_off_while_its_transaction_is_held_open(tmp_path: Path) -> None:
+    """Announced and committed are a moment apart: nothing would be left to hold back."""
+    place = arsenal(tmp_path, [], Server(tmp_path))
+    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_CUTS.items()}
+    assert made == {"broker-cut": CutLink, "store-cut": CutLink, "database-cut": WhileOpen}
+
+
+def test_the_lengths_of_cuts_are_those_that_the_seed_draws_or_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    place, cut = arsenal(tmp_path, [], Server(tmp_path)), EMBEDDED_CUTS["store-cut"]
+    drawn = [place.fault(cut).evidence()["planned_s"] for _ in range(4)]
+    assert sorted(drawn) == sorted(LENGTHS_S)
+    asked = replace(place, lengths=Lengths(cut_s=5.0))
+    assert asked.fault(cut).evidence()["planned_s"] == 5.0
 
 
 def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:

@@ -183,6 +183,21 @@ def test_the_end_of_a_client_reaches_the_server_after_the_cut_and_behind_what_it
     assert echo.said == b"alate put"
 
 
+@pytest.mark.parametrize("direction", ["both", "out"])
+def test_the_end_of_a_client_that_says_nothing_reaches_the_server_after_the_cut(
+    link: TcpLink, echo: Echo, direction: str
+) -> None:
+    client = client_of(link)
+    client.sendall(b"a")
+    assert read(client, 1) == b"a"
+    link.cut(direction)
+    client.close()
+    time.sleep(QUIET_S)
+    assert echo.ended == 0
+    link.heal()
+    soon("the server to hear the end", lambda: echo.ended == 1)
+
+
 def test_a_reset_by_the_server_reaches_the_client_after_the_cut(link: TcpLink, echo: Echo) -> None:
     with client_of(link) as client:
         client.sendall(b"a")
