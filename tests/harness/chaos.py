@@ -37,6 +37,7 @@ from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
+from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
@@ -88,6 +89,7 @@ LENGTHS = (
     ("database_stop_s", "a stopped result store's stop"),
     ("store_answers_s", "as long the answers of a store go wrong"),
     ("clock_s", "as long the driver's clock is wrong"),
+    ("cut_s", "as long as every cut lasts, instead of a length that the seed draws"),
 )  # fmt: skip
 """What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
@@ -144,9 +146,9 @@ class Chaos:
 
     def _play(self, directory: RunDirectory, subject: Subject) -> None:
         """Run the part that needs servers, and write its evidence."""
-        stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
         with (
-            History(directory.history_path) as history, stack, linked(stack) as link,
+            History(directory.history_path) as history, cut_links(self.strikes) as cuts,
+            self._stack(directory, cuts) as stack, linked(stack) as link,
             result_store(directory, self.database) as database,
         ):  # fmt: skip
             hold = Hold(directory.path / "work" / "points")
@@ -171,10 +173,14 @@ class Chaos:
             drivers = SupervisedDrivers(
                 clocked(home, clock), module, watch.path, checkout, history=history, say=self.console.say
             )
-            # The pipeline reaches its store by the link, the harness goes straight to it.
+            # The pipeline reaches its store by the link, and every server that is cut off by one too; the harness goes
+            # straight to them.
+            kafka, store, results = cuts.between(
+                bootstrap, stack.kafka.link_port, link.endpoint, None if database is None else database.url
+            )
             own = {
-                "s3_endpoint": link.endpoint, "transaction_timeout_s": TRANSACTION_TIMEOUT_S, "job": job,
-                "database": None if database is None else database.url,
+                "kafka_bootstrap": kafka, "s3_endpoint": store, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
+                "job": job, "database": results or None,
             }  # fmt: skip
             settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
@@ -183,7 +189,7 @@ class Chaos:
                 faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, self.network_s, say=self.console.say,
+                    self.lengths, database, clock, requests, self.network_s, cuts.links, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -199,6 +205,9 @@ class Chaos:
         """Where the drivers are asked, where that is part of the plan: nothing runs beside the job otherwise."""
         wanted = any(one in REQUESTS.values() for one in self.strikes)
         return SparkRequests(directory.path.absolute() / "work" / "requests") if wanted else None
+
+    def _stack(self, directory: RunDirectory, cuts: CutLinks) -> EmbeddedStack:
+        return EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         if self.controls:
@@ -315,7 +324,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         default=FAULTS,
-        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
+        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")

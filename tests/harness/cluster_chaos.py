@@ -39,6 +39,7 @@ from tests.harness.cluster_sorts import (
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
+from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
 from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
@@ -62,6 +63,7 @@ LENGTHS = {
     "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
     "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
     "node_down_s": "between a node's end and its start",
+    "cut_s": "every cut's length, instead of one that the seed draws",
 }  # fmt: skip
 
 
@@ -101,7 +103,7 @@ def programme_of(
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
             say=stage.console.say,
         ),
         table=table,
@@ -150,6 +152,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
+        heal_cuts(nodes, console.say)
     there = sorts_on(count, platform.servers, platform.brokers)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
@@ -199,7 +202,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         default=FAULTS,
-        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
+        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed on two nodes, and do nothing")

@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tests.harness.cluster_sorts import CLUSTER
-from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.mixture import EMBEDDED, GROUPS, NoFaultError, asked_for, name_of
 from tests.harness.workload.shape import SMALLEST
 
 Stack = Literal["embedded", "cluster"]
@@ -77,8 +77,8 @@ class Part(BaseModel):
         found = (settings.get("campaign"), manifest.get("seed"), settings.get("records"))
         if found != (self.stack, self.seed, str(self.records)) or bool(manifest.get("controls")) != self.controls:
             return False
-        # What `all` and a number come to depends on what the stack of that day has.
-        by_name = self.faults != "all" and not self.faults.isdecimal()
+        # What `all`, a number and a word for a kind come to depends on what the stack of that day has.
+        by_name = self.faults not in ("all", *GROUPS) and not self.faults.isdecimal()
         return not by_name or Counter(str(settings.get("faults")).split(",")) == self.strikes
 
 

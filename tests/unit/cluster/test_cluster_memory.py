@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,6 +104,30 @@ def test_a_session_that_goes_on_has_starved_nobody(monkeypatch: pytest.MonkeyPat
     with pytest.raises(NoProcessError, match=r"did not run out of memory within 0 s"):
         fault.strike(CALL)
     assert all(one.closed for one in drivers.opened), "who waits for the word is not left behind"
+
+
+DECLARED = {"event": "epoch", "state": "declared", "epoch": 3, "pod": "driver", "pod_uid": "d1"}
+
+
+@pytest.mark.parametrize(("of", "uid"), [(0, "u1"), (1, "u2"), (2, "u1")])
+def test_after_a_declaration_it_is_the_executor_that_was_drawn(of: int, uid: str) -> None:
+    drivers = FakeDrivers(None)
+    fault = StarvedExecutor(cast("PodDrivers", drivers), ended=threading.Event(), after_s=0.2, of=of)
+    began = time.monotonic()
+    chosen = fault._choose(DECLARED)
+    assert chosen is not None
+    assert chosen.uid == uid
+    assert time.monotonic() - began >= 0.2, "the others are to read its shuffle files by then"
+    at_once = fault._choose({**CALL, "event": "step"})
+    assert at_once is not None
+    assert at_once.uid == "u1"
+
+
+def test_after_a_declaration_without_executors_nobody_is_struck() -> None:
+    drivers = FakeDrivers(None)
+    drivers.known.clear()
+    with pytest.raises(NoProcessError, match="does not run any more"):
+        starving(drivers).strike(DECLARED)
 
 
 @pytest.mark.parametrize("call", [{"pod": "x", "pod_uid": "u9"}, {"pod": "driver"}])

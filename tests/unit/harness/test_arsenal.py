@@ -18,7 +18,9 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS, LENGTHS_S
 from tests.harness.faults.arsenal import (
     TRANSACTION_TIMEOUT_S,
     EmbeddedArsenal,
@@ -27,6 +29,8 @@ from tests.harness.faults.arsenal import (
 )
 from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.faults.clock import STEPS_S, SteppedClock
+from tests.harness.faults.cut import CutLink
+from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.schedule import Strike
@@ -35,7 +39,7 @@ from tests.harness.stall_sorts import REQUESTS, STAGE_CANCEL, TASK_KILL
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -57,6 +61,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         result_store=server,
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
         requests=SparkRequests(folder / "requests"),
+        cuts={one.target: TcpLink(one.target) for one in EMBEDDED_CUTS.values()},
     )
 
 
@@ -76,7 +81,7 @@ def test_a_sort_that_there_is_not_is_refused(tmp_path: Path) -> None:
 def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
     place = replace(arsenal(tmp_path, [], Server(tmp_path)), result_store=None)
     for strike in EMBEDDED.values():
-        if strike.target == RESULT_STORE:
+        if RESULT_STORE in strike.target:
             with pytest.raises(ValueError, match=RESULT_STORE):
                 place.fault(strike)
         else:
@@ -109,6 +114,28 @@ def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> N
         orders.append(tuple(steps))
     assert orders[0] == orders[1]
     assert len(set(orders)) > 1
+
+
+def test_a_result_store_is_cut_off_while_its_transaction_is_held_open(tmp_path: Path) -> None:
+    """Announced and committed are a moment apart: nothing would be left to hold back."""
+    place = arsenal(tmp_path, [], Server(tmp_path))
+    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_CUTS.items()}
+    assert made == {"broker-cut": CutLink, "store-cut": CutLink, "database-cut": WhileHeld}
+
+
+def test_the_lengths_of_cuts_are_those_that_the_seed_draws_or_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    place, cut = arsenal(tmp_path, [], Server(tmp_path)), EMBEDDED_CUTS["store-cut"]
+    drawn = [place.fault(cut).evidence()["planned_s"] for _ in range(4)]
+    assert sorted(drawn) == sorted(LENGTHS_S)
+    asked = replace(place, lengths=Lengths(cut_s=5.0))
+    assert asked.fault(cut).evidence()["planned_s"] == 5.0
+
+
+def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), cuts={})
+    for strike in EMBEDDED_CUTS.values():
+        with pytest.raises(ValueError, match="there is no fault cut of pipeline and"):
+            place.fault(strike)
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:

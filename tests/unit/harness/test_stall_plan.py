@@ -31,6 +31,7 @@ from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
     LENGTHS_S,
+    READING,
     READING_S,
     REQUESTS,
     STALL,
@@ -68,7 +69,10 @@ def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
             assert one.after_s == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in (*EMBEDDED_STALLS, *REQUESTS) if name != "database-stall"])
+OWN_STEPS = ("database-stall", "neighbour-stall")
+
+
+@pytest.mark.parametrize("name", [name for name in (*EMBEDDED_STALLS, *REQUESTS) if name not in OWN_STEPS])
 def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: str) -> None:
     planned = [one for seed in range(50) for one in plan(seed, asked_for(f"{name}*6", seed), 2, table=TABLE)]
     reading = [one for one in planned if one.step == DECLARED]
@@ -80,6 +84,12 @@ def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: 
 def test_the_result_store_stalls_while_its_own_transaction_is_there() -> None:
     planned = plan(3, asked_for("database-stall*20", 3), 2, table=TABLE)
     assert {(one.step, one.sink) for one in planned} == set(TABLE)
+
+
+def test_neighbours_stall_while_a_shard_has_a_part_of_its_input() -> None:
+    planned = plan(3, asked_for("neighbour-stall*20", 3), 2, table=TABLE)
+    assert {(one.step, one.sink) for one in planned} == set(READING)
+    assert {one.after_s for one in planned} == {0.0}, "a shard that is held needs no delay"
 
 
 def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
