@@ -26,7 +26,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import with_requests, with_table, without_proof
+from tests.harness import cut_sorts, stall_sorts, with_requests, with_table, without_proof
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
@@ -44,6 +44,7 @@ from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal,
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
@@ -63,8 +64,7 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.spread import BLOCKS, EXECUTORS, HEAP_MIB, NETWORK_S, PARTITIONS, heartbeats
-from tests.harness.stall_lengths import add_stall_lengths
-from tests.harness.stall_sorts import LENGTHS_S, REQUESTS
+from tests.harness.stall_sorts import REQUESTS
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
@@ -89,7 +89,6 @@ LENGTHS = (
     ("database_stop_s", "a stopped result store's stop"),
     ("store_answers_s", "as long the answers of a store go wrong"),
     ("clock_s", "as long the driver's clock is wrong"),
-    ("cut_s", "as long as every cut lasts, instead of a length that the seed draws"),
 )  # fmt: skip
 """What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
@@ -112,6 +111,7 @@ class Chaos:
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
         stalls_s: lengths of stalls.
+        cuts_s: lengths of cuts.
         network_s: the time-out of heartbeats of Spark.
         payload_bytes: of each record, at least.
         unproven: the pipeline goes without proof that a shard's input is whole. Then the run has to fail.
@@ -129,7 +129,8 @@ class Chaos:
     controls: bool = True
     database: Path | None = None
     faketime: Path | None = None
-    stalls_s: Sequence[float] = LENGTHS_S
+    stalls_s: Sequence[float] = stall_sorts.LENGTHS_S
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S
     network_s: float = NETWORK_S
     payload_bytes: int = 0
     unproven: bool = False
@@ -186,7 +187,7 @@ class Chaos:
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s),
+                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s, cuts_s=self.cuts_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
                     self.lengths, database, clock, requests, self.network_s, cuts.links, say=self.console.say,
@@ -269,7 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     if given.plan:
-        sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s)) + "\n")
+        planned = plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s)
+        sys.stdout.write(described(planned) + "\n")
         return 0
     try:
         return _run(seed, strikes, database, faketime, given, left_out=no_clock)
@@ -307,7 +309,7 @@ def _run(
         console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, given.stall_s, given.network_s, given.payload_bytes, given.unproven,
+        faketime, given.stall_s, given.cut_s, given.network_s, given.payload_bytes, given.unproven,
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -333,6 +335,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     add_stall_lengths(parser)
+    add_cut_lengths(parser)
     parser.add_argument(
         "--network-s", type=float, default=NETWORK_S, metavar="S", help="Spark's time-out of heartbeats (%(default)s)"
     )

@@ -22,6 +22,7 @@ from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
+from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
@@ -42,14 +43,13 @@ from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_
 from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths
 from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
-from tests.harness.stall_lengths import add_stall_lengths
-from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -63,7 +63,6 @@ LENGTHS = {
     "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
     "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
     "node_down_s": "between a node's end and its start",
-    "cut_s": "every cut's length, instead of one that the seed draws",
 }  # fmt: skip
 
 
@@ -83,7 +82,8 @@ def strikes_of(
 
 def programme_of(
     seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None, stalls_s: Sequence[float] = LENGTHS_S,
+    table: ResultTable | None = None, stalls_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
 ) -> Programme:  # fmt: skip
     """What a campaign does.
 
@@ -96,10 +96,11 @@ def programme_of(
         controls: whether the negative controls are played.
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
         stalls_s: lengths of stalls.
+        cuts_s: lengths of cuts.
     """
     return Programme(
         CLAIM, subject_of(seed, records, strikes),
-        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s),
+        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s, cuts_s=cuts_s),
         {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
@@ -122,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
         subject_of(seed, given.records, strikes)
         if given.plan:
-            planned = plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s)
+            planned = plan(
+                seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s
+            )
             sys.stdout.write(described(planned) + "\n")
             return 0
         return _run(seed, given)
@@ -158,7 +161,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        table=table_of(deployed, platform, console), stalls_s=given.stall_s,
+        table=table_of(deployed, platform, console), stalls_s=given.stall_s, cuts_s=given.cut_s,
     )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
@@ -213,6 +216,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
     parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
     add_stall_lengths(parser)
+    add_cut_lengths(parser)
     return parser.parse_args(arguments)
 
 

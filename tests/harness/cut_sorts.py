@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ DIRECTIONS = (BOTH, IN, OUT)
 LENGTHS_S = (3.0, 12.0, 40.0, 70.0)
 """Within every time-out; beyond the time that clients wait for an answer (10 s); beyond Spark's of the network (30 s in
 pods); and beyond what a transaction may take (60 s)."""
-AFTER_S = 2.0
-"""A cut at a declaration waits for so long at most: the executors read each other's shuffle files then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +76,23 @@ ROLE_OF_CUT = {
 
 @dataclass(frozen=True, slots=True)
 class DrawnCut:
-    """One cut as a seed draws it.
+    """What a seed draws of a cut besides its length and delay, which are in the plan.
 
     Attributes:
-        planned_s: how long it lasts.
         direction: of DIRECTIONS.
-        after_s: so long after a declaration it comes; at a step of a task it comes at once.
         of: draws who is struck where the announcement leaves that open.
     """
 
-    planned_s: float
     direction: str
-    after_s: float
     of: int = 0
 
 
-def draw_cuts(seed: int, planned_s: float | None = None) -> Iterator[DrawnCut]:
-    """The cuts of a run, one after the other; every length comes once before one comes twice.
-
-    Args:
-        seed: draws.
-        planned_s: how long all of them last; left out, as drawn from LENGTHS_S.
-    """
+def draw_cuts(seed: int) -> Iterator[DrawnCut]:
+    """The cuts of a run, one after the other: a try that missed is drawn again."""
     rng = random.Random(f"cuts of {seed}")
-    lengths = list(LENGTHS_S)
-    rng.shuffle(lengths)
-    for length_s in itertools.cycle(lengths):
+    while True:
         # Both ways as often as one way or the other.
-        direction = rng.choice((BOTH, BOTH, IN, OUT))
-        after_s, of = round(rng.uniform(0.0, AFTER_S), 2), rng.randrange(1 << 16)
-        yield DrawnCut(length_s if planned_s is None else planned_s, direction, after_s, of)
+        yield DrawnCut(rng.choice((BOTH, BOTH, IN, OUT)), rng.randrange(1 << 16))
 
 
 def steps_of_cut(

@@ -5,22 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from tests.harness import cut_sorts, stall_sorts
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, steps_of_cut
+from tests.harness.lengths import with_lengths
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
-    LENGTHS_S,
     NEIGHBOURS,
     READING,
     REQUESTS,
     STALL,
     Steps,
     with_declaration,
-    with_lengths,
 )
 
 SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
@@ -140,9 +140,21 @@ def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[St
     return tuple(one for one in strikes if one not in REQUESTS.values())
 
 
+def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where nothing stands between a pipeline and its servers.
+
+    Raises:
+        NoFaultError: one was asked for by its name, or all of them were.
+    """
+    if any(name in text for name in (CUTS, *EMBEDDED_CUTS)):
+        raise NoFaultError(f"FAULTS={text}: {why}")
+    return tuple(one for one in strikes if one.kind != CUT)
+
+
 def plan(
     seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
-    table: Steps = (), lengths_s: Sequence[float] = LENGTHS_S,
+    table: Steps = (), lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
 ) -> list[PlannedFault]:  # fmt: skip
     """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
 
@@ -154,6 +166,7 @@ def plan(
         steps: of a task that any fault takes.
         table: of the pipeline's table, which those of the result store take; none where it has no table.
         lengths_s: of stalls.
+        cuts_s: of cuts.
     """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
@@ -162,7 +175,7 @@ def plan(
     for strike in order:
         step, sink = rng.choice(steps_of(strike, steps, table))
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
-    return with_lengths(planned, seed, lengths_s)
+    return with_lengths(planned, seed, lengths_s, cuts_s)
 
 
 def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:

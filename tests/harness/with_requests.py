@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.harness.stall_sorts import STAGE_CANCEL, TASK_KILL
+from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 
 MODULE, VARIABLE = "tests.harness.with_requests", "EFFECTIVELY_ONCE_REQUESTS"
 ASKED, ANSWER = "asked.json", "answer.json"

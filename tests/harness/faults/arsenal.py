@@ -101,7 +101,6 @@ class Lengths:
         zombie_s: how long the driver beside a zombie may take to publish, or a second driver to take over.
         clock_s: how long the driver's clock is wrong; some epochs, beyond the time-out of heartbeats.
         clock_longest_s: so long at most, where nothing shows yet that the driver saw it.
-        cut_s: how long packets are dropped; None: every cut as the seed draws it (`cut_sorts.LENGTHS_S`).
     """
 
     executor_stop_s: float = 25.0
@@ -118,7 +117,6 @@ class Lengths:
     zombie_s: float = 120.0
     clock_s: float = 20.0
     clock_longest_s: float = 45.0
-    cut_s: float | None = None
 
 
 TRANSACTION_TIMEOUT_S = 10
@@ -138,7 +136,7 @@ class EmbeddedArsenal(HealingArsenal):
         hold: holds processes of the pipeline.
         bootstrap: of the broker.
         pipeline: whose transactional ids another producer takes.
-        seed: draws which requests are hit.
+        seed: draws which requests are hit, and which way is cut.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
@@ -175,7 +173,7 @@ class EmbeddedArsenal(HealingArsenal):
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)
         self._steps_s = itertools.cycle(steps_s)
-        self._drawn_cuts = draw_cuts(self.seed, self.lengths.cut_s)
+        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths

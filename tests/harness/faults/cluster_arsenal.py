@@ -15,7 +15,7 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
-from tests.harness.cut_sorts import AFTER_S, DrawnCut, draw_cuts
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.cluster_cut import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_memory import StarvedExecutor
@@ -63,7 +63,7 @@ class ClusterArsenal(HealingArsenal):
     def __post_init__(self) -> None:
         """Begin with nothing to heal, and with what the seed draws."""
         super().__post_init__()
-        self._drawn_cuts = draw_cuts(self.seed, self.platform.lengths.cut_s)
+        self._drawn_cuts = draw_cuts(self.seed)
         self._numbers, self._rng = itertools.count(1), random.Random(f"executors of {self.seed}")
 
     def _makers(self) -> Makers:
@@ -86,8 +86,7 @@ class ClusterArsenal(HealingArsenal):
         return {**makers, **platform, **stalls, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
 
     def _starvation(self) -> Fault:
-        after_s, of = round(self._rng.uniform(0.0, AFTER_S), 2), self._rng.randrange(1 << 16)
-        return StarvedExecutor(self.drivers, ended=self.ended, after_s=after_s, of=of)
+        return StarvedExecutor(self.drivers, ended=self.ended, of=self._rng.randrange(1 << 16))
 
 
 def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:

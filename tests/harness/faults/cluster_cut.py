@@ -48,7 +48,7 @@ class CutPods(Cut):
     Args:
         between: the two roles.
         parties: finds their pods.
-        drawn: how long, which way, and how long after a declaration.
+        drawn: which way, and who.
         mark: comment of the rules, of no other cut.
         healing: removes them whatever happens.
         ended: ends waits early.
@@ -83,7 +83,7 @@ class CutPods(Cut):
 
     def endure(self) -> None:
         """Until it is over; a pod that ends meanwhile takes its counters with it, so they are read now and then."""
-        until = time.monotonic() + self._drawn.planned_s
+        until = time.monotonic() + self._planned_s
         while (left := until - time.monotonic()) > 0 and not self._ended.wait(min(left, COUNT_S)):
             self._note(self._parties.network.count)
 
@@ -150,7 +150,7 @@ class CutPods(Cut):
             raise NoProcessError(f"the network of {one.who} or the address of its peer is not known")
         self._walls[one.netns] = is_first
         try:
-            self._parties.network.drop(one.netns, wanted, self._mark, self._drawn.planned_s + SPARE_S)
+            self._parties.network.drop(one.netns, wanted, self._mark, self._planned_s + SPARE_S)
         except EngineError as error:
             raise NoProcessError(f"the network of {one.who} was not cut: {error}") from error
 

@@ -59,17 +59,16 @@ class Starving(ArmedSignal):
 class StarvedExecutor(Fault):
     """The executor that announced a step runs out of its container's memory; it counts if Kubernetes says so.
 
-    A declaration is no executor's: then it is one of them some time later, while the others read its shuffle files.
+    A declaration is no executor's: then it is one of them, whose shuffle files the others read.
 
     Args:
         drivers: whose executors.
         ended: ends the wait early.
-        after_s: so long after a declaration.
         of: draws who it is after a declaration.
     """
 
-    def __init__(self, drivers: PodDrivers, *, ended: threading.Event, after_s: float = 0.0, of: int = 0) -> None:
-        self._drivers, self._ended, self._after_s, self._of = drivers, ended, after_s, of
+    def __init__(self, drivers: PodDrivers, *, ended: threading.Event, of: int = 0) -> None:
+        self._drivers, self._ended, self._of = drivers, ended, of
         self._armed: dict[str, Starving] = {}
         self._before: set[str] = set()
         self._pod: Pod
@@ -101,7 +100,6 @@ class StarvedExecutor(Fault):
     def _choose(self, event: Mapping[str, Any]) -> Pod | None:
         if event.get("event") != "epoch":
             return self._drivers.log.pod(str(event.get("pod_uid")))
-        self._ended.wait(self._after_s)
         there = [pod for pod in self._drivers.log.pods(EXECUTOR) if pod.runs]
         return there[self._of % len(there)] if there else None
 

@@ -58,7 +58,6 @@ class PlatformLengths:
     api_outage_s: float = API_OUTAGE_S
     dns_outage_s: float = DNS_OUTAGE_S
     node_down_s: float = DOWN_S
-    cut_s: float | None = None
 
 
 @dataclass(frozen=True)

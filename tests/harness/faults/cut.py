@@ -15,6 +15,8 @@ from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.fault import Fault, named, now_ms, process_of
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import Restartable
+from tests.harness.faults.stall import UNPLANNED_S
+from tests.harness.schedule import PlannedFault
 
 
 class Cut(Fault):
@@ -24,7 +26,7 @@ class Cut(Fault):
 
     Args:
         between: the two roles.
-        drawn: how long, which way, and how long after a declaration.
+        drawn: which way, and who.
         healing: undoes it whatever happens.
         ended: ends waits early.
     """
@@ -38,11 +40,13 @@ class Cut(Fault):
         self._debt = Debt(f"let packets pass again between {between.target}", self._undo)
         self._began: float | None = None
         self._cut_s: float | None = None
+        self._planned_s = UNPLANNED_S
+
+    def prepare(self, planned: PlannedFault) -> None:
+        self._planned_s = planned.planned_s or UNPLANNED_S
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        """Cut, at once or some time after a declaration. Raises NoProcessError: nothing is cut."""
-        if event.get("event") == "epoch" and self._ended.wait(self._drawn.after_s):
-            raise NoProcessError("the run ends")
+        """Cut. Raises NoProcessError: nothing is cut."""
         victims = self._victims(event)
         self._healing.owe(self._debt)
         try:
@@ -54,7 +58,7 @@ class Cut(Fault):
         return [(who, at) for who in victims]
 
     def endure(self) -> None:
-        self._ended.wait(self._drawn.planned_s)
+        self._ended.wait(self._planned_s)
 
     def heal(self) -> None:
         self._healing.pay(self._debt)
@@ -65,7 +69,7 @@ class Cut(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._drawn.planned_s, "cut_s": self._cut_s, "direction": self._drawn.direction,
+            "planned_s": self._planned_s, "cut_s": self._cut_s, "direction": self._drawn.direction,
             "between": self._ends(), "dropped": self._count(),
         }  # fmt: skip
 
@@ -103,7 +107,7 @@ class CutLink(Cut):
         between: pipeline and server.
         link: between the two.
         server: which is not touched.
-        drawn: how long, which way, and how long after a declaration.
+        drawn: which way, and who.
         healing: undoes it whatever happens.
         ended: ends waits early.
     """

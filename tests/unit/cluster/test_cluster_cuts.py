@@ -26,6 +26,7 @@ from tests.harness.faults.cluster_cut import CutPods, cut_makers, heal_cuts
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.schedule import DECLARED, PlannedFault
 from tests.unit.cluster.fake_platform import FakePlatform, server
 
 STEP = {"t": 1, "event": "step", "step": "ids_decided", "epoch": 3, "shard": 0, "pod": "exec-1", "pod_uid": "e1"}
@@ -166,8 +167,10 @@ class World:
 
     def fault(self, name: str, direction: str = BOTH, planned_s: float = 0.1, of: int = 0) -> CutPods:
         parties = Parties(cast("SupervisedPods", self.drivers), self.servers, cast("PodNetwork", self.network))
-        drawn = DrawnCut(planned_s, direction, 0.0, of)
-        return CutPods(IN_PODS[name], parties, drawn, "mark-1", healing=self.healing, ended=self.ended)
+        drawn, between = DrawnCut(direction, of), IN_PODS[name]
+        made = CutPods(between, parties, drawn, "mark-1", healing=self.healing, ended=self.ended)
+        made.prepare(PlannedFault(1, DECLARED, None, 0, between.strike, planned_s=planned_s))
+        return made
 
 
 def one_of(ip: str, *chains: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,12 +111,10 @@ DECLARED = {"event": "epoch", "state": "declared", "epoch": 3, "pod": "driver", 
 @pytest.mark.parametrize(("of", "uid"), [(0, "u1"), (1, "u2"), (2, "u1")])
 def test_after_a_declaration_it_is_the_executor_that_was_drawn(of: int, uid: str) -> None:
     drivers = FakeDrivers(None)
-    fault = StarvedExecutor(cast("PodDrivers", drivers), ended=threading.Event(), after_s=0.2, of=of)
-    began = time.monotonic()
+    fault = StarvedExecutor(cast("PodDrivers", drivers), ended=threading.Event(), of=of)
     chosen = fault._choose(DECLARED)
     assert chosen is not None
     assert chosen.uid == uid
-    assert time.monotonic() - began >= 0.2, "the others are to read its shuffle files by then"
     at_once = fault._choose({**CALL, "event": "step"})
     assert at_once is not None
     assert at_once.uid == "u1"

@@ -25,11 +25,11 @@ from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
 from tests.harness.faults.cluster_stall import (
     StalledDriverPod,
     StalledExecutorPod,
+    StalledPod,
     StalledServerPod,
     StalledWorkerPod,
 )
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.stall import Stall
 from tests.harness.history import History
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
@@ -107,7 +107,7 @@ class World:
     def gone(self, who: str) -> bool:
         return not any(one.who == who and one.runs for one in self.pods)
 
-    def prepared(self, kind: type[Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
+    def prepared(self, kind: type[StalledPod], held: Held, seconds: float = 0.2, **more: Any) -> Any:
         owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
         fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
         fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))

@@ -20,7 +20,7 @@ from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
-from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS, LENGTHS_S
+from tests.harness.cut_sorts import CUT, DIRECTIONS, EMBEDDED_CUTS
 from tests.harness.faults.arsenal import (
     TRANSACTION_TIMEOUT_S,
     EmbeddedArsenal,
@@ -33,9 +33,10 @@ from tests.harness.faults.cut import CutLink
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
-from tests.harness.schedule import Strike
+from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
+from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
-from tests.harness.stall_sorts import REQUESTS, STAGE_CANCEL, TASK_KILL
+from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
@@ -123,12 +124,22 @@ def test_a_result_store_is_cut_off_while_its_transaction_is_held_open(tmp_path: 
     assert made == {"broker-cut": CutLink, "store-cut": CutLink, "database-cut": WhileHeld}
 
 
-def test_the_lengths_of_cuts_are_those_that_the_seed_draws_or_the_one_that_was_asked_for(tmp_path: Path) -> None:
-    place, cut = arsenal(tmp_path, [], Server(tmp_path)), EMBEDDED_CUTS["store-cut"]
-    drawn = [place.fault(cut).evidence()["planned_s"] for _ in range(4)]
-    assert sorted(drawn) == sorted(LENGTHS_S)
-    asked = replace(place, lengths=Lengths(cut_s=5.0))
-    assert asked.fault(cut).evidence()["planned_s"] == 5.0
+@pytest.mark.parametrize("name", EMBEDDED_CUTS)
+def test_a_cut_lasts_as_long_as_the_plan_says(tmp_path: Path, name: str) -> None:
+    fault = arsenal(tmp_path, [], Server(tmp_path)).fault(EMBEDDED_CUTS[name])
+    fault.prepare(PlannedFault(1, DECLARED, None, 0, EMBEDDED_CUTS[name], planned_s=40.0))
+    assert fault.evidence()["planned_s"] == 40.0
+
+
+def test_which_way_is_cut_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    """A try that missed may go another way."""
+    ways = []
+    for seed in (1, 1, 2, 3):
+        place = replace(arsenal(tmp_path, [], Server(tmp_path)), seed=seed)
+        ways.append(tuple(place.fault(EMBEDDED_CUTS["store-cut"]).evidence()["direction"] for _ in range(20)))
+    assert ways[0] == ways[1]
+    assert len(set(ways)) == 3
+    assert set(ways[0]) == set(DIRECTIONS)
 
 
 def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:

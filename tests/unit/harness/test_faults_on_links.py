@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.embedded.process import identity
+from tests.harness import cluster_chaos
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.chaos import described, main
 from tests.harness.checkers import faults as checked_faults
 from tests.harness.cut_links import cut_links
 from tests.harness.cut_sorts import (
-    AFTER_S,
     BETWEEN,
     CLUSTER_CUTS,
     CUT,
-    DIRECTIONS,
     EMBEDDED_CUTS,
     LENGTHS_S,
     TO_BROKER,
     TO_RESULTS,
     TO_STORE,
     DrawnCut,
-    draw_cuts,
     steps_of_cut,
 )
 from tests.harness.faults.cut import CutLink
 from tests.harness.faults.healing import Healing
-from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_result_store
-from tests.harness.schedule import DECLARED, STEPS
+from tests.harness.lengths import READING_S
+from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_cuts, without_result_store
+from tests.harness.schedule import DECLARED, STEPS, PlannedFault
+from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
+from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import Server, soon
 
-DECLARATION = {"t": 1, "event": "epoch", "state": "declared", "epoch": 3, "driver": 9}
 STEP = {"t": 1, "event": "step", "step": "committed", "epoch": 3, "shard": 0, "pid": 7}
 
 
@@ -55,9 +56,11 @@ class World:
         self.said: list[str] = []
         self.healing, self.ended = Healing(self.said.append), threading.Event()
 
-    def fault(self, direction: str = "both", planned_s: float = 0.2, after_s: float = 0.0) -> CutLink:
-        drawn = DrawnCut(planned_s, direction, after_s)
-        return CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing, ended=self.ended)
+    def fault(self, direction: str = "both", planned_s: float = 0.2) -> CutLink:
+        drawn = DrawnCut(direction)
+        made = CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing, ended=self.ended)
+        made.prepare(PlannedFault(1, DECLARED, None, 0, TO_STORE.strike, planned_s=planned_s))
+        return made
 
     def say(self) -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.link.port), 5.0)
@@ -128,15 +131,6 @@ def test_what_an_earlier_cut_held_back_is_not_told_of_the_next(world: World) -> 
     assert not world.fault().landed()
 
 
-def test_a_cut_at_a_declaration_waits_for_the_delay_that_was_drawn_and_at_a_step_it_does_not(world: World) -> None:
-    began = time.monotonic()
-    world.fault(after_s=30.0).strike(STEP)
-    assert time.monotonic() - began < 5
-    began = time.monotonic()
-    world.fault(after_s=0.3).strike(DECLARATION)
-    assert time.monotonic() - began >= 0.3
-
-
 def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
     fault = world.fault(planned_s=600.0)
     fault.strike(STEP)
@@ -146,13 +140,6 @@ def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
     assert world.said == ["✓ healed at the end of the run: let packets pass again between pipeline and object store"]
     with world.say(), world.behind.accept()[0] as accepted:
         assert accepted.recv(5) == b"hello"
-
-
-def test_a_run_that_ends_before_a_cut_is_not_cut(world: World) -> None:
-    world.ended.set()
-    with pytest.raises(NoProcessError, match="the run ends"):
-        world.fault(after_s=30.0).strike(DECLARATION)
-    assert world.healing.owed == []
 
 
 def test_a_server_that_is_down_is_missed(world: World) -> None:
@@ -169,17 +156,38 @@ def test_a_cut_that_cannot_be_made_is_undone_at_once(world: World) -> None:
     assert world.healing.owed == []
 
 
-def test_every_length_comes_before_one_comes_twice_and_a_seed_draws_the_same() -> None:
-    orders = []
-    for seed in (1, 1, 2, 3, 4):
-        drawn = list(islice(draw_cuts(seed), 40))
-        assert sorted(one.planned_s for one in drawn[:4]) == sorted(LENGTHS_S)
-        assert {one.direction for one in drawn} == set(DIRECTIONS)
-        assert all(0.0 <= one.after_s <= AFTER_S for one in drawn)
-        orders.append(tuple(drawn))
-    assert orders[0] == orders[1]
-    assert len(set(orders)) == 4
-    assert {one.planned_s for one in islice(draw_cuts(1, 5.0), 9)} == {5.0}
+@given(seed=st.integers(0, 2**40))
+def test_every_length_comes_before_one_comes_twice_and_stalls_have_their_own(seed: int) -> None:
+    planned = plan(seed, asked_for("broker-cut*8,executor-stall*6", seed), 2)
+    lengths = {kind: [one.planned_s or 0.0 for one in planned if one.strike.kind == kind] for kind in (CUT, STALL)}
+    assert sorted(lengths[CUT][:4]) == sorted(lengths[CUT][4:]) == sorted(LENGTHS_S)
+    assert sorted(lengths[STALL]) == sorted(STALLS_S)
+    assert {one.planned_s for one in plan(seed, asked_for("cuts*3", seed), 2, cuts_s=(5.0,))} == {5.0}
+
+
+def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:
+    planned = [one for seed in range(50) for one in plan(seed, asked_for("broker-cut,store-cut", seed), 2)]
+    delays = [one.after_s for one in planned if one.step == DECLARED]
+    assert len(set(delays)) > 20
+    assert 0.0 <= min(delays) < max(delays) <= READING_S
+    assert {one.after_s for one in planned if one.step != DECLARED} == {0.0}
+
+
+def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan", "--seed", "5", "--faults", "broker-cut*4", "--cut-s", "3,12"]) == 0
+    told = capsys.readouterr().out
+    assert told.rstrip("\n") == described(plan(5, asked_for("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
+    assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
+    assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
+    assert capsys.readouterr().out.count(" for 7 s") == 2
+
+
+def test_a_pipeline_of_ones_own_is_cut_off_from_nothing() -> None:
+    left = without_cuts(asked_for("all", 1), "all", "why")
+    assert left == tuple(one for name, one in EMBEDDED.items() if name not in EMBEDDED_CUTS)
+    for text in ("zombie,store-cut", "cuts"):
+        with pytest.raises(NoFaultError, match=f"FAULTS={text}: why"):
+            without_cuts(asked_for(text, 1), text, "why")
 
 
 def test_cuts_means_every_cut_of_a_stack() -> None:

@@ -1,0 +1,41 @@
+"""Lengths of stalls and cuts as a command line takes them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tests.harness import cut_sorts, stall_sorts
+
+LONGEST_S = 150.0
+"""The harness gives up a store that does not answer for 180 s."""
+
+
+def lengths_of(text: str, option: str = "--stall-s") -> tuple[float, ...]:
+    """The lengths that an option names, in seconds, with commas between. Raises ValueError."""
+    lengths_s = tuple(float(word) for word in text.split(","))
+    if not all(0.0 < one <= LONGEST_S for one in lengths_s):
+        raise ValueError(f"{option} {text}: each length is more than 0 s and at most {LONGEST_S:.0f} s")
+    return lengths_s
+
+
+def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
+    """Have a command line set the lengths of stalls."""
+    _add(parser, "--stall-s", "stalls", stall_sorts.LENGTHS_S)
+
+
+def add_cut_lengths(parser: argparse.ArgumentParser) -> None:
+    """Have a command line set the lengths of cuts."""
+    _add(parser, "--cut-s", "cuts", cut_sorts.LENGTHS_S)
+
+
+def _add(parser: argparse.ArgumentParser, option: str, what: str, default: Sequence[float]) -> None:
+    def lengths(text: str) -> tuple[float, ...]:
+        try:
+            return lengths_of(text, option)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    usual = ",".join(f"{one:g}" for one in default)
+    says = f"lengths of {what}, of which each comes once before one comes twice ({usual})"
+    parser.add_argument(option, type=lengths, default=default, metavar="S,S", help=says)
