@@ -26,7 +26,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import cut_sorts, stall_sorts, with_requests, with_table, without_proof
+from tests.harness import cut_sorts, stall_sorts, with_requests, with_table
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
@@ -44,7 +44,7 @@ from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal,
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.length_options import add_cut_lengths, add_stall_lengths
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
@@ -78,6 +78,8 @@ CLAIM = (
     "change."
 )
 RECORDS, FAULTS = 60_000, "all"
+UNPROVEN = "tests.harness.without_proof"
+"""Only named: whoever imports it goes without proof."""
 # An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
 # begins finds an epoch. A seeded stream needs some minutes before its first late records.
 PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
@@ -164,7 +166,7 @@ class Chaos:
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.unproven:
-                job, checkout = without_proof.JOB, self.checkout
+                job, checkout = UNPROVEN, self.checkout
             module, requests = job, self._requests(directory)
             if requests is not None:
                 os.environ.update(requests.env)
@@ -224,7 +226,7 @@ class Chaos:
             controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes),
+                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s, self.cuts_s),
             },
         )  # fmt: skip
         if self.database is not None:

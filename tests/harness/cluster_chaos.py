@@ -43,7 +43,7 @@ from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_
 from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
-from tests.harness.length_options import add_cut_lengths, add_stall_lengths
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
 from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
@@ -101,7 +101,10 @@ def programme_of(
     return Programme(
         CLAIM, subject_of(seed, records, strikes),
         plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s, cuts_s=cuts_s),
-        {"campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes)},
+        {
+            "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
+            **named_lengths(stalls_s, cuts_s),
+        },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,

@@ -19,6 +19,14 @@ def lengths_of(text: str, option: str = "--stall-s") -> tuple[float, ...]:
     return lengths_s
 
 
+def named_lengths(
+    stalls_s: Sequence[float] = stall_sorts.LENGTHS_S, cuts_s: Sequence[float] = cut_sorts.LENGTHS_S
+) -> dict[str, str]:
+    """What a manifest tells of lengths of stalls and cuts that are not the usual ones."""
+    usual = {"stall_s": (stalls_s, stall_sorts.LENGTHS_S), "cut_s": (cuts_s, cut_sorts.LENGTHS_S)}
+    return {name: ",".join(f"{one:g}" for one in asked) for name, (asked, own) in usual.items() if tuple(asked) != own}
+
+
 def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
     """Have a command line set the lengths of stalls."""
     _add(parser, "--stall-s", "stalls", stall_sorts.LENGTHS_S)

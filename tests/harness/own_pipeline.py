@@ -39,7 +39,7 @@ from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.length_options import add_stall_lengths
+from tests.harness.length_options import add_stall_lengths, named_lengths
 from tests.harness.manifest import manifest_of
 from tests.harness.mixture import (
     NoFaultError,
@@ -189,7 +189,7 @@ class OwnPipeline:
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
             named={
                 "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
-                "faults": ",".join(name_of(one) for one in self.strikes),
+                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s),
             },
         )  # fmt: skip
         document["settings"]["sinks"] = [one["name"] for one in self.said["declaration"]["sinks"]]

@@ -1,3 +1,3 @@
-"""What Spark can be asked to end while an epoch runs: words that the plan of a campaign and a driver share."""
+"""What Spark is asked for by its own API, as drivers, plans and histories name it."""
 
 TASK_KILL, STAGE_CANCEL = "task_kill", "stage_cancel"

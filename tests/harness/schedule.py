@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Where an epoch can be hit: with a part of the input read, before anything is visible, between records and commit, and
+# Where an epoch can be hit: while a shard gets its input, before anything is visible, between records and commit, and
 # after a commit that is not yet known.
 STEPS = (
-    ("dedup_reading", None),
+    ("dedup_begun", None),
     ("ids_decided", None),
     ("transaction_open", "accepted"),
     ("committed", "accepted"),
-    ("windows_reading", None),
+    ("windows_begun", None),
     ("windows_decided", None),
     ("transaction_open", "user_counts"),
 )

@@ -77,8 +77,9 @@ class Part(BaseModel):
         found = (settings.get("campaign"), manifest.get("seed"), settings.get("records"))
         if found != (self.stack, self.seed, str(self.records)) or bool(manifest.get("controls")) != self.controls:
             return False
-        # What `all`, a number and a word for a kind come to depends on what the stack of that day has.
-        by_name = self.faults not in ("all", *GROUPS) and not self.faults.isdecimal()
+        # What `all`, a number and a group come to depends on what the stack of that day has.
+        groups = {word.strip().partition("*")[0] for word in self.faults.split(",")} & {*GROUPS}
+        by_name = self.faults != "all" and not self.faults.isdecimal() and not groups
         return not by_name or Counter(str(settings.get("faults")).split(",")) == self.strikes
 
 

@@ -17,6 +17,7 @@ from tests.harness.act import Act
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.pod_hold import ENVIRONMENT
 from tests.harness.adapters.pod_log import PodLog
 from tests.harness.adapters.pods import PodDrivers
 from tests.harness.adapters.rendering import RUN_LABEL, Chart, of_run, values_for
@@ -31,6 +32,7 @@ from tests.harness.history import History
 from tests.harness.place import Patience, Place
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
+from tests.harness.stall_sorts import NEIGHBOURS
 from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
@@ -202,6 +204,8 @@ class Stage:
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
             values = self._values(settings)
+            if any(one.strike.target == NEIGHBOURS for one in planned):
+                values["environment"] = {**values.get("environment", {}), **ENVIRONMENT}
             if table is not None:
                 values = table.values(values, self.run)
             watch = Watch(directory.path / "work" / "events.jsonl", history)

@@ -11,8 +11,8 @@ STALL = "stall"
 EXECUTOR_JVM, PYTHON_WORKER, DRIVER, KUBELET = "executor JVM", "python worker", "driver", "kubelet"
 NEIGHBOURS = "neighbours"
 """Every executor but the one that announced a step: who serves the blocks that it still has to fetch."""
-READING: Steps = (("dedup_reading", None),)
-"""A shard has a part of its input, and the rest is with others."""
+READING: Steps = (("dedup_begun", None),)
+"""Spark hands a shard its input, and the rest of it is with others."""
 LENGTHS_S = (0.5, 3.0, 12.0, 40.0, 70.0, 150.0)
 """Below any time-out, below those of clients (10 s) and heartbeats (15 s), beyond them, beyond the patience of drivers
 for a store (30 s), and beyond Spark's for an idle Python worker (120 s)."""
@@ -28,13 +28,13 @@ PIPELINE = {
 """The pipeline's own processes, on every stack."""
 SERVERS = {"broker-stall": Strike(STALL, BROKER), "store-stall": Strike(STALL, OBJECT_STORE)}
 BESIDE = {"neighbour-stall": Strike(STALL, NEIGHBOURS)}
-"""While a shard that reads is held: where tasks can be held."""
+"""While a shard that reads is held."""
 RESULT_STORES = {"database-stall": Strike(STALL, RESULT_STORE)}
 OPERATORS = {"operator-stall": Strike(STALL, OPERATOR)}
 KUBELETS = {"kubelet-stall": Strike(STALL, KUBELET)}
 """Only where the nodes can be reached as machines, and one of them is not the control plane."""
 EMBEDDED_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES}
-CLUSTER_STALLS = {**PIPELINE, **SERVERS, **RESULT_STORES, **OPERATORS, **KUBELETS}
+CLUSTER_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES, **OPERATORS, **KUBELETS}
 
 TASK, STAGE = "task", "stage"
 REQUESTS = {"task-kill": Strike(TASK_KILL, TASK), "stage-cancel": Strike(STAGE_CANCEL, STAGE)}

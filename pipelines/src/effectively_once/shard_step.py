@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -105,7 +105,7 @@ class ShardStep:
         self._lap_s = time.perf_counter()
         if attempt > 0:
             self._still_ours()
-        self.reach(f"{step}_begun")
+        self.announce(f"{step}_begun")
 
     @classmethod
     def of_task(cls, task: EpochTask, step: str) -> ShardStep:
@@ -125,16 +125,10 @@ class ShardStep:
         """Read the shard's input to its end; for arguments and errors see `whole_input.require`."""
         where = self.task.where(self.step, self.shard)
         try:
-            return whole_input.require(self._announced(batches), digested, where, nothing=nothing)
+            return whole_input.require(batches, digested, where, nothing=nothing)
         except InputError:
             self.announce(f"{self.step}_refused")
             raise
-
-    def _announced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, batch in enumerate(batches):
-            if not number:
-                self.announce(f"{self.step}_reading")
-            yield batch
 
     def announce(self, what: str, sink: str | None = None) -> None:
         """Tell observers how far this attempt has come."""

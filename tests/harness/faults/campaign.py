@@ -36,7 +36,7 @@ SAID = {
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
-    "stall": "stall", "task_kill": "have Spark kill a", "stage_cancel": "have Spark cancel a",
+    "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
     "cut": "cut the network between",
 }  # fmt: skip
 
@@ -233,6 +233,8 @@ class Campaign(threading.Thread):
     def _report(self, planned: PlannedFault, epoch: int, victims: list[str], told: dict[str, Any]) -> None:
         named = " and ".join(who.partition("@")[0] for who in victims)
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
+        # A task's name begins with what it is.
+        named = named.removeprefix(f"{target} ")
         lasted = f" for {told['stopped_s']} s" if told.get("stopped_s") else ""
         lasted += f", {sum(told['requests'].values())} requests" if told.get("requests") else ""
         lasted += f", {len(told['leaders'])} leaders" if told.get("leaders") else ""

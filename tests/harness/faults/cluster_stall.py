@@ -1,4 +1,4 @@
-"""Who stands still on a cluster, by exec: executors, their JVM alone, Python workers, drivers, servers."""
+"""What stalls in pods have in common: a session there that stops processes, and continues them whatever happens."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ from typing import Any, Protocol
 
 from infra.cluster.api import ClusterError
 from tests.harness.adapters.cluster import Cluster
-from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError, Struck
-from tests.harness.adapters.events import Watch
+from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.held_pod import Held, HeldPod
-from tests.harness.adapters.pod_log import EXECUTOR, Pod
-from tests.harness.adapters.server_pods import Pick, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.faults.cluster_driver import taken_over
-from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.healing import Debt
 from tests.harness.faults.stall import Stall
-
-ALIVE, ALIVE_S = "kill -0 {pid} 2>/dev/null && echo lives || echo ended; read -r _", 15.0
 
 
 class Enterable(Protocol):
@@ -128,157 +121,3 @@ class StalledPod(Stall):
     @abstractmethod
     def _chosen(self, event: Mapping[str, Any]) -> Enterable:
         """The one to strike. Raises NoProcessError, ClusterError."""
-
-
-class StalledExecutorPod(StalledPod):
-    """The executor that announced a step, or after a declaration one of those that run, or its JVM alone."""
-
-    def _await(self) -> None:
-        # A deletion needs no session of the drivers' own.
-        self._pods_drivers.arm(DELETE_NOW)
-        self._before = set(self._pods_drivers.executors())
-
-    def _there(self) -> Sequence[Pod]:
-        return [pod for pod in self._pods_drivers.log.pods(EXECUTOR) if pod.runs]
-
-    def _chosen(self, event: Mapping[str, Any]) -> Pod:
-        if event["event"] != "step":
-            return self._drawn(self._there())
-        pod = self._pods_drivers.log.pod(str(event.get("pod_uid")))
-        if pod is None or pod.role != EXECUTOR or not pod.runs:
-            raise NoProcessError(f"pod {event.get('pod')} does not run any more")
-        return pod
-
-    def _gone(self) -> bool:
-        return self._pods_drivers.gone(self._pod.who)
-
-    def _present(self) -> list[str]:
-        alive = self._pods_drivers.executors()
-        if self._struck[0] in alive:
-            return [self._struck[0]]
-        return [one for one in alive if one not in self._before][:1]
-
-
-class StalledWorkerPod(StalledExecutorPod):
-    """The Python worker that announced a step, or after a declaration the newest one of an executor.
-
-    Args:
-        watch: what they announce.
-        given: see StalledPod.
-    """
-
-    def __init__(self, *given: Any, watch: Watch, **owed: Any) -> None:
-        super().__init__(*given, **owed)
-        self._watch = watch
-
-    def _number(self, event: Mapping[str, Any]) -> int | None:
-        return int(event["pid"]) if event["event"] == "step" else None
-
-    def _named(self, pod: Enterable) -> str:
-        return f"{pod.who}/worker-{self._holding.pid}"
-
-    def _present(self) -> list[str]:
-        who, at = self._struck
-        if self._lives():
-            return [who]
-        with self._watch.changed:
-            told = [
-                f"{one['pod']}@{one['pod_uid']}/worker-{one['pid']}" for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= at and one["epoch"] >= self._event["epoch"]
-                and one["shard"] == self._event.get("shard", one["shard"])
-            ]  # fmt: skip
-        return [one for one in told if one != who][-1:]
-
-    def _lives(self) -> bool:
-        if self._gone():
-            return False
-        with suppress(NoProcessError):
-            script = ALIVE.format(pid=self._holding.pid)
-            session = self._cluster.enter(self._pod.name, self._pod.container, script)
-            told = str(session.readline_stdout(timeout=ALIVE_S)).strip()
-            session.close()
-            return told != "ended"
-        return False
-
-
-class StalledDriverPod(StalledPod):
-    """The driver's Python process and its JVM; its executors run on.
-
-    Args:
-        watch: what is announced.
-        given: see StalledPod.
-    """
-
-    def __init__(self, *given: Any, watch: Watch, **owed: Any) -> None:
-        super().__init__(*given, **owed)
-        self._watch = watch
-
-    def _await(self) -> None:
-        self._pods_drivers.arm_driver(DELETE_NOW)
-
-    def _there(self) -> Sequence[Pod]:
-        return [self._pods_drivers.running()]
-
-    def _chosen(self, event: Mapping[str, Any]) -> Pod:
-        return self._pods_drivers.running()
-
-    def _gone(self) -> bool:
-        return self._pods_drivers.gone(self._pod.who)
-
-    def _present(self) -> list[str]:
-        with suppress(NoProcessError):
-            if self._pods_drivers.running().who == self._struck[0]:
-                return [self._struck[0]]
-        return taken_over(self._pods_drivers, self._watch, *self._struck)
-
-
-class StalledServerPod(StalledPod):
-    """A server with the processes below it. Drivers that end of that meanwhile are news of the server.
-
-    Args:
-        server: whom.
-        pick: chooses one of several pods; left out the announced shard decides.
-        given: see StalledPod.
-    """
-
-    def __init__(self, *given: Any, server: ServerPods, pick: Pick | None = None, **owed: Any) -> None:
-        super().__init__(*given, **owed)
-        self._server, self._pick = server, pick or server.picked
-        self._told: Mapping[str, Any] = {}
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        struck = super().strike(event)
-        self._pods_drivers.under = f"a stall of the {self._role}"
-        return struck
-
-    def heal(self) -> None:
-        """Continue it, and see that it serves: kubelet may have given it up. Raises ClusterTimeoutError."""
-        self._resume()
-        try:
-            self._await()
-        finally:
-            self._pods_drivers.under = None
-        super().heal()
-
-    def evidence(self) -> dict[str, Any]:
-        return {**super().evidence(), **self._told}
-
-    def _await(self) -> None:
-        wait_ready(self._server, self._ended)
-
-    def _there(self) -> Sequence[Enterable]:
-        return self._server.ready()
-
-    def _chosen(self, event: Mapping[str, Any]) -> Enterable:
-        picked = self._pick(event)
-        self._told = picked.told
-        return picked.pod
-
-    def _gone(self) -> bool:
-        # Its container may be another one already: the plan's length is a bound all the same.
-        return False
-
-    def _present(self) -> list[str]:
-        with suppress(ClusterError, OSError):
-            return [one.who for one in self._server.ready() if one.name == self._pod.name]
-        return []

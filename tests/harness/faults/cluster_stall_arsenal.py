@@ -13,22 +13,25 @@ from tests.harness.adapters.held_pod import EXECUTOR_JVM as HELD_JVM
 from tests.harness.adapters.held_pod import PYTHON_WORKER as HELD_WORKER
 from tests.harness.adapters.held_pod import server_held
 from tests.harness.adapters.leaders import Leaders
+from tests.harness.adapters.pod_hold import PodHold
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import StalledKubelet
 from tests.harness.faults.cluster_leader import LeadingBroker
 from tests.harness.faults.cluster_platform import Platform
-from tests.harness.faults.cluster_stall import (
+from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
+    StalledNeighbourPod,
     StalledServerPod,
     StalledWorkerPod,
 )
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.faults.stall_arsenal import HEARTBEATS_S, IDLE_S
+from tests.harness.faults.transaction import WhileHeld
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.schedule import EXECUTOR
-from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, KUBELET, PYTHON_WORKER, STALL
+from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, KUBELET, NEIGHBOURS, PYTHON_WORKER, STALL
 
 SETTLE_S = 20.0
 """A pod that was given up is seen to be deleted, and the next one to run, within so long."""
@@ -45,6 +48,9 @@ def cluster_stalls(
     makers: Makers = {
         (STALL, EXECUTOR): partial(StalledExecutorPod, drivers, cluster, HELD_EXECUTOR, **owed),
         (STALL, EXECUTOR_JVM): partial(StalledExecutorPod, drivers, cluster, HELD_JVM, role="executor", **owed),
+        (STALL, NEIGHBOURS): lambda: WhileHeld(
+            StalledNeighbourPod(drivers, cluster, HELD_EXECUTOR, **owed), PodHold(cluster, [drivers.log]), healing
+        ),
         (STALL, PYTHON_WORKER): partial(StalledWorkerPod, drivers, cluster, HELD_WORKER, watch=watch, **idle),
         (STALL, DRIVER): partial(StalledDriverPod, drivers, cluster, HELD_DRIVER, watch=watch, **owed),
     }

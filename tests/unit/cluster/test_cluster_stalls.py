@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,14 +22,15 @@ from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
 from tests.harness.adapters.server_pods import Picked, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
-from tests.harness.faults.cluster_stall import (
+from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,
-    StalledPod,
+    StalledNeighbourPod,
     StalledServerPod,
     StalledWorkerPod,
 )
 from tests.harness.faults.healing import Healing
+from tests.harness.faults.stall import Stall
 from tests.harness.history import History
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
@@ -107,7 +108,7 @@ class World:
     def gone(self, who: str) -> bool:
         return not any(one.who == who and one.runs for one in self.pods)
 
-    def prepared(self, kind: type[StalledPod], held: Held, seconds: float = 0.2, **more: Any) -> Any:
+    def prepared(self, kind: Callable[..., Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
         owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
         fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
         fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
@@ -236,6 +237,16 @@ def test_a_pod_that_runs_no_more_or_was_not_there_is_missed(world: World) -> Non
     with pytest.raises(NoProcessError, match="there is no executor to stop"):
         fault.strike(DECLARATION)
     assert world.healing.owed == []
+
+
+def test_the_pod_beside_the_one_that_reads_is_struck(world: World) -> None:
+    fault = world.prepared(StalledNeighbourPod, held_pod.EXECUTOR)
+    with pytest.raises(NoProcessError, match="there is no executor to stop"):
+        fault.strike(world.step())
+    world.pods.append(Pod("exec-b", "b", EXECUTOR, "uc", "c", started=True))
+    ((who, _),) = fault.strike(world.step())
+    assert who == "exec-b@b"
+    fault.heal()
 
 
 def test_one_that_does_not_stand_still_is_missed_and_owes_nothing(world: World) -> None:

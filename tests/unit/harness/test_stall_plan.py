@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.harness import cluster_chaos
 from tests.harness.chaos import described, main
 from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
-from tests.harness.length_options import LONGEST_S, lengths_of
+from tests.harness.length_options import LONGEST_S, lengths_of, named_lengths
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
@@ -31,7 +31,6 @@ from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
     EMBEDDED_STALLS,
     LENGTHS_S,
-    READING,
     REQUESTS,
     STALL,
 )
@@ -68,10 +67,7 @@ def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
             assert one.after_s == 0.0
 
 
-OWN_STEPS = ("database-stall", "neighbour-stall")
-
-
-@pytest.mark.parametrize("name", [name for name in (*EMBEDDED_STALLS, *REQUESTS) if name not in OWN_STEPS])
+@pytest.mark.parametrize("name", sorted({*EMBEDDED_STALLS, *REQUESTS} - {"database-stall", "neighbour-stall"}))
 def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: str) -> None:
     planned = [one for seed in range(50) for one in plan(seed, asked_for(f"{name}*6", seed), 2, table=TABLE)]
     reading = [one for one in planned if one.step == DECLARED]
@@ -80,15 +76,15 @@ def test_half_of_them_come_while_shards_read_and_the_others_at_every_step(name: 
     assert len({one.after_s for one in reading}) > 50
 
 
+def test_neighbours_stall_while_spark_hands_a_shard_its_input() -> None:
+    planned = plan(3, asked_for("neighbour-stall*20", 3), 2, table=TABLE)
+    assert {(one.step, one.sink) for one in planned} == {("dedup_begun", None)}
+    assert {one.shard for one in planned} == {0, 1}
+
+
 def test_the_result_store_stalls_while_its_own_transaction_is_there() -> None:
     planned = plan(3, asked_for("database-stall*20", 3), 2, table=TABLE)
     assert {(one.step, one.sink) for one in planned} == set(TABLE)
-
-
-def test_neighbours_stall_while_a_shard_has_a_part_of_its_input() -> None:
-    planned = plan(3, asked_for("neighbour-stall*20", 3), 2, table=TABLE)
-    assert {(one.step, one.sink) for one in planned} == set(READING)
-    assert {one.after_s for one in planned} == {0.0}, "a shard that is held needs no delay"
 
 
 def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
@@ -144,3 +140,9 @@ def test_other_lengths_are_refused(text: str, option: str, fault: str, capsys: p
     with pytest.raises(SystemExit):
         main(["--plan", "--faults", fault, option, text])
     assert option in capsys.readouterr().err
+
+
+def test_a_manifest_names_lengths_only_where_they_are_not_the_usual_ones() -> None:
+    assert named_lengths(LENGTHS_S) == {}
+    assert named_lengths(lengths_of("3,0.5")) == {"stall_s": "3,0.5"}
+    assert named_lengths(cuts_s=(40.0,)) == {"cut_s": "40"}

@@ -16,7 +16,14 @@ from infra.embedded.process import Child, identity, kill_all
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.faults import stalls
 from tests.harness.faults.stall import Stall
-from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledServer, StalledWorker, workers
+from tests.harness.faults.stalls import (
+    StalledDriver,
+    StalledExecutor,
+    StalledNeighbours,
+    StalledServer,
+    StalledWorker,
+    workers,
+)
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
@@ -76,7 +83,7 @@ class Pipeline:
     def worker(self, number: int) -> int:
         found: int
         (found,) = [one.pid for one in workers(0) if self._executor_of(one.pid).pid == self.executors_there[number].pid]
-        return found
+        return int(found)
 
     def start_executor(self) -> Child:
         self.executors_there.append(self.world.child(name=f"executor-{len(self.executors_there)}"))
@@ -130,6 +137,26 @@ def test_of_a_jvm_that_stalls_alone_the_workers_run_on(world: World, monkeypatch
     fault.strike(world.step(pipeline.worker(0)))
     assert [stopped(pid) for pid in family(one)] == [True, False, False]
     fault.heal()
+
+
+def test_every_executor_but_the_one_that_reads_stalls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch)
+    first, second = pipeline.executors_there
+    fault = prepared(StalledNeighbours(pipeline, alone=False, **pipeline.owed()))  # type: ignore[arg-type]
+    ((who, _),) = fault.strike(world.step(pipeline.worker(0)))
+    assert who == identity(second.pid)
+    assert all(stopped(pid) for pid in family(second))
+    assert not any(stopped(pid) for pid in family(first))
+    fault.heal()
+    assert not any(stopped(pid) for pid in family(second))
+
+
+def test_an_executor_without_neighbours_is_missed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(world, monkeypatch, 1)
+    fault = prepared(StalledNeighbours(pipeline, alone=False, **pipeline.owed()))  # type: ignore[arg-type]
+    with pytest.raises(NoProcessError, match="no executor beside that of worker"):
+        fault.strike(world.step(pipeline.worker(0)))
+    assert world.healing.owed == []
 
 
 def test_after_a_declaration_the_plan_draws_the_executor(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

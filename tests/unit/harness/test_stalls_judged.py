@@ -44,7 +44,7 @@ def test_a_stall_with_its_evidence_hit(event: Row) -> None:
     assert one.fault.planned_s == event.get("planned_s")
 
 
-LONG: Row = {"stopped_s": LEAST_TIME_OUT_S + 0.1, "planned_s": 10.0}
+LONG: dict[str, Any] = {"stopped_s": LEAST_TIME_OUT_S + 0.1, "planned_s": 10.0}
 BAD = [
     (stall("executor", stopped_s=None), "stood still is not known"),
     (stall("executor", planned_s=None), "it was to stand still is not known"),

@@ -50,7 +50,7 @@ def test_every_planned_step_is_announced(tmp_path: Path, monkeypatch: pytest.Mon
     assert set(STEPS) - told == set()
 
 
-def test_a_shard_tells_that_it_reads_and_that_its_input_was_refused(
+def test_a_shard_tells_that_it_begins_and_that_its_input_was_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `make chaos` strikes in the middle of, and what it counts as answers of the pipeline."""
@@ -61,4 +61,4 @@ def test_a_shard_tells_that_it_reads_and_that_its_input_was_refused(
     rows = pa.Table.from_pylist([{"offset": 1}], empty(pipeline).schema.append(pa.field("closing", pa.string())))
     with pytest.raises(InputError):
         step.whole_input(rows.to_batches(), DIGESTED)
-    assert [json.loads(line)["step"] for line in events.read_text().splitlines()] == ["dedup_reading", "dedup_refused"]
+    assert [json.loads(line)["step"] for line in events.read_text().splitlines()] == ["dedup_begun", "dedup_refused"]

@@ -58,7 +58,15 @@ def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     manifest = orjson.loads(path.read_bytes())
     manifest["settings"] |= {"campaign": "embedded", "faults": "zombie,broker-kill", "records": "12000"}
     path.write_bytes(orjson.dumps(manifest))
-    assert "make chaos FAULTS=zombie,broker-kill RECORDS=12000 SEED=" in parse(render(run)).text
+    told = parse(render(run)).text
+    assert "make chaos FAULTS=zombie,broker-kill RECORDS=12000 SEED=" in told
+    assert "--stall-s" not in told
+    manifest["settings"]["stall_s"] = "3,12"
+    path.write_bytes(orjson.dumps(manifest))
+    assert "ARGS='--stall-s 3,12'" in parse(render(run)).text
+    manifest["settings"]["cut_s"] = "40"
+    path.write_bytes(orjson.dumps(manifest))
+    assert "ARGS='--stall-s 3,12 --cut-s 40'" in parse(render(run)).text
 
 
 def test_a_campaign_on_somebody_elses_pipeline_names_its_job_and_file(run: Path) -> None:
