@@ -60,7 +60,7 @@ def platform(nodes: object | None, brokers: int = 3) -> Platform:
 
 def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
-    drivers = cast("SupervisedPods", type("D", (), {"cluster": None}))
+    drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
     return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders)
 
