@@ -53,16 +53,20 @@ class EmbeddedStack:
 
     def __init__(
         self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False,
-        long_lived: bool = False,
+        long_lived: bool = False, kafka_link: int | None = None,
     ) -> None:  # fmt: skip
-        """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet."""
+        """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet.
+
+        `kafka_link` is the port of something in front of the broker, for clients of the broker's second listener.
+        """
         self._work = run_dir.absolute() / "work"
         self._keep = keep
         self._say = say
         logs = run_dir.absolute() / "logs"
         self.kafka = KafkaBroker(
-            self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath, long_lived=long_lived
-        )
+            self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath, link=kafka_link,
+            long_lived=long_lived,
+        )  # fmt: skip
         self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
 
     @property

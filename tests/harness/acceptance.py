@@ -10,10 +10,11 @@ from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.lengths import with_lengths
 from tests.harness.results import Results
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, plan_of
 from tests.harness.stage import SHARDS
-from tests.harness.stall_sorts import SHORT_S, STALL, with_lengths
+from tests.harness.stall_sorts import SHORT_S, STALL
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named

@@ -26,7 +26,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import with_requests, with_table
+from tests.harness import cut_sorts, stall_sorts, with_requests, with_table
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
@@ -37,12 +37,14 @@ from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
+from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
@@ -62,8 +64,7 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.spread import BLOCKS, EXECUTORS, HEAP_MIB, NETWORK_S, PARTITIONS, heartbeats
-from tests.harness.stall_lengths import add_stall_lengths, named_lengths
-from tests.harness.stall_sorts import LENGTHS_S, REQUESTS
+from tests.harness.stall_sorts import REQUESTS
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
@@ -112,6 +113,7 @@ class Chaos:
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
         stalls_s: lengths of stalls.
+        cuts_s: lengths of cuts.
         network_s: the time-out of heartbeats of Spark.
         payload_bytes: of each record, at least.
         unproven: the pipeline goes without proof that a shard's input is whole. Then the run has to fail.
@@ -129,7 +131,8 @@ class Chaos:
     controls: bool = True
     database: Path | None = None
     faketime: Path | None = None
-    stalls_s: Sequence[float] = LENGTHS_S
+    stalls_s: Sequence[float] = stall_sorts.LENGTHS_S
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S
     network_s: float = NETWORK_S
     payload_bytes: int = 0
     unproven: bool = False
@@ -146,9 +149,9 @@ class Chaos:
 
     def _play(self, directory: RunDirectory, subject: Subject) -> None:
         """Run the part that needs servers, and write its evidence."""
-        stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
         with (
-            History(directory.history_path) as history, stack, linked(stack) as link,
+            History(directory.history_path) as history, cut_links(self.strikes) as cuts,
+            self._stack(directory, cuts) as stack, linked(stack) as link,
             result_store(directory, self.database) as database,
         ):  # fmt: skip
             hold = Hold(directory.path / "work" / "points")
@@ -173,19 +176,23 @@ class Chaos:
             drivers = SupervisedDrivers(
                 clocked(home, clock), module, watch.path, checkout, history=history, say=self.console.say
             )
-            # The pipeline reaches its store by the link, the harness goes straight to it.
+            # The pipeline reaches its store by the link, and every server that is cut off by one too; the harness goes
+            # straight to them.
+            kafka, store, results = cuts.between(
+                bootstrap, stack.kafka.link_port, link.endpoint, None if database is None else database.url
+            )
             own = {
-                "s3_endpoint": link.endpoint, "transaction_timeout_s": TRANSACTION_TIMEOUT_S, "job": job,
-                "database": None if database is None else database.url,
+                "kafka_bootstrap": kafka, "s3_endpoint": store, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
+                "job": job, "database": results or None,
             }  # fmt: skip
             settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s),
+                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s, cuts_s=self.cuts_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, self.network_s, say=self.console.say,
+                    self.lengths, database, clock, requests, self.network_s, cuts.links, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -202,6 +209,9 @@ class Chaos:
         wanted = any(one in REQUESTS.values() for one in self.strikes)
         return SparkRequests(directory.path.absolute() / "work" / "requests") if wanted else None
 
+    def _stack(self, directory: RunDirectory, cuts: CutLinks) -> EmbeddedStack:
+        return EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port)
+
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         if self.controls:
             play_controls(
@@ -216,7 +226,7 @@ class Chaos:
             controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s),
+                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s, self.cuts_s),
             },
         )  # fmt: skip
         if self.database is not None:
@@ -262,7 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     if given.plan:
-        sys.stdout.write(described(plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s)) + "\n")
+        planned = plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s)
+        sys.stdout.write(described(planned) + "\n")
         return 0
     try:
         return _run(seed, strikes, database, faketime, given, left_out=no_clock)
@@ -300,7 +311,7 @@ def _run(
         console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, given.stall_s, given.network_s, given.payload_bytes, given.unproven,
+        faketime, given.stall_s, given.cut_s, given.network_s, given.payload_bytes, given.unproven,
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -317,7 +328,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         default=FAULTS,
-        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
+        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")
@@ -326,6 +337,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     add_stall_lengths(parser)
+    add_cut_lengths(parser)
     parser.add_argument(
         "--network-s", type=float, default=NETWORK_S, metavar="S", help="Spark's time-out of heartbeats (%(default)s)"
     )

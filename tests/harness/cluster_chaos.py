@@ -22,6 +22,7 @@ from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
+from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
@@ -39,16 +40,16 @@ from tests.harness.cluster_sorts import (
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
+from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
+from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
 from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.stage import SHARDS
-from tests.harness.stall_lengths import add_stall_lengths, named_lengths
-from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -81,7 +82,8 @@ def strikes_of(
 
 def programme_of(
     seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None, stalls_s: Sequence[float] = LENGTHS_S,
+    table: ResultTable | None = None, stalls_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
 ) -> Programme:  # fmt: skip
     """What a campaign does.
 
@@ -94,17 +96,18 @@ def programme_of(
         controls: whether the negative controls are played.
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
         stalls_s: lengths of stalls.
+        cuts_s: lengths of cuts.
     """
     return Programme(
         CLAIM, subject_of(seed, records, strikes),
-        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s),
+        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s, cuts_s=cuts_s),
         {
             "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
-            **named_lengths(stalls_s),
+            **named_lengths(stalls_s, cuts_s),
         },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
             say=stage.console.say,
         ),
         table=table,
@@ -123,7 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
         subject_of(seed, given.records, strikes)
         if given.plan:
-            planned = plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s)
+            planned = plan(
+                seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s
+            )
             sys.stdout.write(described(planned) + "\n")
             return 0
         return _run(seed, given)
@@ -153,12 +158,13 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
+        heal_cuts(nodes, console.say)
     there = sorts_on(count, platform.servers, platform.brokers)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        table=table_of(deployed, platform, console), stalls_s=given.stall_s,
+        table=table_of(deployed, platform, console), stalls_s=given.stall_s, cuts_s=given.cut_s,
     )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
@@ -202,7 +208,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         default=FAULTS,
-        help="all, stalls, a number, or names with commas between, name*count (%(default)s)",
+        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed on two nodes, and do nothing")
@@ -213,6 +219,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
     parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
     add_stall_lengths(parser)
+    add_cut_lengths(parser)
     return parser.parse_args(arguments)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
+from tests.harness.cut_sorts import CLUSTER_CUTS, ROLE_OF_CUT
 from tests.harness.platform_sorts import (
     BROKER,
     LEADERS,
@@ -38,13 +39,14 @@ PIPELINE = {
 ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
 """Only where another node can take the driver in, and the nodes can be reached as machines."""
 STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS}
-CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS}
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **CLUSTER_CUTS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
-NODES_NEEDED = {**dict.fromkeys(MACHINES, 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2)}
+NODES_NEEDED = {**dict.fromkeys((*MACHINES, *CLUSTER_CUTS), 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2)}
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {
-    name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()
-} | dict.fromkeys(OPERATORS, OPERATOR)
+    **{name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()},
+    **dict.fromkeys(OPERATORS, OPERATOR), **ROLE_OF_CUT,
+}  # fmt: skip
 """The server that has to be there, as pods of ours."""
 BROKERS_NEEDED = dict.fromkeys(LEADERS, 3)
 """So many brokers there have to be."""

@@ -25,13 +25,14 @@ from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
+from tests.harness.lengths import with_lengths
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
 from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
-from tests.harness.stall_sorts import SHORT_S, with_lengths
+from tests.harness.stall_sorts import SHORT_S
 from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.subject import Subject
 from tests.harness.suites import counted

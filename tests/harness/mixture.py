@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from tests.harness import cut_sorts, stall_sorts
 from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, steps_of_cut
+from tests.harness.lengths import with_lengths
+from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
-    LENGTHS_S,
     NEIGHBOURS,
     READING,
     REQUESTS,
     STALL,
     Steps,
     with_declaration,
-    with_lengths,
 )
 
 SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
@@ -53,20 +55,20 @@ EMBEDDED = {
     "database-stop": Strike(SIGSTOP, RESULT_STORE),
     **EMBEDDED_STALLS,
     **REQUESTS,
+    **EMBEDDED_CUTS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
 SORTS = {**EMBEDDED, **CLUSTER}
 """Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
-
-GROUPS = {"stalls": STALL}
-"""Names that FAULTS= takes for every sort of a kind which the stack has."""
+GROUPS = {"stalls": STALL, CUTS: CUT}
+"""Words of FAULTS= for every sort of a kind that a stack has."""
 IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
-FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK)
+FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 
@@ -79,8 +81,8 @@ def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> t
 
     Args:
         text: `all`; a number, of which the first ones are every sort once, the rest drawn from the seed; or names,
-            with commas between and `*count` behind those that are to come more often: `zombie*3,broker-kill`. One of
-            GROUPS is all its sorts.
+            with commas between and `*count` behind those that are to come more often: `zombie*3,broker-kill`. A
+            word of GROUPS is all its sorts.
         seed: draws.
         sorts: those that there are.
 
@@ -96,11 +98,11 @@ def asked_for(text: str, seed: int, sorts: Mapping[str, Strike] = EMBEDDED) -> t
     strikes: list[Strike] = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
-        named = [sorts[name]] if name in sorts else [one for one in sorts.values() if one.kind == GROUPS.get(name)]
-        if not named or (star and (not count.isdecimal() or int(count) < 1)):
+        meant = _sorts_of(name, sorts)
+        if not meant or (star and (not count.isdecimal() or int(count) < 1)):
             there = ", ".join((*GROUPS, *sorts))
             raise NoFaultError(f"there is no fault {word.strip()!r}; there are: all, a number, {there}")
-        strikes += named * (int(count) if star else 1)
+        strikes += meant * (int(count) if star else 1)
     return tuple(strikes)
 
 
@@ -110,7 +112,7 @@ def without_result_store(strikes: Sequence[Strike], text: str) -> tuple[Strike, 
     Raises:
         NoFaultError: one was asked for by its name.
     """
-    left = tuple(one for one in strikes if one.target != RESULT_STORE)
+    left = tuple(one for one in strikes if RESULT_STORE not in one.target)
     if "database-" in text:
         raise NoFaultError(f"FAULTS={text}: there is no result store here")
     return left
@@ -138,9 +140,21 @@ def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[St
     return tuple(one for one in strikes if one not in REQUESTS.values())
 
 
+def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where nothing stands between a pipeline and its servers.
+
+    Raises:
+        NoFaultError: one was asked for by its name, or all of them were.
+    """
+    if any(name in text for name in (CUTS, *EMBEDDED_CUTS)):
+        raise NoFaultError(f"FAULTS={text}: {why}")
+    return tuple(one for one in strikes if one.kind != CUT)
+
+
 def plan(
     seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
-    table: Steps = (), lengths_s: Sequence[float] = LENGTHS_S,
+    table: Steps = (), lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
 ) -> list[PlannedFault]:  # fmt: skip
     """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
 
@@ -152,6 +166,7 @@ def plan(
         steps: of a task that any fault takes.
         table: of the pipeline's table, which those of the result store take; none where it has no table.
         lengths_s: of stalls.
+        cuts_s: of cuts.
     """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
@@ -160,11 +175,13 @@ def plan(
     for strike in order:
         step, sink = rng.choice(steps_of(strike, steps, table))
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
-    return with_lengths(planned, seed, lengths_s)
+    return with_lengths(planned, seed, lengths_s, cuts_s)
 
 
 def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
     """Steps, with their sinks, at which a strike may come; see `plan`."""
+    if strike.kind == CUT:
+        return steps_of_cut(strike, steps, table)
     if strike.target == RESULT_STORE and table:
         return table
     if strike.kind in IN_COMMIT:
@@ -173,12 +190,20 @@ def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
         return READING
     if strike.kind in DELAYED:
         return with_declaration(strike, steps)
-    return steps if strike.target in IN_TASKS else (*steps, (DECLARED, None))
+    by_task = strike.target in IN_TASKS and strike.kind != OUT_OF_MEMORY
+    return steps if by_task else (*steps, (DECLARED, None))
 
 
 def name_of(strike: Strike) -> str:
     """As FAULTS= calls it. Raises KeyError."""
     return {one: name for name, one in SORTS.items()}[strike]
+
+
+def _sorts_of(name: str, sorts: Mapping[str, Strike]) -> list[Strike]:
+    """The sorts that a word of FAULTS= means, none where there are none."""
+    if name in GROUPS:
+        return [one for one in sorts.values() if one.kind == GROUPS[name]]
+    return [sorts[name]] if name in sorts else []
 
 
 def _drawn(count: int, seed: int, sorts: Mapping[str, Strike]) -> tuple[Strike, ...]:

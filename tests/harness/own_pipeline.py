@@ -39,12 +39,14 @@ from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
 from tests.harness.judge import show
+from tests.harness.length_options import add_stall_lengths, named_lengths
 from tests.harness.manifest import manifest_of
 from tests.harness.mixture import (
     NoFaultError,
     asked_for,
     name_of,
     without_clock,
+    without_cuts,
     without_requests,
     without_result_store,
 )
@@ -59,7 +61,6 @@ from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
 from tests.harness.spread import heartbeats
-from tests.harness.stall_lengths import add_stall_lengths, named_lengths
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
@@ -75,6 +76,7 @@ _NAMED = re.compile(r"^[\w.]+Error: ")
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 NO_CLOCK = "the clock of a pipeline of your own is not stepped: its driver runs without libfaketime"
 NO_REQUESTS = "nobody asks Spark for the end of a task or stage there: your job's driver runs as it is"
+NO_CUTS = "a pipeline of your own goes to its servers itself: no link between them can be cut"
 SETTINGS = {"shards": 2}
 """Of a job whose settings file does not say."""
 
@@ -234,6 +236,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
 
     strikes = without_clock(asked_for(given.faults, seed), given.faults, NO_CLOCK)
     strikes = without_requests(strikes, given.faults, NO_REQUESTS)
+    strikes = without_cuts(strikes, given.faults, NO_CUTS)
     console = default_console()
     cache = Cache(cache_root())
     job = Job.at(given.at, given.job, cache) if given.at else Job.named(given.job)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.faults.campaign import PORTIONS_UNDONE
+from tests.harness.lengths import with_lengths
 from tests.harness.mixture import FLOWING, IN_COMMIT, IN_TASKS, OPEN, RESULT_STORE, NoFaultError
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
-from tests.harness.stall_sorts import DELAYED, LENGTHS_S, Steps, with_declaration, with_lengths
+from tests.harness.stall_sorts import DELAYED, LENGTHS_S, Steps, with_declaration
 from tests.harness.subject import Subject, from_file
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Pace

@@ -57,10 +57,12 @@ class Fault(_Frozen):
     `recovered_s` is the time to the next published epoch (of a server: the next one after it was back at `healed_at`),
     `replaced_s` to the start of the process that took the place, `caught_up_s` to the publication that left no more
     records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
-    stood still, `planned_s` how long it was to, `response` what the pipeline did meanwhile; `refusal` how a driver that
-    was replaced ended; `requests` how many were hit, by kind and what went wrong with them; `reopened` the attempts of
-    a task that opened its transaction again; `leaders` who led a partition (`topic/number`) before and after it was
-    moved; `spark_says` what became of a task or stage that Spark ended.
+    stood still, `planned_s` how long it was to, or a cut was to last; `response` what the pipeline did meanwhile;
+    `refusal` how a driver that was replaced ended; `requests` how many were hit, by kind and what went wrong with them;
+    `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition (`topic/number`)
+    before and after it was moved; `spark_says` what became of a task or stage that Spark ended. Of a cut: `cut_s` is
+    how long it lasted, `direction` is `both`, `in` or `out` as the first of the two in `between` sees it, and `dropped`
+    is what was held back meanwhile, by unit and direction (`packets in`).
     """
 
     kind: str
@@ -84,6 +86,10 @@ class Fault(_Frozen):
     reopened: tuple[int, ...] | None = None
     leaders: dict[str, LeaderMove] | None = None
     spark_says: str | None = None
+    cut_s: float | None = None
+    direction: str | None = None
+    between: tuple[str, ...] | None = None
+    dropped: dict[str, int] | None = None
     hit: bool = False
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from dataclasses import replace
-
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
-from tests.harness.schedule import DECLARED, EXECUTOR, PlannedFault, Strike
+from tests.harness.schedule import DECLARED, EXECUTOR, Strike
 
 Steps = tuple[tuple[str, str | None], ...]
 STALL = "stall"
@@ -22,8 +18,6 @@ LENGTHS_S = (0.5, 3.0, 12.0, 40.0, 70.0, 150.0)
 for a store (30 s), and beyond Spark's for an idle Python worker (120 s)."""
 SHORT_S = (3.0, 12.0)
 """Those that a demo has time for; its time-out of heartbeats is 30 s."""
-READING_S = 1.5
-"""A shard reads its input within so long after the declaration."""
 
 PIPELINE = {
     "executor-stall": Strike(STALL, EXECUTOR),
@@ -47,29 +41,6 @@ REQUESTS = {"task-kill": Strike(TASK_KILL, TASK), "stage-cancel": Strike(STAGE_C
 """What Spark ends by its own API: on the embedded stack, whose driver takes requests (`with_requests`)."""
 DELAYED = (STALL, TASK_KILL, STAGE_CANCEL)
 """Kinds that come within a step too: some time after the declaration, while shards read their input."""
-
-
-def with_lengths(
-    planned: Sequence[PlannedFault], seed: int, lengths_s: Sequence[float] = LENGTHS_S
-) -> list[PlannedFault]:
-    """The same plan, in which every stall has a length, and what comes after a declaration a delay.
-
-    Args:
-        planned: in their order.
-        seed: draws.
-        lengths_s: of which each comes once before one comes twice.
-    """
-    rng = random.Random(f"stalls of {seed}")
-    left: list[float] = []
-    drawn = []
-    for one in planned:
-        if one.strike.kind in DELAYED and one.step == DECLARED:
-            one = replace(one, after_s=round(rng.uniform(0.0, READING_S), 3))  # noqa: PLW2901
-        if one.strike.kind == STALL:
-            left = left or rng.sample(lengths_s, len(lengths_s))
-            one = replace(one, planned_s=left.pop())  # noqa: PLW2901
-        drawn.append(one)
-    return drawn
 
 
 def with_declaration(strike: Strike, steps: Steps) -> Steps:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tests.harness.checkers import cuts
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import announced_by, measured, names
@@ -30,7 +31,7 @@ STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
-OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING)
+OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT)
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -111,6 +112,8 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no request is known that it hit"
     if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
         return "no partition is known that got another leader"
+    if fault.kind == cuts.CUT and (why := cuts.complaint(fault)) is not None:
+        return why
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
     return None

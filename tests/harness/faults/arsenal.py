@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -16,7 +16,10 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE, Between, DrawnCut, draw_cuts
 from tests.harness.faults.clock import STEPS_S, SteppedClock
+from tests.harness.faults.cut import CutLink
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
@@ -133,12 +136,13 @@ class EmbeddedArsenal(HealingArsenal):
         hold: holds processes of the pipeline.
         bootstrap: of the broker.
         pipeline: whose transactional ids another producer takes.
-        seed: draws which requests are hit.
+        seed: draws which requests are hit, and which way is cut.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
         requests: to the drivers; None where they take none.
         network_s: the time-out of heartbeats.
+        cuts: links that can be cut, by the target of the cut.
     """
 
     torn_down = True
@@ -157,8 +161,10 @@ class EmbeddedArsenal(HealingArsenal):
     clock: DriverClock | None = None
     requests: SparkRequests | None = None
     network_s: float = NETWORK_S
+    cuts: Mapping[str, TcpLink] = field(default_factory=dict)
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing to heal, and the steps in an order of the seed."""
@@ -167,6 +173,7 @@ class EmbeddedArsenal(HealingArsenal):
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)
         self._steps_s = itertools.cycle(steps_s)
+        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
@@ -194,6 +201,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_clock(),
             **self._of_stalls(),
             **self._of_requests(),
+            **self._of_cuts(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -238,6 +246,17 @@ class EmbeddedArsenal(HealingArsenal):
             (one.kind, one.target): partial(EndedBySpark, requests, one.kind, self.drivers)
             for one in REQUESTS.values()
         }  # fmt: skip
+
+    def _of_cuts(self) -> Makers:
+        servers = {TO_BROKER: self.broker, TO_STORE: self.object_store, TO_RESULTS: self.result_store}
+        there = {one: server for one, server in servers.items() if one.target in self.cuts and server is not None}
+
+        def cut(one: Between, server: Restartable) -> Fault:
+            link, drawn = self.cuts[one.target], next(self._drawn_cuts)
+            made = CutLink(one, link, server, drawn, healing=self.healing, ended=self.ended)
+            return self._while_held(made) if one == TO_RESULTS else made
+
+        return {(CUT, one.target): partial(cut, one, server) for one, server in there.items()}
 
     def _while_held(self, inner: Fault) -> WhileHeld:
         return WhileHeld(inner, self.hold, self.healing)

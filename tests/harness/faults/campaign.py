@@ -37,6 +37,7 @@ SAID = {
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
     "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
+    "cut": "cut the network between",
 }  # fmt: skip
 
 
@@ -239,6 +240,7 @@ class Campaign(threading.Thread):
         lasted += f", {len(told['leaders'])} leaders" if told.get("leaders") else ""
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
         lasted += f" ({told['response']})" if told.get("response") else ""
+        lasted += f" for {told['cut_s']} s, direction {told['direction']}" if told.get("cut_s") else ""
         hit = told["hit"]
         outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"

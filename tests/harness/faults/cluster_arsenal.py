@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 
 from tests.harness.adapters.cluster import Cluster, cordoned_by
@@ -13,12 +15,17 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
+from tests.harness.faults.cluster_cut import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
+from tests.harness.faults.cluster_memory import StarvedExecutor
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
+from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
 
 ZOMBIE_S = 180.0
@@ -36,6 +43,7 @@ class ClusterArsenal(HealingArsenal):
         run: named on what is changed in the cluster.
         zombie_s: how long the driver beside a zombie may take to publish.
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
+        seed: draws cuts, and what a declaration leaves open.
     """
 
     torn_down = False
@@ -47,6 +55,16 @@ class ClusterArsenal(HealingArsenal):
     run: str
     zombie_s: float = ZOMBIE_S
     leaders: Leaders | None = None
+    seed: int = 0
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
+    _numbers: Iterator[int] = field(init=False)
+    _rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal, and with what the seed draws."""
+        super().__post_init__()
+        self._drawn_cuts = draw_cuts(self.seed)
+        self._numbers, self._rng = itertools.count(1), random.Random(f"executors of {self.seed}")
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended
@@ -59,8 +77,16 @@ class ClusterArsenal(HealingArsenal):
                 ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
                 healing=healing, ended=ended, say=self.say,
             )  # fmt: skip
+            makers |= cut_makers(
+                drivers, self.platform.servers, nodes, run=self.run, drawn=self._drawn_cuts, numbers=self._numbers,
+                healing=healing, ended=ended,
+            )  # fmt: skip
+        platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)
         stalls = cluster_stalls(drivers, watch, self.platform, healing, ended, leaders=self.leaders)
-        return {**makers, **self.platform.makers(drivers, watch, healing, ended, self.leaders), **stalls}
+        return {**makers, **platform, **stalls, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
+
+    def _starvation(self) -> Fault:
+        return StarvedExecutor(self.drivers, ended=self.ended, of=self._rng.randrange(1 << 16))
 
 
 def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:

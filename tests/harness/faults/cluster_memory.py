@@ -59,13 +59,16 @@ class Starving(ArmedSignal):
 class StarvedExecutor(Fault):
     """The executor that announced a step runs out of its container's memory; it counts if Kubernetes says so.
 
+    A declaration is no executor's: then it is one of them, whose shuffle files the others read.
+
     Args:
         drivers: whose executors.
         ended: ends the wait early.
+        of: draws who it is after a declaration.
     """
 
-    def __init__(self, drivers: PodDrivers, *, ended: threading.Event) -> None:
-        self._drivers, self._ended = drivers, ended
+    def __init__(self, drivers: PodDrivers, *, ended: threading.Event, of: int = 0) -> None:
+        self._drivers, self._ended, self._of = drivers, ended, of
         self._armed: dict[str, Starving] = {}
         self._before: set[str] = set()
         self._pod: Pod
@@ -81,7 +84,7 @@ class StarvedExecutor(Fault):
                     self._armed[pod.uid] = self._entered(pod)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        pod = self._drivers.log.pod(str(event.get("pod_uid")))
+        pod = self._choose(event)
         try:
             if pod is None or pod.role != EXECUTOR or not pod.runs:
                 raise NoProcessError(f"pod {event.get('pod')} does not run any more")
@@ -93,6 +96,12 @@ class StarvedExecutor(Fault):
         finally:
             self._disarm()
         return [(pod.who, at)]
+
+    def _choose(self, event: Mapping[str, Any]) -> Pod | None:
+        if event.get("event") != "epoch":
+            return self._drivers.log.pod(str(event.get("pod_uid")))
+        there = [pod for pod in self._drivers.log.pods(EXECUTOR) if pod.runs]
+        return there[self._of % len(there)] if there else None
 
     def after(self) -> list[str]:
         return [one for one in self._drivers.executors() if one not in self._before][:1]

@@ -26,6 +26,7 @@ _DONE = {
     "pod_delete_graceful": "pod deleted gracefully",
     "node_restart": "restarted",
     "out_of_memory": "out of memory",
+    "cut": "packets dropped",
 }
 _ROLES = (
     "driver", "executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage",
@@ -33,6 +34,7 @@ _ROLES = (
     "driver, then operator",
     "API server", "DNS", "node", "kubelet",
 )  # fmt: skip
+_WAYS = {"both": "both ways", "in": "on the way to the first", "out": "on the way to the second"}
 PIPELINE = _ROLES[:8]
 """Roles of the pipeline's own processes; every other is a server, or a part of the machine."""
 
@@ -47,6 +49,8 @@ def done_for(fault: dict[str, Any]) -> str:
     """Say what was done in one fault, and for how long whoever stood still did."""
     kind, still = text(fault.get("kind")), real(fault.get("stopped_s"))
     said = done(kind, text(fault.get("signal")))
+    if (lasted := real(fault.get("cut_s"))) is not None:
+        return f"{said} {_WAYS.get(text(fault.get('direction')), '')} for {typeset.seconds(lasted)}".replace("  ", " ")
     if still is None:
         return said
     return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"

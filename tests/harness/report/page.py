@@ -308,8 +308,9 @@ def _commands(run: Recording) -> list[tuple[str, str]]:
         words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]
     if seed := _seed(run):
         words.append(f"SEED={shlex.quote(seed)}")
-    if lengths := text(settings.get("stall_s")):
-        words.append(f"ARGS={shlex.quote(f'--stall-s {lengths}')}")
+    options = {"--stall-s": text(settings.get("stall_s")), "--cut-s": text(settings.get("cut_s"))}
+    if lengths := " ".join(f"{option} {asked}" for option, asked in options.items() if asked):
+        words.append(f"ARGS={shlex.quote(lengths)}")
     return [
         (" ".join(words), "runs it again: the same records, copies and late arrivals, and the same plan of faults"),
         (f"make check RUN={directory}", "judges this run again from its files alone; no service has to be running"),

@@ -105,6 +105,28 @@ def test_a_session_that_goes_on_has_starved_nobody(monkeypatch: pytest.MonkeyPat
     assert all(one.closed for one in drivers.opened), "who waits for the word is not left behind"
 
 
+DECLARED = {"event": "epoch", "state": "declared", "epoch": 3, "pod": "driver", "pod_uid": "d1"}
+
+
+@pytest.mark.parametrize(("of", "uid"), [(0, "u1"), (1, "u2"), (2, "u1")])
+def test_after_a_declaration_it_is_the_executor_that_was_drawn(of: int, uid: str) -> None:
+    drivers = FakeDrivers(None)
+    fault = StarvedExecutor(cast("PodDrivers", drivers), ended=threading.Event(), of=of)
+    chosen = fault._choose(DECLARED)
+    assert chosen is not None
+    assert chosen.uid == uid
+    at_once = fault._choose({**CALL, "event": "step"})
+    assert at_once is not None
+    assert at_once.uid == "u1"
+
+
+def test_after_a_declaration_without_executors_nobody_is_struck() -> None:
+    drivers = FakeDrivers(None)
+    drivers.known.clear()
+    with pytest.raises(NoProcessError, match="does not run any more"):
+        starving(drivers).strike(DECLARED)
+
+
 @pytest.mark.parametrize("call", [{"pod": "x", "pod_uid": "u9"}, {"pod": "driver"}])
 def test_who_is_no_running_executor_is_not_struck(call: dict[str, str]) -> None:
     with pytest.raises(NoProcessError, match="does not run any more"):

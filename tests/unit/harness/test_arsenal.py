@@ -18,7 +18,9 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.cut_sorts import CUT, DIRECTIONS, EMBEDDED_CUTS
 from tests.harness.faults.arsenal import (
     TRANSACTION_TIMEOUT_S,
     EmbeddedArsenal,
@@ -27,16 +29,18 @@ from tests.harness.faults.arsenal import (
 )
 from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.faults.clock import STEPS_S, SteppedClock
+from tests.harness.faults.cut import CutLink
+from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
-from tests.harness.schedule import Strike
+from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -58,6 +62,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         result_store=server,
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
         requests=SparkRequests(folder / "requests"),
+        cuts={one.target: TcpLink(one.target) for one in EMBEDDED_CUTS.values()},
     )
 
 
@@ -77,7 +82,7 @@ def test_a_sort_that_there_is_not_is_refused(tmp_path: Path) -> None:
 def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
     place = replace(arsenal(tmp_path, [], Server(tmp_path)), result_store=None)
     for strike in EMBEDDED.values():
-        if strike.target == RESULT_STORE:
+        if RESULT_STORE in strike.target:
             with pytest.raises(ValueError, match=RESULT_STORE):
                 place.fault(strike)
         else:
@@ -110,6 +115,38 @@ def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> N
         orders.append(tuple(steps))
     assert orders[0] == orders[1]
     assert len(set(orders)) > 1
+
+
+def test_a_result_store_is_cut_off_while_its_transaction_is_held_open(tmp_path: Path) -> None:
+    """Announced and committed are a moment apart: nothing would be left to hold back."""
+    place = arsenal(tmp_path, [], Server(tmp_path))
+    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_CUTS.items()}
+    assert made == {"broker-cut": CutLink, "store-cut": CutLink, "database-cut": WhileHeld}
+
+
+@pytest.mark.parametrize("name", EMBEDDED_CUTS)
+def test_a_cut_lasts_as_long_as_the_plan_says(tmp_path: Path, name: str) -> None:
+    fault = arsenal(tmp_path, [], Server(tmp_path)).fault(EMBEDDED_CUTS[name])
+    fault.prepare(PlannedFault(1, DECLARED, None, 0, EMBEDDED_CUTS[name], planned_s=40.0))
+    assert fault.evidence()["planned_s"] == 40.0
+
+
+def test_which_way_is_cut_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    """A try that missed may go another way."""
+    ways = []
+    for seed in (1, 1, 2, 3):
+        place = replace(arsenal(tmp_path, [], Server(tmp_path)), seed=seed)
+        ways.append(tuple(place.fault(EMBEDDED_CUTS["store-cut"]).evidence()["direction"] for _ in range(20)))
+    assert ways[0] == ways[1]
+    assert len(set(ways)) == 3
+    assert set(ways[0]) == set(DIRECTIONS)
+
+
+def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), cuts={})
+    for strike in EMBEDDED_CUTS.values():
+        with pytest.raises(ValueError, match="there is no fault cut of pipeline and"):
+            place.fault(strike)
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:

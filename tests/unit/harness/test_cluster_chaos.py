@@ -34,6 +34,7 @@ from tests.harness.cluster_sorts import (
     sorts_on,
 )
 from tests.harness.controls.names import EVERY
+from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
@@ -59,7 +60,7 @@ def platform(nodes: object | None, brokers: int = 3) -> Platform:
 
 def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
-    drivers = cast("SupervisedPods", type("D", (), {"cluster": None}))
+    drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
     return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders)
 
@@ -90,7 +91,7 @@ def test_all_is_what_nodes_and_servers_allow(nodes: int) -> None:
     strikes = set(strikes_of("all", 7, nodes, ()))
     assert strikes >= set(PIPELINE.values())
     assert {name for name in NODES_NEEDED if CLUSTER[name] in strikes} == {
-        name for name, needed in NODES_NEEDED.items() if needed <= nodes
+        name for name, needed in NODES_NEEDED.items() if needed <= nodes and name not in ROLE_NEEDED
     }
     assert not strikes & {CLUSTER[name] for name in ROLE_NEEDED}
     assert set(strikes_of("all", 7, 2, EVERY_ROLE, MANY)) == set(CLUSTER.values())
@@ -100,11 +101,36 @@ def test_all_is_what_nodes_and_servers_allow(nodes: int) -> None:
 @pytest.mark.parametrize(("nodes", "there"), [(1, "there is 1"), (0, "there is none")])
 def test_a_sort_that_needs_more_nodes_is_refused_with_the_way_out(name: str, nodes: int, there: str) -> None:
     if NODES_NEEDED[name] <= nodes:
-        assert strikes_of(name, 7, nodes, ()) == (CLUSTER[name],)
+        assert strikes_of(name, 7, nodes, EVERY_ROLE) == (CLUSTER[name],)
         return
     with pytest.raises(NoFaultError, match=rf"{name} needs \d nodes? .*{there}: .*PROFILE=chaos"):
-        strikes_of(f"driver-kill, {name}*2", 7, nodes, ())
-    assert strikes_of(f"driver-kill, {name}*2", 7, 2, ()) == (CLUSTER["driver-kill"], CLUSTER[name], CLUSTER[name])
+        strikes_of(f"driver-kill, {name}*2", 7, nodes, EVERY_ROLE)
+    twice = strikes_of(f"driver-kill, {name}*2", 7, 2, EVERY_ROLE)
+    assert twice == (CLUSTER["driver-kill"], CLUSTER[name], CLUSTER[name])
+
+
+def test_cuts_are_those_that_nodes_and_servers_allow() -> None:
+    assert set(strikes_of("cuts", 7, 1, EVERY_ROLE)) == set(CLUSTER_CUTS.values())
+    of_pipeline = {"executor-executor-cut", "driver-executor-cut", "driver-api-cut"}
+    assert set(strikes_of("cuts", 7, 1, ())) == {CLUSTER[name] for name in of_pipeline}
+    with pytest.raises(NoFaultError, match="there is no fault 'cuts'"):
+        strikes_of("cuts", 7, 0, EVERY_ROLE)
+
+
+@given(seed=SEEDS)
+def test_what_only_a_task_can_point_out_is_struck_at_a_step_of_one_and_the_rest_at_a_declaration_too(seed: int) -> None:
+    planned = plan(seed, tuple(CLUSTER.values()), SHARDS, steps=EARLY_STEPS, table=TABLE)
+    for one in planned:
+        if one.strike.kind == CUT:
+            own = BETWEEN[one.strike.target].steps
+            assert (one.step, one.sink) in ((DECLARED, None), *(step for step in own if step in EARLY_STEPS))
+
+
+def test_memory_runs_out_at_a_step_or_after_a_declaration() -> None:
+    plans = [plan(seed, (CLUSTER["executor-oom"],), SHARDS, steps=EARLY_STEPS)[0] for seed in range(60)]
+    assert {one.step for one in plans} == {DECLARED, *(step for step, _ in EARLY_STEPS)}
+    kills = [plan(seed, (CLUSTER["executor-kill"],), SHARDS, steps=EARLY_STEPS)[0] for seed in range(60)]
+    assert DECLARED not in {one.step for one in kills}
 
 
 @pytest.mark.parametrize("name", ROLE_NEEDED)

@@ -115,7 +115,7 @@ def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(worl
     inner = Blow(world.hold)
     fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
-    assert world.healing.owed == ["let go who is held at an open transaction"]
+    assert world.healing.owed == ["let go who is held at a step"]
     task = world.task("0.1", "3.0", "3.1", "4.1")
     told = world.hold.held(20.0)
     assert told is not None

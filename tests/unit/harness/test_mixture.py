@@ -110,7 +110,7 @@ def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(fau
 
 def test_without_a_result_store_its_faults_are_left_out_and_refused_by_name() -> None:
     left = without_result_store(asked_for("all", 1), "all")
-    of_it = {EMBEDDED[name] for name in ("database-kill", "database-stop", "database-stall")}
+    of_it = {EMBEDDED[f"database-{what}"] for what in ("kill", "stop", "stall", "cut")}
     assert of_it == set(EMBEDDED.values()) - set(left)
     assert without_result_store(asked_for("zombie", 1), "zombie") == (EMBEDDED["zombie"],)
     with pytest.raises(NoFaultError, match="no result store"):
@@ -145,7 +145,7 @@ def test_a_machine_without_postgresql_plans_no_fault_of_it(
     monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
     assert main(["--plan", "--seed", "3"]) == 0
     planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - 3
+    assert planned.count("\n") == len(EMBEDDED) - 4
     assert "database" not in planned
     assert main(["--plan", "--seed", "3", "--faults", "database-stop"]) == 1
     assert "no result store" in capsys.readouterr().err

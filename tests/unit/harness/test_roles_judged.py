@@ -49,6 +49,11 @@ GOOD = [
 ]
 LEADERS = {"events/0": {"before": 0, "after": 2, "epoch_before": 4, "epoch_after": 5}}
 GOOD.append(fault("leader_move", "broker", after="1@0.50", leaders=LEADERS))
+CUT: Row = {
+    "after": "1@0.50", "healed_at": 14_100, "planned_s": 12.0, "cut_s": 12.05, "direction": "both",
+    "between": ["uc-exec-1", "uc-exec-2"], "dropped": {"packets in": 3, "packets out": 9},
+}  # fmt: skip
+PUBLISHED_LATER = {"t": 20_000, "event": "epoch", "epoch": 1, "state": "published", "driver": 9}
 STEPPED = {"t": 3_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1, "told_t": 123_000}
 OF_ITS_CLOCK = {"t": 3_000, "event": "driver", "state": "ended", "pid": 1, "says": "AccessError: this clock is ahead"}
 
@@ -120,6 +125,62 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
 def test_a_fault_without_its_evidence_did_not_hit(event: Row, why: str) -> None:
     assert not checked(event).fault.hit
     assert why in (checked(event).refuted or "")
+
+
+def cut(**change: Any) -> Row:
+    return fault("cut", "executor and executor", **{**CUT, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"after": "1@0.50 + 7@9.00"},
+        {"direction": "in", "dropped": {"packets in": 1}},
+        {"direction": "out", "dropped": {"bytes out": 1, "packets in": 0}},
+        {"direction": "in", "dropped": {"connections": 1}},
+    ],
+)
+def test_a_cut_with_its_evidence_hit_and_nobody_has_to_end_of_it(change: Row) -> None:
+    one = checked(cut(**change), [*HISTORY, PUBLISHED_LATER])
+    assert one.fault.hit, one.refuted
+    assert one.fault.recovered_s == 18.0, "who is cut off is away until packets flow again"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"dropped": None}, "no packet and no byte"),
+        ({"dropped": {}}, "no packet and no byte"),
+        ({"dropped": {"packets in": 0, "packets out": 0}}, "no packet and no byte"),
+        ({"dropped": {"packets in": -3, "packets out": 9}}, "no packet and no byte"),
+        ({"direction": "in"}, "cut in, and held back packets out"),
+        ({"direction": "out"}, "cut out, and held back packets in"),
+        ({"direction": None}, "direction is None"),
+        ({"direction": "sideways"}, "direction is 'sideways'"),
+        ({"between": None}, "between which two"),
+        ({"between": ["uc-exec-1"]}, "between which two"),
+        ({"between": ["uc-exec-1", ""]}, "between which two"),
+        ({"between": ["uc-exec-1", "uc-exec-1"]}, "between which two"),
+        ({"cut_s": None}, "for how long it lasted"),
+        ({"cut_s": 0.0}, "for how long it lasted"),
+        ({"planned_s": None}, "for how long it lasted"),
+        ({"cut_s": 4.0}, "lasted 4.0 s, and 12.0 s were planned"),
+        ({"healed_at": None}, "that it was undone"),
+        ({"healed_at": 5_000}, "that it was undone 12.05 s later"),
+        ({"after": ""}, "before and after"),
+        ({"injected_at": 8_500, "healed_at": 21_000}, "was not running then"),
+        ({"epoch": None}, "names no epoch"),
+    ],
+)
+def test_a_cut_without_its_evidence_did_not_hit(change: Row, why: str) -> None:
+    one = checked(cut(**change), [*HISTORY, PUBLISHED_LATER])
+    assert not one.fault.hit
+    assert why in (one.refuted or "")
+
+
+def test_a_cut_that_no_epoch_followed_did_not_hit() -> None:
+    assert "no epoch was published after it" in (checked(cut()).refuted or "")
 
 
 def test_a_driver_that_had_taken_over_before_the_fault_is_no_replacement() -> None:

@@ -27,6 +27,8 @@ BEYOND = (
     "embedded-clock",
     "embedded-stalls",
     "cluster-stalls",
+    "embedded-cuts",
+    "cluster-cuts",
 )
 """Parts that the numbers of the campaign do not rest on."""
 NEEDED = {
@@ -126,6 +128,8 @@ def test_a_run_is_that_of_its_part_only() -> None:
     drawn_by_number = part.model_copy(update={"faults": "1"})
     assert drawn_by_number.is_run(manifest), "what a number comes to is told by the stack"
     assert part.model_copy(update={"faults": "stalls,task-kill"}).is_run(manifest), "and so is a group"
+    by_kind = part.model_copy(update={"faults": "cuts"})
+    assert by_kind.is_run(manifest | {"settings": settings | {"faults": "store-cut"}}), "where there is no database"
 
 
 @given(seed=st.integers(0, 2**31), number=st.integers(1, 500))

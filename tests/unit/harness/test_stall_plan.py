@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.harness import cluster_chaos
 from tests.harness.chaos import described, main
 from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
+from tests.harness.length_options import LONGEST_S, lengths_of, named_lengths
+from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
     GROUPS,
@@ -25,13 +27,10 @@ from tests.harness.mixture import (
 from tests.harness.own_plan import plan as own_plan
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS
-from tests.harness.stall_lengths import LONGEST_S, lengths_of, named_lengths
 from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
-    DELAYED,
     EMBEDDED_STALLS,
     LENGTHS_S,
-    READING_S,
     REQUESTS,
     STALL,
 )
@@ -64,7 +63,7 @@ def test_other_seeds_give_other_lengths() -> None:
 def test_a_delay_follows_a_declaration_and_nothing_else(seed: int) -> None:
     for one in plan(seed, asked_for("60", seed), 2, table=TABLE):
         assert 0.0 <= one.after_s <= READING_S
-        if one.step != DECLARED or one.strike.kind not in DELAYED:
+        if one.step != DECLARED or one.strike.kind not in AFTER_DECLARATION:
             assert one.after_s == 0.0
 
 
@@ -133,15 +132,17 @@ def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.count("kubelet-stall") == 2
 
 
+@pytest.mark.parametrize(("option", "fault"), [("--stall-s", "executor-stall"), ("--cut-s", "broker-cut")])
 @pytest.mark.parametrize("text", ["0", "-3", "3,x", "", f"{LONGEST_S + 1}", "nan", "inf"])
-def test_other_lengths_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_lengths_are_refused(text: str, option: str, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match=r"at most 150 s|could not convert"):
         lengths_of(text)
     with pytest.raises(SystemExit):
-        main(["--plan", "--faults", "executor-stall", "--stall-s", text])
-    assert "--stall-s" in capsys.readouterr().err
+        main(["--plan", "--faults", fault, option, text])
+    assert option in capsys.readouterr().err
 
 
 def test_a_manifest_names_lengths_only_where_they_are_not_the_usual_ones() -> None:
     assert named_lengths(LENGTHS_S) == {}
     assert named_lengths(lengths_of("3,0.5")) == {"stall_s": "3,0.5"}
+    assert named_lengths(cuts_s=(40.0,)) == {"cut_s": "40"}

@@ -81,6 +81,7 @@ class Pipeline:
         return {"time_out_s": time_out_s, "settle_s": settle_s, "healing": world.healing, "ended": world.ended}
 
     def worker(self, number: int) -> int:
+        found: int
         (found,) = [one.pid for one in workers(0) if self._executor_of(one.pid).pid == self.executors_there[number].pid]
         return int(found)
 

@@ -15,6 +15,15 @@ from tests.harness.report import naming
         ({"kind": "sigstop", "target": "object store", "stopped_s": 12.04}, "object store: SIGSTOP, for 12.0\u202fs"),
         ({"kind": "sigstop", "target": "broker"}, "broker: SIGSTOP, later SIGCONT"),
         ({"kind": "node_restart", "target": "node"}, "node: restarted"),
+        (
+            {"kind": "cut", "target": "executor and broker", "cut_s": 12.04, "direction": "both"},
+            "executor and broker: packets dropped both ways for 12.0\u202fs",
+        ),
+        (
+            {"kind": "cut", "target": "driver and API server", "cut_s": 3, "direction": "in"},
+            "driver and API server: packets dropped on the way to the first for 3.0\u202fs",
+        ),
+        ({"kind": "cut", "target": "executor and broker"}, "executor and broker: packets dropped"),
         ({"kind": "slow_answers", "target": "object_store"}, "object store: slow answers"),
         ({"kind": "hang", "signal": "SIGSTOP", "target": "broker"}, "broker: hang (SIGSTOP)"),
         ({}, "\N{EM DASH}: \N{EM DASH}"),

@@ -64,6 +64,9 @@ def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     manifest["settings"]["stall_s"] = "3,12"
     path.write_bytes(orjson.dumps(manifest))
     assert "ARGS='--stall-s 3,12'" in parse(render(run)).text
+    manifest["settings"]["cut_s"] = "40"
+    path.write_bytes(orjson.dumps(manifest))
+    assert "ARGS='--stall-s 3,12 --cut-s 40'" in parse(render(run)).text
 
 
 def test_a_campaign_on_somebody_elses_pipeline_names_its_job_and_file(run: Path) -> None:

@@ -1,0 +1,39 @@
+"""Whether the evidence of a cut shows that something was held back between two, for as long as is told."""
+
+from __future__ import annotations
+
+from tests.harness.results import Fault
+
+CUT = "cut"
+"""The kind of fault under which packets between two roles are dropped, or bytes held back; both go on."""
+BOTH, IN, OUT = "both", "in", "out"
+SLACK_S = 0.5
+"""The two clocks by which a cut is measured, and moments between a rule and the note of it."""
+
+
+def complaint(fault: Fault) -> str | None:
+    """Tell what of a cut's own evidence is missing or contradicts itself; None when it is whole."""
+    if fault.direction not in (BOTH, IN, OUT):
+        return f"its direction is {fault.direction!r}, and not {BOTH}, {IN} or {OUT}"
+    if len(fault.between or ()) != 2 or not all(fault.between or ()) or len(set(fault.between or ())) != 2:
+        return "between which two it was is not known"
+    return _too_short(fault) or _nothing_held(fault)
+
+
+def _too_short(fault: Fault) -> str | None:
+    if not fault.planned_s or not fault.cut_s:
+        return "for how long it lasted is not known"
+    if fault.cut_s + SLACK_S < fault.planned_s:
+        return f"it lasted {fault.cut_s} s, and {fault.planned_s} s were planned"
+    if fault.healed_at is None or fault.healed_at - fault.injected_at < 1000 * (fault.cut_s - SLACK_S):
+        return f"that it was undone {fault.cut_s} s later is not known"
+    return None
+
+
+def _nothing_held(fault: Fault) -> str | None:
+    dropped = fault.dropped or {}
+    if min(dropped.values(), default=0) < 0 or not sum(dropped.values()):
+        return "no packet and no byte is known that it held back"
+    other = {IN: OUT, OUT: IN}.get(fault.direction or "")
+    strays = [what for what, number in dropped.items() if number and what.split()[-1] == other]
+    return f"it was cut {fault.direction}, and held back {strays[0]}" if strays else None

@@ -1,0 +1,142 @@
+"""A network that drops what goes between two roles for a while: connections stay open and hear nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from infra.embedded.process import identity
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.cut_sorts import Between, DrawnCut
+from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.server import Restartable
+from tests.harness.faults.stall import UNPLANNED_S
+from tests.harness.schedule import PlannedFault
+
+
+class Cut(Fault):
+    """What every cut has in common, wherever it is made: it comes, lasts as long as planned, and is undone.
+
+    It has hit only if something was really held back while it lasted.
+
+    Args:
+        between: the two roles.
+        drawn: which way, and who.
+        healing: undoes it whatever happens.
+        ended: ends waits early.
+    """
+
+    lasting = True
+    # The epoch that is struck may end before the cut does: what comes next is to meet it too.
+    flowing = True
+
+    def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing, ended: threading.Event) -> None:
+        self._between, self._drawn, self._healing, self._ended = between, drawn, healing, ended
+        self._debt = Debt(f"let packets pass again between {between.target}", self._undo)
+        self._began: float | None = None
+        self._cut_s: float | None = None
+        self._planned_s = UNPLANNED_S
+
+    def prepare(self, planned: PlannedFault) -> None:
+        self._planned_s = planned.planned_s or UNPLANNED_S
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        """Cut. Raises NoProcessError: nothing is cut."""
+        victims = self._victims(event)
+        self._healing.owe(self._debt)
+        try:
+            self._sever()
+        except BaseException:
+            self._healing.pay(self._debt)
+            raise
+        self._began, at = time.monotonic(), now_ms()
+        return [(who, at) for who in victims]
+
+    def endure(self) -> None:
+        self._ended.wait(self._planned_s)
+
+    def heal(self) -> None:
+        self._healing.pay(self._debt)
+
+    def landed(self) -> bool:
+        """Whether anything was held back."""
+        return sum(self._count().values()) > 0
+
+    def evidence(self) -> dict[str, Any]:
+        return {
+            "planned_s": self._planned_s, "cut_s": self._cut_s, "direction": self._drawn.direction,
+            "between": self._ends(), "dropped": self._count(),
+        }  # fmt: skip
+
+    def _undo(self) -> None:
+        # Taken before it is undone: a cut that lasted a little longer is no worse, a shorter one is.
+        if self._began is not None and self._cut_s is None:
+            self._cut_s = round(time.monotonic() - self._began, 3)
+        self._mend()
+
+    @abstractmethod
+    def _victims(self, event: Mapping[str, Any]) -> list[str]:
+        """Who is cut off from whom, as history names processes. Raises NoProcessError."""
+
+    @abstractmethod
+    def _sever(self) -> None:
+        """Drop what the drawn direction says, from now on. Raises NoProcessError."""
+
+    @abstractmethod
+    def _mend(self) -> None:
+        """Let everything pass again. Safe to repeat."""
+
+    @abstractmethod
+    def _ends(self) -> list[str]:
+        """The two between whom it was, by name."""
+
+    @abstractmethod
+    def _count(self) -> dict[str, int]:
+        """What was held back, by unit and direction: `packets in`, `bytes out`."""
+
+
+class CutLink(Cut):
+    """The link by which a pipeline reaches a server holds back what goes over it; the server runs.
+
+    Args:
+        between: pipeline and server.
+        link: between the two.
+        server: which is not touched.
+        drawn: which way, and who.
+        healing: undoes it whatever happens.
+        ended: ends waits early.
+    """
+
+    def __init__(
+        self, between: Between, link: TcpLink, server: Restartable, drawn: DrawnCut, *, healing: Healing,
+        ended: threading.Event,
+    ) -> None:  # fmt: skip
+        super().__init__(between, drawn, healing=healing, ended=ended)
+        self._link, self._server = link, server
+
+    def after(self) -> list[str]:
+        """The server, which was there all the time."""
+        who = identity(self._server.pid) if self._server.running() else None
+        return [who] if who else []
+
+    def _victims(self, event: Mapping[str, Any]) -> list[str]:
+        if not self._server.running():
+            raise NoProcessError(f"the {self._server.name} does not run")
+        return [named(process_of(self._server.pid))]
+
+    def _sever(self) -> None:
+        self._link.cut(self._drawn.direction)
+
+    def _mend(self) -> None:
+        self._link.heal()
+
+    def _ends(self) -> list[str]:
+        return [self._between.first, self._between.second]
+
+    def _count(self) -> dict[str, int]:
+        return self._link.held if self._began is not None else {}

@@ -1,0 +1,250 @@
+"""Cuts of the embedded stack: on a real link, before a server that is there all the time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.embedded.process import identity
+from tests.harness import cluster_chaos
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.chaos import described, main
+from tests.harness.checkers import faults as checked_faults
+from tests.harness.cut_links import cut_links
+from tests.harness.cut_sorts import (
+    BETWEEN,
+    CLUSTER_CUTS,
+    CUT,
+    EMBEDDED_CUTS,
+    LENGTHS_S,
+    TO_BROKER,
+    TO_RESULTS,
+    TO_STORE,
+    DrawnCut,
+    steps_of_cut,
+)
+from tests.harness.faults.cut import CutLink
+from tests.harness.faults.healing import Healing
+from tests.harness.lengths import READING_S
+from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_cuts, without_result_store
+from tests.harness.schedule import DECLARED, STEPS, PlannedFault
+from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
+from tests.harness.stall_sorts import STALL
+from tests.unit.harness.sleepers import Server, soon
+
+STEP = {"t": 1, "event": "step", "step": "committed", "epoch": 3, "shard": 0, "pid": 7}
+
+
+class World:
+    """A server that sleeps, a link to a socket that says nothing, and what faults need."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = Server(folder)
+        self.server.restart()
+        self.behind = socket.create_server(("127.0.0.1", 0))
+        self.link = TcpLink("test")
+        self.link.start()
+        self.link.target = self.behind.getsockname()
+        self.said: list[str] = []
+        self.healing, self.ended = Healing(self.said.append), threading.Event()
+
+    def fault(self, direction: str = "both", planned_s: float = 0.2) -> CutLink:
+        drawn = DrawnCut(direction)
+        made = CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing, ended=self.ended)
+        made.prepare(PlannedFault(1, DECLARED, None, 0, TO_STORE.strike, planned_s=planned_s))
+        return made
+
+    def say(self) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.link.port), 5.0)
+        client.sendall(b"hello")
+        return client
+
+    def close(self) -> None:
+        self.healing.close(torn_down=True)
+        self.link.stop()
+        self.behind.close()
+        assert self.server.child is not None
+        self.server.child.kill()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World) -> None:
+    fault, who = world.fault(), identity(world.server.pid)
+    ((struck, at),) = fault.strike(STEP)
+    assert struck == who
+    assert world.healing.owed == ["let packets pass again between pipeline and object store"]
+    with world.say():
+        fault.endure()
+        fault.heal()
+        fault.heal()
+        assert world.healing.owed == []
+        told = fault.evidence()
+    assert fault.landed()
+    assert 0.2 <= told.pop("cut_s") < 5
+    assert told == {
+        "planned_s": 0.2, "direction": "both", "between": ["pipeline", "object store"], "dropped": {"connections": 1},
+    }  # fmt: skip
+    assert fault.after() == [who], "the server itself is as it was"
+    event = {
+        "t": at + 1, "event": "fault", "kind": CUT, "target": TO_STORE.target, "injected_at": at, "epoch": 3,
+        "healed_at": at + 10_000, "process_before": who, "process_after": who, "hit": True, **fault.evidence(),
+    }  # fmt: skip
+    epoch = {"event": "epoch", "epoch": 3, "driver": 9}
+    history = [{**epoch, "t": at - 1, "state": "declared"}, {**epoch, "t": at + 20_000, "state": "published"}, event]
+    (judged,) = checked_faults.check(history)
+    assert judged.fault.hit, judged.refuted
+    late = [history[0], {**history[1], "t": at - 1}, event]
+    assert "was not running then" in (checked_faults.check(late)[0].refuted or "")
+
+
+def test_a_cut_during_which_nobody_said_anything_has_not_landed(world: World) -> None:
+    with world.say(), world.behind.accept()[0] as accepted:
+        assert accepted.recv(5) == b"hello"
+        fault = world.fault()
+        fault.strike(STEP)
+        fault.endure()
+        fault.heal()
+    assert fault.evidence()["dropped"] == {}
+    assert not fault.landed()
+
+
+def test_what_an_earlier_cut_held_back_is_not_told_of_the_next(world: World) -> None:
+    first = world.fault()
+    first.strike(STEP)
+    with world.say():
+        soon("it to be held back", first.landed)
+        first.heal()
+    assert not world.fault().landed()
+
+
+def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
+    fault = world.fault(planned_s=600.0)
+    fault.strike(STEP)
+    world.ended.set()
+    fault.endure()
+    world.healing.close(torn_down=True)
+    assert world.said == ["✓ healed at the end of the run: let packets pass again between pipeline and object store"]
+    with world.say(), world.behind.accept()[0] as accepted:
+        assert accepted.recv(5) == b"hello"
+
+
+def test_a_server_that_is_down_is_missed(world: World) -> None:
+    assert world.server.child is not None
+    world.server.child.kill()
+    with pytest.raises(NoProcessError):
+        world.fault().strike(STEP)
+    assert world.healing.owed == []
+
+
+def test_a_cut_that_cannot_be_made_is_undone_at_once(world: World) -> None:
+    with pytest.raises(ValueError, match="sideways"):
+        world.fault("sideways").strike(STEP)
+    assert world.healing.owed == []
+
+
+@given(seed=st.integers(0, 2**40))
+def test_every_length_comes_before_one_comes_twice_and_stalls_have_their_own(seed: int) -> None:
+    planned = plan(seed, asked_for("broker-cut*8,executor-stall*6", seed), 2)
+    lengths = {kind: [one.planned_s or 0.0 for one in planned if one.strike.kind == kind] for kind in (CUT, STALL)}
+    assert sorted(lengths[CUT][:4]) == sorted(lengths[CUT][4:]) == sorted(LENGTHS_S)
+    assert sorted(lengths[STALL]) == sorted(STALLS_S)
+    assert {one.planned_s for one in plan(seed, asked_for("cuts*3", seed), 2, cuts_s=(5.0,))} == {5.0}
+
+
+def test_a_cut_at_a_declaration_has_a_delay_and_at_a_step_it_has_none() -> None:
+    planned = [one for seed in range(50) for one in plan(seed, asked_for("broker-cut,store-cut", seed), 2)]
+    delays = [one.after_s for one in planned if one.step == DECLARED]
+    assert len(set(delays)) > 20
+    assert 0.0 <= min(delays) < max(delays) <= READING_S
+    assert {one.after_s for one in planned if one.step != DECLARED} == {0.0}
+
+
+def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan", "--seed", "5", "--faults", "broker-cut*4", "--cut-s", "3,12"]) == 0
+    told = capsys.readouterr().out
+    assert told.rstrip("\n") == described(plan(5, asked_for("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
+    assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
+    assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
+    assert capsys.readouterr().out.count(" for 7 s") == 2
+
+
+def test_a_pipeline_of_ones_own_is_cut_off_from_nothing() -> None:
+    left = without_cuts(asked_for("all", 1), "all", "why")
+    assert left == tuple(one for name, one in EMBEDDED.items() if name not in EMBEDDED_CUTS)
+    for text in ("zombie,store-cut", "cuts"):
+        with pytest.raises(NoFaultError, match=f"FAULTS={text}: why"):
+            without_cuts(asked_for(text, 1), text, "why")
+
+
+def test_cuts_means_every_cut_of_a_stack() -> None:
+    assert asked_for("cuts", 7) == tuple(EMBEDDED_CUTS.values())
+    assert Counter(asked_for("cuts*2,zombie", 7)) == Counter(
+        {**dict.fromkeys(EMBEDDED_CUTS.values(), 2), EMBEDDED["zombie"]: 1}
+    )
+    assert set(asked_for("cuts", 7, {**CLUSTER_CUTS})) == set(CLUSTER_CUTS.values())
+    for word, sorts in (("cuts*0", EMBEDDED), ("cuts", {"zombie": EMBEDDED["zombie"]}), ("cut", EMBEDDED)):
+        with pytest.raises(NoFaultError, match="there is no fault"):
+            asked_for(word, 7, sorts)
+
+
+def test_without_a_result_store_no_cut_from_it_is_planned() -> None:
+    left = without_result_store(asked_for("cuts", 1), "cuts")
+    assert set(EMBEDDED_CUTS.values()) - set(left) == {TO_RESULTS.strike}
+    with pytest.raises(NoFaultError, match="no result store"):
+        without_result_store(asked_for("database-cut", 1), "database-cut")
+
+
+def test_a_cut_comes_at_a_declaration_or_at_a_step_of_its_own_and_of_the_result_store_at_the_open_transaction() -> None:
+    for seed in range(50):
+        for one in plan(seed, asked_for("cuts", seed), 2, table=TABLE):
+            between = BETWEEN[one.strike.target]
+            if between == TO_RESULTS:
+                assert (one.step, one.sink) == TABLE[0]
+            else:
+                assert (one.step, one.sink) in ((DECLARED, None), *between.steps)
+    assert steps_of_cut(TO_RESULTS.strike, STEPS, ()) == ((DECLARED, None),)
+    assert steps_of_cut(TO_STORE.strike, STEPS[:2], ()) == ((DECLARED, None), STEPS[1])
+
+
+def test_without_a_cut_nothing_stands_between_a_pipeline_and_its_servers() -> None:
+    given = ("127.0.0.1:1", 0, "http://127.0.0.1:2", "postgresql://127.0.0.1:3/results")
+    with cut_links(asked_for("zombie,broker-kill", 1)) as cuts:
+        assert (cuts.links, cuts.broker_port) == ({}, None)
+        assert cuts.between(*given) == (given[0], given[2], given[3])
+        assert cuts.between(*given[:3], None) == (given[0], given[2], "")
+
+
+def test_what_is_cut_is_reached_by_its_link_alone() -> None:
+    given = ("127.0.0.1:1", 4, "http://127.0.0.1:2", "postgresql://127.0.0.1:3/results")
+    with cut_links(asked_for("cuts*2", 1)) as cuts:
+        ports = {target: link.port for target, link in cuts.links.items()}
+        assert set(ports) == {TO_BROKER.target, TO_STORE.target, TO_RESULTS.target}
+        assert cuts.broker_port == ports[TO_BROKER.target]
+        assert cuts.between(*given) == (
+            f"127.0.0.1:{ports[TO_BROKER.target]}", f"http://127.0.0.1:{ports[TO_STORE.target]}",
+            f"postgresql://127.0.0.1:{ports[TO_RESULTS.target]}/results",
+        )  # fmt: skip
+        behind = {target: link.target for target, link in cuts.links.items()}
+        assert behind == {
+            TO_BROKER.target: ("127.0.0.1", 4), TO_STORE.target: ("127.0.0.1", 2), TO_RESULTS.target: ("127.0.0.1", 3),
+        }  # fmt: skip
+    port = ports[TO_STORE.target]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 1.0)
+    with cut_links(asked_for("store-cut", 1)) as alone:
+        assert alone.broker_port is None
+        assert alone.between(*given)[::2] == (given[0], given[3])
