@@ -1,7 +1,7 @@
 """`user_counts` of which a shard once takes a part of its input for all of it: what a stall made of it before R13.
 
-Where the environment names a file, and while that is there, the next attempt at shard 0 takes it away, and with it only the
-first rows that it was handed.
+Where the environment names a file, and while that is there, the next attempt at shard 0 takes it away, and of its input
+only the first rows.
 """
 
 from __future__ import annotations
