@@ -80,8 +80,8 @@ def require(
             f"the input of a shard is not whole: {wrong}", where,
             "Nothing was decided or published, and the task is repeated. If no repeat helps, keep the executors' logs.",
         )  # fmt: skip
-    batches_: list[pa.RecordBatch] = rows.to_batches()
-    return batches_
+    whole: list[pa.RecordBatch] = rows.to_batches()
+    return whole
 
 
 def _difference(found: Sequence[Closing], rows: pa.Table, digested: Sequence[str]) -> str | None:
