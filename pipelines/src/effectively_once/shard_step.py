@@ -137,8 +137,6 @@ class ShardStep:
             pid=os.getpid(), attempt=self.attempt,
         )  # fmt: skip
         self.reach(what, sink)
-        if what == "transaction_open":
-            self._confirm()
 
     def reach(self, point: str, sink: str | None = None) -> None:
         """Come by a named point of the protocol."""
@@ -187,7 +185,14 @@ class ShardStep:
             self.files[name] = ManifestSink(self.store, self.task.layout, name).stage(self.task.declaration.epoch, rows)
             self.lap(name)
             return
-        sink = self._opened(name, self.shard, lambda what: self.announce(what, name))
+
+        def pass_on(what: str) -> None:
+            self.announce(what, name)
+            if what == "transaction_open":
+                # The last moment: what is committed is seen.
+                self._confirm()
+
+        sink = self._opened(name, self.shard, pass_on)
         content, published = sink.publish(self.task.declaration.epoch, self.task.generation, rows)
         self.sinks[name] = content
         self.repeated |= published is Published.BEFORE
