@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.results import Results, Verdict
 
-ORACLES = ("multiset", "aggregates", "monotone", "quiet", "chain", "epilogue")
+ORACLES = ("multiset", "aggregates", "monotone", "quiet", "chain", "epilogue", "messages")
 
 
 def test_outputs_are_exact_by_every_oracle(results: Results) -> None:

@@ -96,12 +96,11 @@ class Act:
             with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "beside") as pool:
                 sender = self._sender(lines)
                 self._main_act(sender)
-                boundary = self.collector.boundary()
                 # The controls have an application and topics of their own: they run beside the epilogue, which
                 # mostly waits.
                 beside = pool.submit(self.beside_epilogue)
                 try:
-                    self._epilogue(sender, boundary)
+                    self._epilogue(sender)
                 except BaseException:
                     self.stop.set()
                     raise
@@ -162,14 +161,6 @@ class Act:
         last = sender.send(counted(self._portions(), self.history))
         if not last:
             raise InterruptedError("stopped while sending")
-        latest = sender.last_event_time_ms
-        if latest is not None:
-            first_n = self.subject.numbers.sent + 1
-            for closer in closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms):
-                # Little data makes few epochs: each of the last ones is kept until a fault is waiting for it.
-                while not self.campaign.waiting.wait(0.5) and not self.stop.is_set():
-                    pass
-                sender.send([closer])
         self.history.record("sent", acknowledged=sender.acknowledged)
         sender.wait_until_declared()
 
@@ -201,12 +192,21 @@ class Act:
 
         self.watch.wait_for("the last epoch", done, DRAIN_S, self.drivers.alive)
 
-    def _epilogue(self, sender: Sender, boundary: dict[str, Any]) -> None:
+    def _closers(self, sender: Sender) -> Iterator[Planned]:
+        """What closes every window, once all before it was sent."""
+        if (latest := sender.last_event_time_ms) is not None:
+            first_n = self.subject.numbers.sent + 1
+            yield from closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
+
+    def _epilogue(self, sender: Sender) -> None:
         self._phase("epilogue")
-        with self.console.step("epilogue: restarts with and without checkpoint, everything re-sent"):
+        with self.console.step("epilogue: restarts with and without checkpoint, windows closed, everything re-sent"):
             patience = self.place.patience
-            Epilogue(self.directory, self.drivers, self.chain, self.watch, self.history, self.subject,
-                     self.settings_path, patience.take_over_s).play(sender, boundary, self._published)  # fmt: skip
+            epilogue = Epilogue(
+                self.directory, self.drivers, self.chain, self.watch, self.history, self.subject, self.settings_path,
+                patience.take_over_s,
+            )  # fmt: skip
+            epilogue.play(sender, self.collector.boundary, self._published, self._closers(sender))
 
     def _sender(self, lines: LinesWriter) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:

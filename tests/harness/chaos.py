@@ -26,7 +26,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
-from tests.harness import cut_sorts, stall_sorts, with_requests, with_table
+from tests.harness import with_requests, with_table
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.events import Watch
@@ -35,6 +35,7 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
+from tests.harness.conditions import USUAL, Conditions, add_conditions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
@@ -44,7 +45,6 @@ from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal,
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
@@ -61,10 +61,11 @@ from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
-from tests.harness.schedule import PlannedFault, Strike
+from tests.harness.schedule import STEPS, PlannedFault, Strike
+from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.spread import BLOCKS, EXECUTORS, HEAP_MIB, NETWORK_S, PARTITIONS, heartbeats
-from tests.harness.stall_sorts import REQUESTS
+from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
+from tests.harness.stall_sorts import REQUESTS, Steps
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
@@ -78,8 +79,8 @@ CLAIM = (
     "change."
 )
 RECORDS, FAULTS = 60_000, "all"
-UNPROVEN = "tests.harness.without_proof"
-"""Only named: whoever imports it goes without proof."""
+UNPROVEN = "without_proof"
+"""The module beside this one; only named, as whoever imports it goes without proof."""
 # An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
 # begins finds an epoch. A seeded stream needs some minutes before its first late records.
 PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
@@ -112,11 +113,7 @@ class Chaos:
         controls: whether the negative controls are played.
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
-        stalls_s: lengths of stalls.
-        cuts_s: lengths of cuts.
-        network_s: the time-out of heartbeats of Spark.
-        payload_bytes: of each record, at least.
-        unproven: the pipeline goes without proof that a shard's input is whole. Then the run has to fail.
+        conditions: under which the pipeline runs.
         stop: set from outside to end early.
     """
 
@@ -131,16 +128,12 @@ class Chaos:
     controls: bool = True
     database: Path | None = None
     faketime: Path | None = None
-    stalls_s: Sequence[float] = stall_sorts.LENGTHS_S
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S
-    network_s: float = NETWORK_S
-    payload_bytes: int = 0
-    unproven: bool = False
+    conditions: Conditions = USUAL
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
-        subject = subject_of(self.seed, self.records, self.strikes, self.payload_bytes)
+        subject = subject_of(self.seed, self.records, self.strikes, self.conditions.payload_bytes)
         return run_recorded(
             self.checkout, self.seed, f"{subject.says}; {told(self.strikes)}", self.console,
             manifest=lambda name: self._manifest(name, subject),
@@ -161,12 +154,12 @@ class Chaos:
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = SparkHome(
                 tools, stack.endpoints, directory.path, self.class_archive, memory_mib=HEAP_MIB, executors=EXECUTORS,
-                conf={**heartbeats(self.network_s), **BLOCKS},
+                conf=self.conditions.spark,
             )  # fmt: skip
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
-            if self.unproven:
-                job, checkout = UNPROVEN, self.checkout
+            if self.conditions.unproven:
+                job, checkout = f"{__package__}.{UNPROVEN}", self.checkout
             module, requests = job, self._requests(directory)
             if requests is not None:
                 os.environ.update(requests.env)
@@ -189,10 +182,11 @@ class Chaos:
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop,
-                faults=plan(self.seed, self.strikes, SHARDS, table=TABLE, lengths_s=self.stalls_s, cuts_s=self.cuts_s),
+                faults=planned_faults(self.seed, self.strikes, self.conditions),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, self.network_s, cuts.links, say=self.console.say,
+                    self.lengths, database, clock, requests, self.conditions.network_s, cuts.links,
+                    say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -219,19 +213,17 @@ class Chaos:
             )
 
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
-        document = manifest_of(
+        return manifest_of(
             name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
             faults_planned=len(self.strikes),
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
             controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s, self.cuts_s),
+                "faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named,
             },
+            schemas=USER_COUNTS if self.database is None else WITH_TABLE,
         )  # fmt: skip
-        if self.database is not None:
-            document["settings"]["sinks"].append(ACCEPTED_ROWS)
-        return document
 
 
 def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
@@ -240,6 +232,15 @@ def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes
     portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
     minutes, portion = PORTION_MINUTES * portions, max(1, records // portions)
     return seeded(seed, records, minutes, portion=portion, payload_bytes=payload_bytes)
+
+
+def planned_faults(
+    seed: int, strikes: Sequence[Strike], conditions: Conditions, steps: Steps = STEPS
+) -> list[PlannedFault]:  # fmt: skip
+    """The plan of a campaign, on either stack."""
+    return plan(
+        seed, strikes, SHARDS, steps=steps, table=TABLE, lengths_s=conditions.stall_s, cuts_s=conditions.cut_s
+    )  # fmt: skip
 
 
 def described(planned: Sequence[PlannedFault]) -> str:
@@ -272,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     if given.plan:
-        planned = plan(seed, strikes, SHARDS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s)
+        planned = planned_faults(seed, strikes, Conditions.of(given))
         sys.stdout.write(described(planned) + "\n")
         return 0
     try:
@@ -306,12 +307,13 @@ def _run(
         archive = class_archive(Cache(cache_root()), toolchain)
     lengths = Lengths(**{name: getattr(given, name) for name, _ in LENGTHS})
     if database is None:
-        console.say(f"… left out: the table of the pipeline, and faults of the result store. {HOW}")
+        why = "The job without proof has none." if given.unproven else HOW
+        console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
     if left_out is not None:
         console.say(f"… left out: steps of the driver's clock. {left_out}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, given.stall_s, given.cut_s, given.network_s, given.payload_bytes, given.unproven,
+        faketime, Conditions.of(given),
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -336,18 +338,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, says in LENGTHS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
-    add_stall_lengths(parser)
-    add_cut_lengths(parser)
-    parser.add_argument(
-        "--network-s", type=float, default=NETWORK_S, metavar="S", help="Spark's time-out of heartbeats (%(default)s)"
-    )
-    parser.add_argument(
-        "--payload-bytes", type=int, default=0, metavar="N", help="of each record, at least: input that no pipe holds"
-    )
-    parser.add_argument(
-        "--unproven", action="store_true",
-        help="leave out the proof that a shard's input is whole; then the run has to fail",
-    )  # fmt: skip
+    add_conditions(parser)
     return parser.parse_args(arguments)
 
 

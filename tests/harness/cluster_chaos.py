@@ -11,6 +11,8 @@ import random
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from infra.cluster import engine as engines
 from infra.cluster.access import Access
@@ -22,11 +24,10 @@ from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import default_console
-from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
-from tests.harness.chaos import described, subject_of
+from tests.harness.chaos import UNPROVEN, described, planned_faults, subject_of
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -37,19 +38,19 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
+from tests.harness.conditions import USUAL, Conditions, add_conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
-from tests.harness.length_options import add_cut_lengths, add_stall_lengths, named_lengths
-from tests.harness.mixture import TABLE, NoFaultError, asked_for, name_of, plan
+from tests.harness.mixture import NoFaultError, asked_for, name_of
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
-from tests.harness.stage import SHARDS
+from tests.harness.spread import EXECUTORS, PARTITIONS
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -82,8 +83,7 @@ def strikes_of(
 
 def programme_of(
     seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None, stalls_s: Sequence[float] = stall_sorts.LENGTHS_S,
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
+    table: ResultTable | None = None, conditions: Conditions = USUAL,
 ) -> Programme:  # fmt: skip
     """What a campaign does.
 
@@ -95,23 +95,34 @@ def programme_of(
         zombie_s: how long the driver beside a zombie may take to publish.
         controls: whether the negative controls are played.
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
-        stalls_s: lengths of stalls.
-        cuts_s: lengths of cuts.
+        conditions: under which the pipeline runs.
     """
     return Programme(
-        CLAIM, subject_of(seed, records, strikes),
-        plan(seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=stalls_s, cuts_s=cuts_s),
+        CLAIM, subject_of(seed, records, strikes, conditions.payload_bytes),
+        planned_faults(seed, strikes, conditions, EARLY_STEPS),
         {
             "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
-            **named_lengths(stalls_s, cuts_s),
+            **conditions.named,
         },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
-            say=stage.console.say,
+            conditions.network_s, say=stage.console.say,
         ),
-        table=table,
+        table=table, partitions=PARTITIONS, changes=changes_of(conditions),
     )  # fmt: skip
+
+
+def changes_of(conditions: Conditions) -> dict[str, Any]:
+    """Values of the chart under which the pipeline runs in its pods."""
+    changes: dict[str, Any] = {"sparkConf": conditions.spark}
+    if conditions.short_pipes:
+        # Of two, the one that was just replaced has no blocks yet: nobody would wait for it.
+        changes["executors"] = {"count": EXECUTORS}
+    if conditions.unproven:
+        job = Path(__file__).with_name(f"{UNPROVEN}.py").read_text(encoding="utf-8")
+        changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
+    return changes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,10 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
         subject_of(seed, given.records, strikes)
         if given.plan:
-            planned = plan(
-                seed, strikes, SHARDS, steps=EARLY_STEPS, table=TABLE, lengths_s=given.stall_s, cuts_s=given.cut_s
-            )
-            sys.stdout.write(described(planned) + "\n")
+            sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given), EARLY_STEPS)) + "\n")
             return 0
         return _run(seed, given)
     except (NoFaultError, InputError, NotDeployedError, ToolchainError, EngineError, ClusterError) as error:
@@ -162,9 +170,11 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     there = sorts_on(count, platform.servers, platform.brokers)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
+    conditions = Conditions.of(given)
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        table=table_of(deployed, platform, console), stalls_s=given.stall_s, cuts_s=given.cut_s,
+        # The job without proof has no table.
+        table=None if conditions.unproven else table_of(deployed, platform, console), conditions=conditions,
     )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
@@ -218,8 +228,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(flag, type=float, default=default, metavar="S", help=f"{says} (%(default)s)")
     longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
     parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
-    add_stall_lengths(parser)
-    add_cut_lengths(parser)
+    add_conditions(parser)
     return parser.parse_args(arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from infra.console import Console
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
 from infra.toolchain.jdk import find_jdk
+from tests.harness.act import PARTITIONS
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
@@ -35,7 +36,7 @@ from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
-from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
@@ -60,6 +61,8 @@ class Programme:
         controls: the negative controls that are played after it.
         arsenal: makes the faults of a stage's pipeline; None where they are of executors alone.
         table: what the pipeline writes to beside its other sinks; None: nothing.
+        partitions: of the main pipeline's input topic.
+        changes: values of its chart, laid over those of the deployed one.
     """
 
     claim: str
@@ -70,6 +73,8 @@ class Programme:
     controls: Sequence[NegativeControl] = QUICK
     arsenal: Callable[[Stage, SupervisedPods, Watch], Arsenal] | None = None
     table: ResultTable | None = None
+    partitions: int = PARTITIONS
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,7 @@ class ClusterRun:
                 stage.main(
                     programme.subject, programme.planned,
                     (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
+                    partitions=programme.partitions, changes=programme.changes,
                 )  # fmt: skip
                 if programme.controls:
                     stage.controls(programme.controls)
@@ -180,15 +186,13 @@ class ClusterRun:
         baseline = (PlannedControl(name=BASELINE, must="pass"),) if programme.baseline is not None else ()
         pipeline, topic = names(name, MAIN_PREFIX)
         strikes = counted([one.strike for one in programme.planned])
-        document = manifest_of(
+        return manifest_of(
             name, programme.claim, self.seed, programme.subject, checkout=self.checkout, pipeline=pipeline, topic=topic,
             shards=SHARDS, faults_planned=len(programme.planned),
             faults=[PlannedFaults.model_validate(one) for one in strikes],
             controls=(*baseline, *planned_controls(programme.controls)), named=programme.named,
+            schemas=USER_COUNTS if programme.table is None else WITH_TABLE,
         )  # fmt: skip
-        if programme.table is not None:
-            document["settings"]["sinks"].append(ACCEPTED_ROWS)
-        return document
 
     def _baseline(self, name: str, subject: Subject) -> dict[str, Any]:
         """The manifest of the baseline of a run of that name."""

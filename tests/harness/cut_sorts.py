@@ -16,8 +16,8 @@ BOTH, IN, OUT = "both", "in", "out"
 DIRECTIONS = (BOTH, IN, OUT)
 """What is dropped: all packets, those to the first of the two, or those from it."""
 LENGTHS_S = (3.0, 12.0, 40.0, 70.0)
-"""Within every time-out; beyond the time that clients wait for an answer (10 s); beyond Spark's of the network (30 s in
-pods); and beyond what a transaction may take (60 s)."""
+"""Within every time-out; beyond the time that clients wait for an answer (10 s); beyond Spark's of the network (15 s
+in these runs); and beyond what a transaction may take (60 s)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
-"""Oracle 6: after the run, restarts with and without checkpoint, everything re-sent; the outputs must not move."""
+"""Oracle 6: restarts with and without checkpoint, before windows are closed and after, with records sent again.
+
+What is sent again before the closing records is in time: nothing but the catalog keeps it out. After them all is late.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,12 +18,15 @@ from tests.harness.adapters.events import Watch
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.subject import Subject
+from tests.harness.workload.record import Planned
 from tests.harness.workload.sender import Sender
 
 # How many epochs still come is not the question here: few large ones take less time.
 ROWS_MAX = 150_000
+BYTES_MAX = 9_000_000
+"""Of payloads in one epoch: a Python worker in a pod has room for so many, several times over."""
 SHARE = 10
-"""One tenth is re-sent after the first restart, everything after the second."""
+"""The last tenth is sent again after each restart, everything once the windows are closed."""
 
 
 @dataclass
@@ -35,32 +41,54 @@ class Epilogue:
     subject: Subject
     settings_path: Path
     take_over_s: float = 60.0
-    rows_max: int = ROWS_MAX
 
-    def play(self, sender: Sender, boundary: dict[str, Any], published: Callable[[Sender], None]) -> None:
-        """Kill the driver, restart twice, re-send everything; at the end the driver has stopped in order."""
+    def play(
+        self, sender: Sender, boundary: Callable[[], dict[str, Any]], published: Callable[[Sender], None],
+        closers: Iterable[Planned],
+    ) -> None:  # fmt: skip
+        """Restart the driver twice, close all windows, send all again; at the end the driver has stopped in order.
+
+        Args:
+            sender: of the run.
+            boundary: where the outputs end.
+            published: waits until everything sent is.
+            closers: close the windows; a pipeline that has none sends no closer.
+        """
         settings = json.loads(self.settings_path.read_text())
         larger = self.settings_path.with_name("settings-epilogue.json")
-        larger.write_text(json.dumps({**settings, "epoch_rows_max": max(self.rows_max, settings["epoch_rows_max"])}))
-        first = self.subject.numbers.sent // SHARE + 1
-        steps = []
+        payload = self.subject.payload_bytes
+        rows_max = min(ROWS_MAX, BYTES_MAX // payload) if payload else max(ROWS_MAX, settings["epoch_rows_max"])
+        larger.write_text(json.dumps({**settings, "epoch_rows_max": rows_max}))
+        before, steps = boundary(), []
         pid = self.drivers.driver
         killed = self.drivers.kill()
         self.history.record("driver", state="killed", pid=pid, process=killed)
-        for checkpoint, stop in (("kept", first), ("deleted", None)):
+        last = self.subject.numbers.sent - self.subject.numbers.sent // SHARE - 1
+        for checkpoint in ("kept", "deleted"):
             if checkpoint == "deleted":
                 self._stopped()
                 if not self.chain.delete_checkpoints():
                     raise RuntimeError("there was no checkpoint to delete: the restart without one would show nothing")
             after = self._last_epoch()
             self._restarted(larger)
-            before = sender.acknowledged
-            sender.resend(islice(self.subject.records(), stop))
-            resent = sender.acknowledged - before
+            resent = self._resend(sender, max(last, 0), published)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": resent, "after_epoch": after})
-            published(sender)
+        closing = {"before": boundary()}
+        for closer in closers:
+            sender.send([closer])
+        published(sender)
+        closing["after"], after = boundary(), self._last_epoch()
+        steps.append({"step": "closed", "resent": self._resend(sender, 0, published), "after_epoch": after})
         self._stopped()
-        self.directory.write_json(self.directory.epilogue_path, {"boundary": boundary, "steps": steps})
+        document = {"boundary": before, "closing": closing, "steps": steps}
+        self.directory.write_json(self.directory.epilogue_path, document)
+
+    def _resend(self, sender: Sender, first: int, published: Callable[[Sender], None]) -> int:
+        """Send the records from a number on again; how many were acknowledged."""
+        before = sender.acknowledged
+        sender.resend(islice(self.subject.records(), first, None))
+        published(sender)
+        return sender.acknowledged - before
 
     def _stopped(self) -> None:
         code = self.drivers.stop()

@@ -10,6 +10,9 @@ from typing import Any, Literal, NamedTuple
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
+from tests.harness.schemas import SinkSchema
+from tests.harness.wire import bytes_of
+
 SINKS = ("accepted", "dead_letter", "user_counts", "global_counts")
 KINDS = ("fresh", "duplicate", "late", "malformed", "closer", "resent")
 
@@ -37,7 +40,8 @@ class Send(NamedTuple):
     """One acknowledged send.
 
     The payload is not kept: the CRC-32 covers it, and a run may hold millions of sends. `value` is the raw
-    message where the sender recorded it (malformed records have no other content to compare).
+    message where the sender recorded it (malformed records have no other content to compare), in `encoding`, which
+    runs recorded before it was noted do not say.
     """
 
     id: str | None
@@ -50,6 +54,7 @@ class Send(NamedTuple):
     partition: int
     offset: int
     value: str | None = None
+    encoding: str | None = None
 
     @property
     def coordinate(self) -> tuple[str, int, int]:
@@ -64,6 +69,8 @@ def crc_of(id_: object, user: object, event_time_ms: object, payload: object) ->
 
 WHERE_READ = ("sink", "partition", "offset", "object")
 """Fields of an observed row that say where it was read, not what it is."""
+ADDED = frozenset({*WHERE_READ, "message"})
+"""Fields of an observed message that are not its own."""
 
 
 def crc_of_row(row: Mapping[str, Any]) -> int:
@@ -97,6 +104,9 @@ def send_of(row: Mapping[str, Any]) -> Send:
             raise ValueError("a well-formed send lacks one of id, user, event_time_ms, crc")
         if crc_of(id_, user, time, row.get("payload")) != crc:
             raise ValueError(f"the crc of {id_} does not match its fields")
+    value, encoding = row.get("value"), row.get("encoding")
+    if encoding is not None:
+        bytes_of(value, encoding)
     return Send(
         id=id_,
         user=sys.intern(user) if isinstance(user, str) else user,
@@ -107,7 +117,8 @@ def send_of(row: Mapping[str, Any]) -> Send:
         topic=sys.intern(topic),
         partition=partition,
         offset=offset,
-        value=row.get("value"),
+        value=value,
+        encoding=encoding,
     )
 
 
@@ -160,6 +171,7 @@ class Manifest(_Frozen):
     """`manifest.json`. `faults` says of which kinds the planned faults are, where there is more than one.
 
     `concurrent_reader`: whether oracle 3 is judged; a run recorded before there was one has no evidence for it.
+    `schemas`: what every row of each sink must be; a run recorded before there were any has none.
     `shows`: what `control` is built to show; controls were all built to show duplicates before it was said.
     """
 
@@ -174,6 +186,7 @@ class Manifest(_Frozen):
     faults: tuple[PlannedFaults, ...] = ()
     concurrent_reader: bool = False
     controls: tuple[PlannedControl, ...] = ()
+    schemas: dict[str, SinkSchema] = Field(default_factory=dict)
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)
     control: str | None = None
@@ -256,7 +269,10 @@ class Quiet(_Frozen):
 
 
 class EpilogueStep(_Frozen):
-    """One thing the epilogue did, with the number of records it sent again and the last epoch before it."""
+    """One thing the epilogue did, with the number of records it sent again and the last epoch before it.
+
+    `step` is `restart`, with what became of the checkpoint, or `closed`: all windows were by then.
+    """
 
     step: str
     after_epoch: int
@@ -264,8 +280,22 @@ class EpilogueStep(_Frozen):
     resent: NonNegativeInt = 0
 
 
-class Epilogue(_Frozen):
-    """`observed/epilogue.json`; a boundary is an end offset per partition, or the last epoch with a manifest."""
+Boundaries = dict[str, dict[int, int] | int | None]
 
-    boundary: dict[str, dict[int, int] | int | None]
+
+class Closing(_Frozen):
+    """Where sinks ended before the records that close all windows, and after them."""
+
+    before: Boundaries
+    after: Boundaries
+
+
+class Epilogue(_Frozen):
+    """`observed/epilogue.json`; a boundary is an end offset per partition, or the last epoch with a manifest.
+
+    `boundary` is that before the first restart, `closing` those before and after the windows were closed.
+    """
+
+    boundary: Boundaries
+    closing: Closing
     steps: tuple[EpilogueStep, ...]

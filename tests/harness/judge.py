@@ -14,7 +14,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from tests.harness import junit
-from tests.harness.checkers import aggregates, chain, epilogue, faults, monotone, multiset, quiet, recovery, vacuity
+from tests.harness.checkers import (
+    aggregates,
+    chain,
+    decisions,
+    epilogue,
+    faults,
+    messages,
+    monotone,
+    multiset,
+    quiet,
+    recovery,
+    refused,
+    vacuity,
+)
 from tests.harness.checkers.case import Case
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
 from tests.harness.results import Control, Epochs, Oracle, Output, Results, Verdict, Workload, worst
@@ -76,7 +89,10 @@ def _judge_run(case: Case, write: bool) -> Results:
         _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
         _protected(chain.NAME, chain.NUMBER, chain.judge, case),
         _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
+        _protected(messages.NAME, messages.NUMBER, messages.judge, case),
+        *_refused(case),
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
+        _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
         _protected("controls", 0, controls, case),
     ]
@@ -92,6 +108,12 @@ def _monotone(case: Case) -> list[Oracle]:
     seen = any(case.run.concurrent_path(sink).exists() for sink in SINKS)
     due = seen or (manifest is not None and manifest.concurrent_reader)
     return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
+
+
+def _refused(case: Case) -> list[Oracle]:
+    """What a pipeline that stopped for good comes to; a run in which none did says nothing of it."""
+    found: list[str] = _or(lambda: refused.refusals(case), [])
+    return [refused.judge(case)] if found else []
 
 
 def _judge_control(case: Case) -> Results:

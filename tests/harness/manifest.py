@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.versions import of_run
-from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
+from tests.harness.schemas import USER_COUNTS, SinkSchema
 from tests.harness.subject import Subject
 
 
@@ -27,7 +27,7 @@ NEGATIVE_CONTROLS, EVERY_NEGATIVE_CONTROL = planned_controls(QUICK), planned_con
 def manifest_of(
     run: str, claim: str, seed: int, subject: Subject, *, checkout: Path, pipeline: str, topic: str, shards: int,
     faults_planned: int, faults: Sequence[PlannedFaults] | None = None, controls: Sequence[PlannedControl] = (),
-    named: Mapping[str, str] | None = None,
+    named: Mapping[str, str] | None = None, schemas: Mapping[str, SinkSchema] = USER_COUNTS,
 ) -> dict[str, Any]:  # fmt: skip
     """The document of a run that is about to begin.
 
@@ -44,6 +44,7 @@ def manifest_of(
         faults: of which sorts they are; None where there is but one.
         controls: what is played beside it.
         named: settings that no verdict depends on.
+        schemas: of all its sinks.
 
     Raises:
         ValidationError: a field is not what the judge will read (tests.harness.evidence.Manifest).
@@ -53,11 +54,11 @@ def manifest_of(
         format=1, run=run, claim=claim, seed=seed, started_at=time.time_ns() // 1_000_000,
         settings=Settings(
             pipeline=pipeline, topic=topic, shards=shards, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
-            sinks=(*KAFKA_SINKS, GLOBAL_COUNTS),
+            sinks=tuple(schemas),
         ),
         workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=faults_planned,
-        faults=tuple(faults or ()), concurrent_reader=True, controls=tuple(controls), versions=of_run(),
-        git=git_state(checkout), control=None,
+        faults=tuple(faults or ()), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),
+        versions=of_run(), git=git_state(checkout), control=None,
     )  # fmt: skip
     document = manifest.model_dump(mode="json", exclude={"faults"} if faults is None else None)
     document["settings"] |= named or {}

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from effectively_once.errors import SinkError
 from infra.embedded.job import RunError
 from infra.embedded.process import Child
 from infra.embedded.spark import SparkHome
 from infra.toolchain.prepare import CHECKOUT
-from tests.harness.act import PARTITIONS, Act, counted
+from tests.harness.act import PARTITIONS, Act
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
-from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.checkers.declared import Declaration
 from tests.harness.collector import KAFKA_SINKS, Collector
+from tests.harness.workload.record import Planned
 from tests.harness.workload.sender import Sender
 
 PROGRAM = "effectively_once"
 COMMAND_S = 300.0
-REFUSALS = 2
 NO_FILES = "no_files"
 """Stands for the sink of files that a concurrent reader follows, of a pipeline that has none."""
 
@@ -72,20 +69,6 @@ class OwnHome(SparkHome):
             child.stop()
 
 
-@dataclass
-class OwnDrivers(SupervisedDrivers):
-    """Drivers, one after the other, until a sink has refused the rows of several: no next one would fare better."""
-
-    _refused: int = 0
-
-    def _told(self, state: str, pid: int, **fields: Any) -> None:
-        super()._told(state, pid, **fields)
-        if state == "ended" and str(fields.get("says")).startswith(SinkError.__name__) and pid not in self._struck:
-            self._refused += 1
-            if self._refused >= REFUSALS:
-                self._given_up = f"{REFUSALS} drivers ended as a sink refused their rows; {fields.get('says')}"
-
-
 class OwnAct(Act):
     """The act with the sinks of a declaration; nothing is sent but the records of the file."""
 
@@ -121,11 +104,9 @@ class OwnAct(Act):
         self._make(self.settings_path)
         super()._main_act(sender)
 
-    def _send(self, sender: Sender) -> None:
-        if not sender.send(counted(self._portions(), self.history)):
-            raise InterruptedError("stopped while sending")
-        self.history.record("sent", acknowledged=sender.acknowledged)
-        sender.wait_until_declared()
+    def _closers(self, sender: Sender) -> Iterator[Planned]:
+        """None: nothing is sent but the records of the file."""
+        return iter(())
 
 
 def python_of(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -19,12 +19,17 @@ from typing import Any
 
 import orjson
 
-from effectively_once import Pipeline, ToFiles, ToKafka
+from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
 from effectively_once.columns import COORDINATES, DEAD_LETTER
 from effectively_once.destinations import Destination
 from effectively_once.job import imported
+from effectively_once.windowed import WINDOW_START
+from tests.harness.own_schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
+from tests.harness.schemas import DEAD_LETTERS
+from tests.harness.wire import as_text
 
+_NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,7 +57,10 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
         aggregates[each.name] = {
             "by": each.by, "values": {name: (value.merge, value.column) for name, value in each.values.items()},
         }  # fmt: skip
-        sinks += [_sink(pipeline, each.to, each.name, recorded)]
+        if (why := _unjudged_windows(each)) is not None:
+            left_out[each.to.name] = why
+        else:
+            sinks.append(_sink(pipeline, each.to, each.name, recorded))
         sinks += [_sink(pipeline, each.totals, each.name, recorded, totals=True)] if each.totals else []
     for to in pipeline.rows:
         if (why := _unjudged(to)) is not None:
@@ -60,22 +68,33 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
         else:
             sinks.append(_sink(pipeline, to, "rows", recorded))
     columns = ("reason", "id", "value")
+    judged = {one["name"] for one in sinks}
+    schemas = {name: one.model_dump(mode="json") for name, one in schemas_of(pipeline).items() if name in judged}
     sinks.append({"name": DEAD_LETTER, "kind": "kafka", "of": DEAD_LETTER, "columns": columns, "totals": False})
     return {
         "declaration": {
             "attached": pipeline.ids == "attached", "timed": pipeline.timed, "sinks": sinks, "aggregates": aggregates,
             "left_out": left_out,
         },
+        "schemas": {**schemas, DEAD_LETTER: DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
         "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
         "kafka": pipeline.kafka_sinks, "files": pipeline.file_sinks, "tables": list(pipeline.tables),
     }  # fmt: skip
 
 
+def _unjudged_windows(each: Windowed) -> str | None:
+    """Why a sink of aggregates cannot be compared; None where it can."""
+    to = each.to
+    if isinstance(to, ToKafka) and to.value:
+        return _NO_JSON
+    return "its columns leave key and window out" if to.columns and {each.by, WINDOW_START} - {*to.columns} else None
+
+
 def _unjudged(to: Destination) -> str | None:
     """Why a sink of rows cannot be compared; None where it can."""
     if isinstance(to, ToKafka):
-        return "its messages are the content of a column, and no JSON with their source" if to.value else None
+        return _NO_JSON if to.value else None
     if not isinstance(to, ToFiles) and to.key:
         return "its rows replace each other"
     coordinates = set(COORDINATES.names)
@@ -103,25 +122,19 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         for one in source
     ]  # fmt: skip
     judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
-    values = {(one["topic"], one["partition"], one["offset"]): _text(_bytes(one["value"]) or b"") for one in source}
+    values = {(one["topic"], one["partition"], one["offset"]): as_text(_bytes(one["value"]) or b"") for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
         reason = row.pop("reason")
         row.pop("value")
         # As the sinks write it; a row is compared as JSON has it.
         plain = orjson.loads(orjson.dumps(row, default=bytes.hex))
-        yield {"source": place, "reason": reason, "row": plain, "value": values[place]}
+        value, encoding = values[place]
+        yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
 
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,13 +14,26 @@ from typing import Any, TypeVar
 import orjson
 from rich.console import Console
 
-from tests.harness.checkers import adding_up, chain, faults, monotone, multiset, quiet, recovery, telling, vacuity
-from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text
-from tests.harness.checkers.declared import Declaration, Due, Given, Replayed, Sink, identity, replay
+from tests.harness.checkers import (
+    adding_up,
+    chain,
+    faults,
+    messages,
+    monotone,
+    multiset,
+    quiet,
+    recovery,
+    telling,
+    vacuity,
+)
+from tests.harness.checkers.case import FIRST, UNSEEN, Case, clipped, coordinate_text
+from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
+from tests.harness.checkers.whole_row import unfolded
 from tests.harness.evidence import EvidenceError, RowCountError
 from tests.harness.judge import show, write_results
 from tests.harness.results import Epochs, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.schemas import SinkSchema
 
 _T = TypeVar("_T")
 GIVEN, DECLARATION = "given", "declaration.json"
@@ -50,6 +63,28 @@ class OwnCase(Case):
         return replay(self.declaration, self.given, self.chain.epochs)
 
     @property
+    def schemas(self) -> Mapping[str, SinkSchema]:
+        """What every row of each sink must be, as its declaration says."""
+        found = self.manifest.schemas
+        if not found:
+            raise EvidenceError(UNSEEN, self.run.manifest_path, "run again")
+        declared = {sink.name: sink.kind for sink in self.declaration.sinks}
+        if {name: one.kind for name, one in found.items()} != declared:
+            what = "schemas are not of the declared sinks"
+            raise EvidenceError(what, self.run.manifest_path, "judge an unaltered run")
+        return found
+
+    @cached_property
+    def _rows_given(self) -> dict[Coordinate, Mapping[str, Any]]:
+        return {one.source: one.row for one in self.given}
+
+    def hidden(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Columns that the transform gave to the record that a row is of, and the row may not show."""
+        source = row.get("source")
+        found = self._rows_given.get(tuple(source)) if isinstance(source, list) and len(source) == 3 else None
+        return found or {}
+
+    @property
     def sinks(self) -> tuple[str, ...]:
         """Sinks that the concurrent reader read."""
         return (*self.declaration.topics, *self.declaration.manifests)
@@ -63,17 +98,21 @@ class DueRows:
         self._declaration, self._sink = declaration, sink
 
     def key_of(self, row: Mapping[str, Any]) -> Hashable:
-        found: Hashable = identity(self._declaration, self._sink, row)
+        found: Hashable = identity(self._declaration, self._sink, self._own(row))
         return found
 
     def fault_in(self, key: Any, row: Mapping[str, Any]) -> str | None:
         due = self.due[key]
+        row = self._own(row)
         for name, value in due.row.items():
             if type(row.get(name)) is not type(value) or row[name] != value:
                 return f"{name} is {row.get(name)!r:.80}, due is {value!r:.80}"
         if self._sink.kind != "table" and row.get("epoch") != due.epoch:
             return f"published in epoch {row.get('epoch')}, due was {due.epoch}"
         return None
+
+    def _own(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        return unfolded(row) if self._sink.kind == "kafka" else row
 
     def describe(self, key: Any) -> str:
         named = coordinate_text(key) if len(key) == 3 else f"key {key[0]!r} window {key[1]}"
@@ -116,6 +155,7 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
         _protected(monotone.NAME, monotone.NUMBER, monotone.judge, case),
         _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
         _protected(chain.NAME, chain.NUMBER, chain_of, case),
+        _protected(messages.NAME, messages.NUMBER, messages.judge, case),
         _protected("workload", 0, vacuity.workload, case),
         _protected("acknowledged", 0, vacuity.unacknowledged, case),
         _protected("coverage", 0, coverage, case),

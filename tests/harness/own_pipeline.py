@@ -33,13 +33,14 @@ from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.checkers.declared import Declaration
+from tests.harness.conditions import Conditions, add_stall_lengths
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.length_options import add_stall_lengths, named_lengths
 from tests.harness.manifest import manifest_of
 from tests.harness.mixture import (
     NoFaultError,
@@ -50,7 +51,7 @@ from tests.harness.mixture import (
     without_requests,
     without_result_store,
 )
-from tests.harness.own_act import PROGRAM, OwnAct, OwnDrivers, OwnHome, python_of
+from tests.harness.own_act import PROGRAM, OwnAct, OwnHome, python_of
 from tests.harness.own_collector import OwnCollector
 from tests.harness.own_judge import DECLARATION, judge
 from tests.harness.own_plan import plan, subject_of
@@ -60,6 +61,7 @@ from tests.harness.report.page import OWN_PIPELINE
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
+from tests.harness.schemas import SinkSchema
 from tests.harness.spread import heartbeats
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject
@@ -152,7 +154,7 @@ class OwnPipeline:
                 "database": database.url if database else None,
             })  # fmt: skip
             watch = Watch(directory.path / "work" / "events.jsonl", history)
-            drivers = OwnDrivers(home, PROGRAM, watch.path, history=history, say=self.console.say)
+            drivers = SupervisedDrivers(home, PROGRAM, watch.path, history=history, say=self.console.say)
             kept = {name: getattr(settings, name) for name in ("pipeline", "window_ms", "lateness_ms")}
             document = {**said["declaration"], **kept}
             declaration = Declaration.of(document)
@@ -183,17 +185,17 @@ class OwnPipeline:
     def _manifest(self, run: str) -> dict[str, Any]:
         settings, subject = self.job.settings, self.subject
         claim = CLAIM.format(input=subject.named["input"], job=settings["job"])
-        document = manifest_of(
+        return manifest_of(
             run, claim, self.seed, subject, checkout=self.checkout, pipeline=settings["pipeline"],
             topic=settings["topic"], shards=self._shards, faults_planned=len(self.strikes),
             faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
             named={
                 "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
-                "faults": ",".join(name_of(one) for one in self.strikes), **named_lengths(self.stalls_s),
+                "faults": ",".join(name_of(one) for one in self.strikes),
+                **Conditions(stall_s=tuple(self.stalls_s)).named,
             },
+            schemas={name: SinkSchema.model_validate(one) for name, one in self.said["schemas"].items()},
         )  # fmt: skip
-        document["settings"]["sinks"] = [one["name"] for one in self.said["declaration"]["sinks"]]
-        return document
 
 
 def asked(job: Job, toolchain: Toolchain) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.conditions import USUAL, Conditions
 from tests.harness.mixture import EMBEDDED, GROUPS, NoFaultError, asked_for, name_of
 from tests.harness.workload.shape import SMALLEST
 
@@ -38,6 +39,7 @@ class Part(BaseModel):
         faults: as FAULTS= takes them.
         records: how many are sent.
         controls: whether the negative controls are played.
+        conditions: under which the pipeline runs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +50,7 @@ class Part(BaseModel):
     faults: str
     records: int = Field(ge=SMALLEST)
     controls: bool = False
+    conditions: Conditions = USUAL
 
     @model_validator(mode="after")
     def _faults_of_the_stack(self) -> Self:
@@ -67,7 +70,7 @@ class Part(BaseModel):
         """The module that runs it, and its arguments."""
         module = "tests.harness.chaos" if self.stack == "embedded" else "tests.harness.cluster_chaos"
         words = ("--seed", str(self.seed), "--faults", self.faults, "--records", str(self.records))
-        return (module, *words, *(() if self.controls else ("--no-controls",)))
+        return (module, *words, *self.conditions.words, *(() if self.controls else ("--no-controls",)))
 
     def is_run(self, manifest: Mapping[str, Any]) -> bool:
         """Whether a `manifest.json` is that of a run of this part."""
@@ -76,6 +79,8 @@ class Part(BaseModel):
             return False
         found = (settings.get("campaign"), manifest.get("seed"), settings.get("records"))
         if found != (self.stack, self.seed, str(self.records)) or bool(manifest.get("controls")) != self.controls:
+            return False
+        if {name: settings[name] for name in Conditions.model_fields if name in settings} != self.conditions.named:
             return False
         # What `all`, a number and a group come to depends on what the stack of that day has.
         groups = {word.strip().partition("*")[0] for word in self.faults.split(",")} & {*GROUPS}

@@ -9,6 +9,8 @@ BLOCKS = {
     "spark.reducer.maxSizeInFlight": "64k",
     "spark.reducer.maxReqsInFlight": "1",
 }
+# By Unix sockets, which hold 0.2 MB; those of TCP grow to some MB, and take in the rows of a small epoch at once.
+SHORT_PIPES = {"spark.python.unix.domain.socket.enabled": "true"}
 NETWORK_S = 15.0
 
 

@@ -13,7 +13,7 @@ from effectively_once.object_store import BucketAddress
 from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.stack import Endpoints
-from tests.harness.act import Act
+from tests.harness.act import PARTITIONS, Act
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
@@ -92,7 +92,8 @@ class Stage:
 
     def main(
         self, subject: Subject, planned: Sequence[PlannedFault],
-        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None, *, partitions: int = PARTITIONS,
+        changes: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """Strike, drain, epilogue, evidence.
 
@@ -100,9 +101,15 @@ class Stage:
             subject: what is sent.
             planned: the faults, in their order.
             arsenal: makes them. Left out they are executors' alone, and a driver that ends is the end of the run.
+            partitions: of the input topic.
+            changes: values of the chart, laid over those of the deployed pipeline.
         """
-        settings = self._of(MAIN_PREFIX, subject, self.table)
-        self._act(self.directory, settings, subject, planned, arsenal, table=self.table)
+        changes = changes or {}
+        settings = self._of(MAIN_PREFIX, subject, self.table, changes.get("settings"))
+        self._act(
+            self.directory, settings, subject, planned, arsenal, table=self.table, partitions=partitions,
+            changes=changes,
+        )  # fmt: skip
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
         """The same without a fault, in a run directory of its own below this one's."""
@@ -199,13 +206,16 @@ class Stage:
     def _act(
         self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, planned: Sequence[PlannedFault],
         arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None, *, table: ResultTable | None = None,
+        partitions: int = PARTITIONS, changes: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
-            values = self._values(settings)
+            # Settings are of the pipeline already, checked.
+            laid = {name: own for name, own in (changes or {}).items() if name != "settings"}
+            values = laid_over(self._values(settings), laid)
             if any(one.strike.target == NEIGHBOURS for one in planned):
-                values["environment"] = {**values.get("environment", {}), **ENVIRONMENT}
+                values = laid_over(values, {"environment": ENVIRONMENT})
             if table is not None:
                 values = table.values(values, self.run)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
@@ -221,6 +231,7 @@ class Stage:
                 open_transactions=lambda: [
                     one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
                 ],
+                partitions=partitions,
             )  # fmt: skip
             if table is not None:
                 act.collector = table.begin(directory, act.collector, settings.pipeline, settings.shards)
@@ -234,9 +245,11 @@ class Stage:
         self._followers.append(log)
         return log
 
-    def _of(self, prefix: str, subject: Subject, table: ResultTable | None = None) -> PipelineSettings:
+    def _of(
+        self, prefix: str, subject: Subject, table: ResultTable | None = None, changes: Mapping[str, Any] | None = None
+    ) -> PipelineSettings:
         own = {"shards": SHARDS, "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms}
-        return self.settings(prefix, own | (table.settings if table is not None else {}))
+        return self.settings(prefix, own | (table.settings if table is not None else {}) | dict(changes or {}))
 
     def _values(self, settings: PipelineSettings) -> dict[str, Any]:
         return values_for(self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"))
@@ -248,6 +261,11 @@ class Stage:
     def replication(self) -> int:
         """Copies of every topic of the run."""
         return int(self.target.values.get("source", {}).get("replication", 1))
+
+
+def laid_over(values: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Values of a chart with some of their groups' entries changed."""
+    return {**values, **{name: {**(values.get(name) or {}), **own} for name, own in changes.items()}}
 
 
 def identity(run: str, prefix: str) -> str:

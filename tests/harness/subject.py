@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.workload import file_input
+from tests.harness.workload.bounds import EXTRA, Bounded
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.pacing import Pace
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
-from tests.harness.workload.shape import Numbers, Shape
+from tests.harness.workload.shape import SMALLEST, Numbers, Shape
 
 SLACK_MS = 60_000
+PLACES = (0.5, 0.85)
+"""Of the bounds in a seeded stream, as fractions of its span."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Subject:
         epoch_rows_max: rows an epoch reads at most.
         fault_gates: first epoch and spacing of the kills.
         named: what the manifest says beside the numbers.
+        payload_bytes: of each record, at least.
         portion: records after which the sender waits until a fault waits for its step; 0: never.
     """
 
@@ -40,6 +44,7 @@ class Subject:
     epoch_rows_max: int = 24_000
     fault_gates: dict[str, int] = field(default_factory=dict)
     named: dict[str, Any] = field(default_factory=dict)
+    payload_bytes: int = 0
     portion: int = 0
 
     def records(self) -> Iterable[Planned]:
@@ -47,19 +52,27 @@ class Subject:
         return self.source
 
 
-def seeded(seed: int, records: int, minutes: int = 12, portion: int = 0, payload_bytes: int = 0) -> Subject:
+def seeded(
+    seed: int, records: int, minutes: int = 12, portion: int = 0, *, payload_bytes: int = 0,
+    places: tuple[float, ...] = PLACES,
+) -> Subject:  # fmt: skip
     """A seeded stream of `records` records over some minutes of event time.
 
     The pacing lets 80 s of event time be on its way: 200,000 records over 12 minutes make epochs of some 20,000 rows.
     """
-    shape = Shape(records=records, span_ms=minutes * 60_000, payload_bytes=payload_bytes)
-    stream = Seeded(seed, shape)
-    n = shape.numbers
+    # Records at the bounds are among those that were asked for.
+    extra = EXTRA * len(places)
+    if records < SMALLEST + extra:
+        raise InputError(f"{records} records: a seeded stream has {SMALLEST + extra} or more")
+    shape = Shape(records=records - extra, span_ms=minutes * 60_000, payload_bytes=payload_bytes, scripts=True)
+    stream = Bounded(Seeded(seed, shape), places)
+    n = stream.numbers
     says = (
         f"{n.sent:,} records ({n.duplicates_sent:,} duplicates, {n.late_sent:,} late, {n.malformed_sent:,} malformed), "
         f"{shape.users:,} users, {shape.span_ms // 60_000} minutes"
     )
-    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms, portion=portion)
+    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms, portion=portion,
+                   payload_bytes=payload_bytes)  # fmt: skip
 
 
 def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:

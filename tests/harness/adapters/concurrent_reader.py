@@ -1,7 +1,7 @@
 """A reader that runs during the faults: what it saw, and when, for oracle 3. It reads committed records only.
 
-Rows are kept as checksums: what was seen has to be there, unchanged, for the reader that comes at the end, and that
-one writes the rows themselves down.
+Rows are kept as checksums, of key and headers too: what was seen has to be there, unchanged, for the reader that comes
+at the end, and that one writes the rows themselves down.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
+from tests.harness.adapters.whole_message import whole
 from tests.harness.evidence import crc_of_row
 from tests.harness.run_directory import LinesWriter, RunDirectory
 
@@ -122,7 +122,7 @@ class ConcurrentReader(threading.Thread):
             if error is None:
                 offsets, crcs = seen[at]
                 offsets.append(message.offset())
-                crcs.append(crc_of_row(orjson.loads(message.value())))
+                crcs.append(crc_of_row(whole(message)))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ended_at[at] = message.offset()
             else:

@@ -16,7 +16,7 @@ AT, DATA, MODULE = "/service", "/data", "tests.harness.payments.service"
 PATH = f"{AT}:/opt/effectively-once/packages"
 FILES = (
     "infra/__init__.py", "infra/embedded/__init__.py", "infra/embedded/ports.py",
-    "tests/__init__.py", "tests/harness/__init__.py", "tests/harness/evidence.py",
+    "tests/__init__.py", *(f"tests/harness/{name}.py" for name in ("__init__", "evidence", "schemas", "sinks", "wire")),
     *(f"tests/harness/payments/{name}.py" for name in ("__init__", "book", "journal", "mischief", "service")),
 )  # fmt: skip
 """All that the service imports of this checkout."""

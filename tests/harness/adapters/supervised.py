@@ -18,6 +18,7 @@ from infra.toolchain.command import tail
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.history import History
+from tests.harness.refusals import Refusals
 
 POLL_S = 0.05
 GIVE_UP, WITHIN_S = 5, 120.0
@@ -46,6 +47,7 @@ class SupervisedDrivers(ProcessDrivers):
     _beside: list[Child] = field(default_factory=list)
     _orphans: list[psutil.Process] = field(default_factory=list)
     _ends: list[float] = field(default_factory=list)
+    _refusals: Refusals = field(default_factory=Refusals)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -141,13 +143,14 @@ class SupervisedDrivers(ProcessDrivers):
         super().start(name, settings, *arguments)
 
     def _by_itself(self, ended: Child) -> None:
-        """Tell of a driver that ended though nobody struck it; give up when that happens too often."""
+        """Tell of a driver that ended though nobody struck it; give up when that is often, or a sink refuses."""
         words, under = _last_line(ended), self.under
         self.last_words[ended.pid] = words
         self._told("ended", ended.pid, code=ended.status(), says=words)
         how = f"under {under}" if under else "that was not struck"
         self.say(f"… a driver ended {how} (exit code {ended.status()}): {words}")
-        if under is not None:
+        self._given_up = self._refusals.give_up(words)
+        if under is not None or self._given_up is not None:
             return
         now = time.monotonic()
         self._ends = [*(one for one in self._ends if now - one < WITHIN_S), now]

@@ -15,6 +15,7 @@ from tests.harness.adapters.drivers import SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.pod_log import DRIVER, Pod, driver_name
 from tests.harness.adapters.pods import GRACE_S, READY_S, PodDrivers
 from tests.harness.history import History
+from tests.harness.refusals import Refusals
 
 GIVE_UP, WITHIN_S = 5, 300.0
 """A driver that ended by itself so often in that time does not come up; a start takes some 20 s here."""
@@ -39,6 +40,7 @@ class SupervisedPods(PodDrivers):
     _struck: set[str] = field(default_factory=set)
     _ended: dict[str, float] = field(default_factory=dict)
     _by_themselves: list[float] = field(default_factory=list)
+    _refusals: Refusals = field(default_factory=Refusals)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start(self, name: str, settings: Path, *arguments: str) -> None:
@@ -155,7 +157,7 @@ class SupervisedPods(PodDrivers):
             self._wanted = False
 
     def _note_ends(self) -> None:
-        """Tell of drivers that ended though nobody struck them; give up when they do not stay, or none follows."""
+        """Tell of drivers that ended though nobody struck them; give up when none stays or follows."""
         now = time.monotonic()
         for pod in self.log.pods(DRIVER):
             if pod.uid in self._earlier or pod.uid in self._ended or not pod.ended:
@@ -166,6 +168,9 @@ class SupervisedPods(PodDrivers):
             says = _last_line(self.log.last_words(pod.uid))
             self._tell("ended", pod, code=pod.exit_code, says=says)
             self.say(f"… driver {driver_name(pod)} ended that was not struck (exit code {pod.exit_code}): {says}")
+            self._given_up = self._refusals.give_up(says)
+            if self._given_up is not None:
+                return
             if self.under is not None:
                 continue
             self._by_themselves = [*(one for one in self._by_themselves if now - one < WITHIN_S), now]

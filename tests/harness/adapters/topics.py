@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import tenacity
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -21,6 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from effectively_once.sinks.kafka import MOVING
+from tests.harness.adapters.whole_message import whole
 
 TIMEOUT_S, MOVING_S = 20.0, 0.1
 Where = tuple[str, int]
@@ -108,18 +108,18 @@ class Topics:
         })  # fmt: skip
 
     def read(self, topic: str, stop: threading.Event) -> Iterator[dict[str, Any]]:
-        """Every committed record of a topic up to its last stable offset now: JSON, `partition` and `offset` added.
+        """Every committed record of a topic up to its last stable offset now (`whole`), `partition` and `offset` added.
 
         Raises:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
             InterruptedError: nor is it when `stop` was set.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
-        for (partition, offset), value in self._records(topic, ends, "read_committed", stop):
-            yield {**value, "partition": partition, "offset": offset}
+        for (partition, offset), row in self._records(topic, ends, "read_committed", stop):
+            yield {**row, "partition": partition, "offset": offset}
 
     def read_uncommitted(self, topic: str, stop: threading.Event) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
-        """Every record of a topic up to its end now, committed or not: its partition and offset, and its JSON.
+        """Every record of a topic up to its end now, committed or not: partition and offset, and what it is (`whole`).
 
         Raises:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
@@ -145,7 +145,7 @@ class Topics:
                     )
                 error = message.error()
                 if error is None:
-                    yield (message.partition(), message.offset()), orjson.loads(message.value())
+                    yield (message.partition(), message.offset()), whole(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     # A leader of some moments does not yet hand out the last records that are committed.
                     if (message.offset() or 0) >= ends[int(message.partition() or 0)]:

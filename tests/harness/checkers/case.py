@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publi
 from tests.harness.checkers.reference import Reference, replay
 from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Quiet, Send
 from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
 from tests.harness.sinks import ACCEPTED_ROWS
 
 FIRST = 10
+UNSEEN = "recorded before messages were looked at whole: there are no schemas of its sinks"
 
 
 class Case:
@@ -84,6 +87,22 @@ class Case:
             first_publications(events),
             end_of_workload(events),
         )
+
+    @property
+    def schemas(self) -> Mapping[str, SinkSchema]:
+        """What every row of each sink must be, as the run says and the definition of its job does too."""
+        told, due = self.manifest.schemas, WITH_TABLE if ACCEPTED_ROWS in self.sinks else USER_COUNTS
+        if not told:
+            raise EvidenceError(UNSEEN, self.run.manifest_path, "run again")
+        if told != due:
+            raise EvidenceError(
+                "schemas are not those of the job's definition", self.run.manifest_path, "judge an unaltered run"
+            )
+        return due
+
+    def hidden(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Columns of a row that its message does not show: of `user_counts` it shows all."""
+        return {}
 
     @property
     def sinks(self) -> tuple[str, ...]:

@@ -30,18 +30,20 @@ class Given:
         reason: why it is refused; None where it is not.
         row: its columns as JSON has them, `id` and `event_time_ms` among them where the pipeline has these.
         value: the record's value as text, in base64 where it is none.
+        encoding: which of the two; None in runs recorded before it was noted.
     """
 
     source: Coordinate
     reason: str | None
     row: Mapping[str, Any]
     value: str
+    encoding: str | None = None
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
         """Read a line of `observed/given.jsonl`. Raises KeyError, TypeError, ValueError."""
         topic, partition, offset = line["source"]
-        return cls((topic, partition, offset), line["reason"], line["row"], line["value"])
+        return cls((topic, partition, offset), line["reason"], line["row"], line["value"], line.get("encoding"))
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ class _Replay:
         for sink in self._declared.sinks:
             if sink.of == "dead_letter":
                 row = {"reason": reason, "id": one.row.get("id"), "value": one.value}
+                row |= {"encoding": one.encoding} if one.encoding is not None else {}
                 self._found.due[sink.name][one.source] = Due(row, record.epoch)
 
     def _closed(self, start: int, watermark_ms: int | None) -> bool:

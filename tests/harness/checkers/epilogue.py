@@ -1,4 +1,4 @@
-"""Oracle 6: after the run, restarts with and without checkpoint and sending everything again change no output."""
+"""Oracle 6: restarts with and without checkpoint, and records sent again before and after closing, change no output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
 from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
-from tests.harness.evidence import Epilogue, EpilogueStep, EvidenceError, Send
+from tests.harness.evidence import Closing, Epilogue, EpilogueStep, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "epilogue", 6
@@ -31,6 +31,13 @@ def beyond(rows: Iterable[Mapping[str, Any]], boundary: Boundary) -> Iterator[di
                 yield dict(row)
 
 
+def closing_rows(rows: Iterable[Mapping[str, Any]], closing: Closing, sink: str) -> set[str]:
+    """Places of the rows of a sink that came of closing the windows: the others have to have been there before."""
+    there = list(rows)
+    after = {place_of(sink, row) for row in beyond(there, closing.after[sink])}
+    return {place_of(sink, row) for row in beyond(there, closing.before[sink])} - after
+
+
 def due_letters(sends: list[Send], reference: Reference) -> Counter[tuple[str, int, int]]:
     """Return the source coordinates of the re-sent records that are late or malformed by the reference."""
     return Counter(
@@ -41,16 +48,17 @@ def due_letters(sends: list[Send], reference: Reference) -> Counter[tuple[str, i
 
 
 def _undone(step: EpilogueStep, lineages: Mapping[int, str | None], workload: int) -> str | None:
-    """Tell what a restart did not do, or None."""
+    """Tell what a step did not do, or None."""
+    if step.step != "restart":
+        some = f"{step.resent} of {workload} records were sent again when the windows were closed"
+        return some if step.resent < workload else None
     before, after = lineages.get(step.after_epoch), lineages.get(step.after_epoch + 1)
     if before is None or after is None:
         return f"no epoch followed the restart after epoch {step.after_epoch}"
     if (before == after) != (step.checkpoint == "kept"):
         did = "went on with its lineage" if before == after else "began another lineage"
         return f"the checkpoint was {step.checkpoint}, but epoch {step.after_epoch + 1} {did}"
-    if step.checkpoint == "deleted" and step.resent < workload:
-        return f"{step.resent} of {workload} records were sent again after the loss of the checkpoint"
-    return None
+    return None if step.resent else f"nothing was sent again after the restart with the checkpoint {step.checkpoint}"
 
 
 def completeness(
@@ -62,13 +70,15 @@ def completeness(
         epilogue: what it says of itself.
         sends: the acknowledged sends.
         lineages: by epoch. A driver that finds its checkpoint goes on with its lineage, another begins a new one.
-        workload: records sent before the epilogue, all of which must be sent again once the checkpoint is gone.
+        workload: records sent before the epilogue, all of which must be sent again once the windows are closed.
 
     """
     restarts = {step.checkpoint for step in epilogue.steps if step.step == "restart"}
     for checkpoint in ("kept", "deleted"):
         if checkpoint not in restarts:
             return f"no restart with the checkpoint {checkpoint}"
+    if not any(step.step == "closed" for step in epilogue.steps):
+        return "the windows were not closed"
     for step in epilogue.steps:
         undone = _undone(step, lineages, workload)
         if undone is not None:
@@ -84,12 +94,14 @@ def judge(case: Case) -> Oracle:
     """Oracle 6; raises EvidenceError, also when the epilogue was not gone through."""
     epilogue, sends = case.epilogue, case.sends
     for sink in case.sinks:
-        if sink not in epilogue.boundary:
+        if any(sink not in one for one in (epilogue.boundary, epilogue.closing.before, epilogue.closing.after)):
             raise EvidenceError(f"no boundary of sink {sink}", case.run.epilogue_path, "run the epilogue again")
     found: list[str] = []
     for sink in _UNCHANGED:
+        closing = closing_rows(case.run.rows(sink), epilogue.closing, sink)
         for row in beyond(case.run.rows(sink), epilogue.boundary[sink]):
-            found.append(f"{sink}: a row after the boundary at {place_of(sink, row)}: {_identity(row)}")
+            if place_of(sink, row) not in closing:
+                found.append(f"{sink}: a row after the boundary at {place_of(sink, row)}: {_identity(row)}")
     letters: Counter[tuple[str, int, int] | None] = Counter()
     for row in beyond(case.run.rows("dead_letter"), epilogue.boundary["dead_letter"]):
         letters[coordinate_of(row)] += 1

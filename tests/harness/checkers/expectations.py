@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
-import orjson
-
 from tests.harness.checkers.case import Case, source_of
 from tests.harness.checkers.reference import Outcome, is_malformed
-from tests.harness.evidence import Send, crc_of
+from tests.harness.evidence import EvidenceError, Send, crc_of
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.wire import TEXT, as_text, bytes_of, compact, json_object
 
 _FIELDS = ("id", "user", "event_time_ms", "crc")
 
@@ -103,11 +102,9 @@ class DeadLetterRows:
         reason = "late" if late else send.reason
         if row.get("reason") != reason:
             return f"reason {row.get('reason')!r}, due is {reason!r}"
-        if late and row.get("id") != send.id:
-            return f"id {row.get('id')}, sent was {send.id}"
-        if send.id is not None and row.get("id") is not None and row["id"] != send.id:
-            return f"id {row['id']}, sent was {send.id}"
-        return _value_fault(row.get("value"), send) or _other_epoch(row, self._epochs_of[index])
+        if (id_ := row.get("id")) not in (ids := [send.id] if late else _ids(send)):
+            return f"id {id_!r}, sent was {' or '.join(map(repr, ids))}"
+        return _value_fault(row, send) or _other_epoch(row, self._epochs_of[index])
 
     def describe(self, key: Any) -> str:
         index = self.due[key]
@@ -176,29 +173,40 @@ def _other_epoch(row: Mapping[str, Any], epoch: int) -> str | None:
     return f"published in epoch {row.get('epoch')}, due was {epoch}" if _other(row.get("epoch"), epoch) else None
 
 
-def _value_fault(value: Any, send: Send) -> str | None:
-    """Whether the raw message of a dead letter is the one sent, as far as the ground truth tells."""
-    if not isinstance(value, str):
-        return f"value is no text ({value!r:.60})"
-    if send.value is not None:
-        return None if value == send.value else f"value {value!r:.60}, sent was {send.value!r:.60}"
+def _ids(send: Send) -> list[str | None]:
+    """Ids that a malformed record's dead letter may name: that of its JSON, or none where it is refused as no JSON."""
+    id_ = (json_object(bytes_of(send.value, send.encoding or TEXT)) or {}).get("id")
+    named = [id_ if isinstance(id_, str) else None]
+    return [*named, None] if send.reason == "not_json" and named != [None] else named
+
+
+def _value_fault(row: Mapping[str, Any], send: Send) -> str | None:
+    """Whether a dead letter holds the very bytes that were sent, in the form that they call for."""
+    value, encoding = row.get("value"), row.get("encoding")
     try:
-        content = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        content = None
-    if is_malformed(send):
-        given = content if isinstance(content, dict) else {}
-        bad = next((name for name in _FIELDS if name in given and getattr(send, name) not in (None, given[name])), None)
-    elif not isinstance(content, dict):
-        return f"value is not the JSON that was sent ({value!r:.60})"
-    else:
-        bad = next((name for name in _FIELDS if _other(content.get(name), getattr(send, name))), None)
-        if (
-            bad is None
-            and crc_of(*(content.get(name) for name in ("id", "user", "event_time_ms", "payload"))) != send.crc
-        ):
-            bad = "payload"
-    return f"value holds another {bad} than was sent" if bad else None
+        raw = bytes_of(value, encoding)
+    except ValueError as error:
+        return f"value cannot be read: {error}"
+    if as_text(raw) != (value, encoding):
+        return f"encoding {encoding}, due is {as_text(raw)[1]} for {raw!r:.60}"
+    if send.value is not None:
+        # Of runs recorded before, nothing tells whether text that was sent is base64.
+        sent = (send.value, send.encoding or encoding)
+        return None if (value, encoding) == sent else f"value {value!r:.60} in {encoding}, sent was {sent!r:.80}"
+    return _other_content(raw, send)
+
+
+def _other_content(raw: bytes, send: Send) -> str | None:
+    """In what bytes differ from a well-formed record as it is sent: compact JSON, its fields in this order."""
+    content = json_object(raw)
+    if content is None:
+        return f"value {raw!r:.60} is not the JSON that was sent"
+    if bad := next((name for name in _FIELDS if _other(content.get(name), getattr(send, name))), None):
+        return f"value holds another {bad} than was sent"
+    if crc_of(*(content.get(name) for name in ("id", "user", "event_time_ms", "payload"))) != send.crc:
+        return "value holds another payload than was sent"
+    whole = compact({name: content[name] for name in ("id", "user", "event_time_ms", "payload", "crc")})
+    return None if raw == whole else f"value {raw!r:.160} is not what was sent, byte for byte: {whole!r:.160}"
 
 
 def expectation(case: Case, sink: str) -> Expectation:
@@ -211,10 +219,21 @@ def expectation(case: Case, sink: str) -> Expectation:
     if sink == ACCEPTED_ROWS:
         return AcceptedTable(case.sends, reference.accepted, None)
     if sink == "dead_letter":
+        _require_bytes(case)
         return DeadLetterRows(case.sends, reference.outcomes, reference.epochs_of)
     if sink == "user_counts":
         return CountRows(reference.user_counts, user_window_of)
     return CountRows(reference.global_counts, window_of)
+
+
+def _require_bytes(case: Case) -> None:
+    """Demand that the ground truth has the bytes of every malformed record; its fields do not tell them."""
+    told = bool(case.manifest.schemas)
+    for number, send in enumerate(case.sends, start=1):
+        if is_malformed(send) and (send.value is None or (told and send.encoding is None)):
+            raise EvidenceError(
+                "a malformed send does not hold its bytes", f"{case.run.sent_path}:{number}", "judge an unaltered run"
+            )
 
 
 def _control_ids(sends: list[Send]) -> dict[str, int]:

@@ -27,6 +27,7 @@ from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
+from tests.harness.spread import NETWORK_S
 
 ZOMBIE_S = 180.0
 
@@ -44,6 +45,7 @@ class ClusterArsenal(HealingArsenal):
         zombie_s: how long the driver beside a zombie may take to publish.
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
         seed: draws cuts, and what a declaration leaves open.
+        network_s: the time-out of heartbeats.
     """
 
     torn_down = False
@@ -56,6 +58,7 @@ class ClusterArsenal(HealingArsenal):
     zombie_s: float = ZOMBIE_S
     leaders: Leaders | None = None
     seed: int = 0
+    network_s: float = NETWORK_S
     _drawn_cuts: Iterator[DrawnCut] = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _rng: random.Random = field(init=False)
@@ -82,7 +85,9 @@ class ClusterArsenal(HealingArsenal):
                 healing=healing, ended=ended,
             )  # fmt: skip
         platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)
-        stalls = cluster_stalls(drivers, watch, self.platform, healing, ended, leaders=self.leaders)
+        stalls = cluster_stalls(
+            drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s
+        )
         return {**makers, **platform, **stalls, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
 
     def _starvation(self) -> Fault:

@@ -27,7 +27,7 @@ from tests.harness.faults.cluster_stalls import (
 )
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
-from tests.harness.faults.stall_arsenal import HEARTBEATS_S, IDLE_S
+from tests.harness.faults.stall_arsenal import IDLE_S
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.schedule import EXECUTOR
@@ -39,11 +39,11 @@ SETTLE_S = 20.0
 
 def cluster_stalls(
     drivers: SupervisedPods, watch: Watch, platform: Platform, healing: Healing, ended: threading.Event, *,
-    leaders: Leaders | None = None,
+    time_out_s: float, leaders: Leaders | None = None,
 ) -> Makers:  # fmt: skip
-    """Every one that there is here; of several brokers, `leaders` tells whom."""
+    """Every one that there is here; see `stall_arsenal.stalls`. Of several brokers, `leaders` tells whom."""
     cluster = drivers.cluster
-    owed: dict[str, Any] = {"time_out_s": HEARTBEATS_S, "settle_s": SETTLE_S, "healing": healing, "ended": ended}
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "settle_s": SETTLE_S, "healing": healing, "ended": ended}
     idle = {**owed, "time_out_s": IDLE_S}
     makers: Makers = {
         (STALL, EXECUTOR): partial(StalledExecutorPod, drivers, cluster, HELD_EXECUTOR, **owed),

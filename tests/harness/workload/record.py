@@ -22,7 +22,7 @@ class Planned:
     `n` counts the records of the plan from 0. `event_time_ms` is milliseconds since 1970 (UTC); `id`, `user`,
     `event_time_ms`, `payload`, `crc` are None where a malformed record has no usable one. `key` and `value` are the
     bytes sent. `gate`, when set, is a watermark in ms: the record may be sent only after an epoch with at least this
-    watermark was declared.
+    watermark was declared. `settled`: it may be sent only after epochs that were declared hold everything before it.
     """
 
     n: int
@@ -36,6 +36,7 @@ class Planned:
     key: bytes | None
     value: bytes
     gate: int | None = None
+    settled: bool = False
 
     @property
     def moves_watermark(self) -> bool:
@@ -54,12 +55,24 @@ def encode(id_: str, user: str, event_time_ms: int, payload: str, crc: int) -> b
 
 
 def well_formed(
-    n: int, id_: str, user: str, event_time_ms: int, payload: str, *, kind: Kind = "fresh", gate: int | None = None
-) -> Planned:
+    n: int, id_: str, user: str, event_time_ms: int, payload: str, *, kind: Kind = "fresh", gate: int | None = None,
+    settled: bool = False,
+) -> Planned:  # fmt: skip
     """Build a complete record with its checksum, key and value."""
     crc = checksum(id_, user, event_time_ms, payload)
     value = encode(id_, user, event_time_ms, payload, crc)
-    return Planned(n, id_, user, event_time_ms, payload, crc, kind, None, user.encode(), value, gate)
+    return Planned(n, id_, user, event_time_ms, payload, crc, kind, None, user.encode(), value, gate, settled)
+
+
+def malformed_without(name: Literal["id", "user"], n: int, id_: str, event_time_ms: int) -> Planned:
+    """Build a record that is refused because it has no `name`, and well-formed else."""
+    fields = {"id": id_, "user": "nobody", "event_time_ms": event_time_ms, "payload": "", "crc": 0}
+    del fields[name]
+    reason: Reason = "missing_id" if name == "id" else "missing_user"
+    owner = None if name == "user" else "nobody"
+    given = None if name == "id" else id_
+    key = owner.encode() if owner else None
+    return Planned(n, given, owner, event_time_ms, None, None, "malformed", reason, key, orjson.dumps(fields))
 
 
 def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> Planned:

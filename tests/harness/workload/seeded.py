@@ -22,6 +22,8 @@ from tests.harness.workload.record import (
 from tests.harness.workload.shape import Numbers, Shape
 
 _CHUNK = 16_384
+SCRIPTS = {3: "-жук", 7: "-東京", 11: "-🦉", 15: '-"\\é'}
+"""What names of users end with, by their number modulo 16: keys are text of any script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ def closers(
     """
     at = window_end(last_event_time_ms, window_ms) + lateness_ms + 2 * window_ms
     first, second = (
-        well_formed(first_n + i, f"closer-{i + 1}", "closer", at, "closes every window before it", kind="closer")
+        well_formed(
+            first_n + i, f"closer-{i + 1}", "closer", at, "closes every window before it", kind="closer", settled=True
+        )
         for i in range(2)
     )
     return first, second
@@ -70,7 +74,9 @@ class _Maker:
     def __init__(self, shape: Shape, layout: Layout, rng: np.random.Generator) -> None:
         self.shape, self.layout, self.rng = shape, layout, rng
         self.n = 0
-        self.users = [f"u{number:05d}" for number in rng.permutation(shape.users).tolist()]
+        numbers = rng.permutation(shape.users).tolist()
+        ends = SCRIPTS if shape.scripts else {}
+        self.users = [f"u{number:05d}{ends.get(number % 16, '')}" for number in numbers]
         self.shards = [partition_of_user(user, shape.partitions) for user in self.users]
         weights = np.arange(1, shape.users + 1) ** -shape.skew
         self.cumulated = np.cumsum(weights / weights.sum())[:-1]  # the last rank takes what rounding leaves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
+from tests.harness.wire import as_text
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned, partition_of
@@ -118,7 +118,7 @@ class Sender:
     def send(self, records: Iterable[Planned]) -> bool:
         """Send all records and wait for the broker's answers; False when `stop` was set before the end.
 
-        Raises SendStalled when the pacer, a gate, a closer's turn or the broker keeps it waiting past the deadline.
+        Raises SendStalled when the pacer, a gate, a record's turn or the broker keeps it waiting past the deadline.
         """
         for record in records:
             if not self._wait_for_turn(record) or not self._queue(record):
@@ -134,7 +134,7 @@ class Sender:
         None of them is accepted again, so nothing waits for the chain: the pipeline may be stopped meanwhile.
         """
         for record in records:
-            if self._stop.is_set() or not self._queue(replace(record, kind="resent", gate=None)):
+            if self._stop.is_set() or not self._queue(replace(record, kind="resent", gate=None, settled=False)):
                 self._flush()
                 return False
         self._flush()
@@ -157,7 +157,7 @@ class Sender:
     def _wait_for_turn(self, record: Planned) -> bool:
         if self._stop.is_set():
             return False
-        if record.kind == "closer" and not self.wait_until_declared():
+        if record.settled and not self.wait_until_declared():
             return False
         moving = record.event_time_ms if record.moves_watermark else None
         if not self._pacer.may_send(moving) and not self._wait(
@@ -264,13 +264,5 @@ def _line(record: Planned, message: Any, sent_at: int) -> dict[str, Any]:
         "sent_at": sent_at,
     }
     if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
-        line["value"] = _text(record.value)
+        line["value"], line["encoding"] = as_text(record.value)
     return line
-
-
-def _text(value: bytes) -> str:
-    """Bytes as text, in base64 where they are none: the form dead letters have."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()

@@ -28,7 +28,7 @@ class Shape:
     `records` counts everything but the closers. `start_ms` (ms since 1970, moved up to a window start) and `span_ms`
     bound the event times; shares are fractions of `records`: byte copies in time (`duplicates`), late records with ids
     of their own (`late`), late copies of records accepted long before (`straddling`), and `malformed` ones. Payloads
-    are at least `payload_bytes` long.
+    are at least `payload_bytes` long. `scripts`: some users' names end with text of other scripts.
     """
 
     records: int = 240_000
@@ -47,6 +47,7 @@ class Shape:
     bursts: tuple[float, ...] = (0.42, 0.6, 0.78, 0.95)
     pace: Pace = field(default_factory=Pace)
     payload_bytes: int = 0
+    scripts: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be generated, naming field, value and what is allowed."""

@@ -1,31 +1,65 @@
 """Makes a small, complete and consistent run directory by a simulation of its own.
 
 It shares no code with the checkers: what it writes is a second, independent telling of run-directory.md. Digests are
-the pipeline's own, as they are in a run.
+the pipeline's own, as they are in a run; only the hash of shards is the checkers', whose test has values of Spark's.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import zlib
 from collections import defaultdict
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from effectively_once import digest
+from tests.harness.checkers.xxhash64 import shard_of
 
 WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
 T0, EVENT_T0 = 1_750_000_000_000, 1_749_999_960_000
-CONTROLS = ("spark_kafka_sink", "append_without_mark")
 Row = dict[str, Any]
+FIELDS = ("id", "user", "event_time_ms", "payload", "crc")
+MALFORMED = {"not_json": b"\xff\xfe no text", "missing_user": None, "bad_time": None, "missing_id": None}
+"""Reason -> bytes; None: JSON with one fault."""
+SCHEMAS: dict[str, Row] = {
+    "accepted": {
+        "kind": "kafka", "key": "user", "shard_by": ["id"], "order": ["source"],
+        "fields": {"id": "text", "event_time_ms": "integer", "user": "text", "payload": "text or null",
+                   "crc": "integer or null", "epoch": "integer", "source": "source"},
+    },
+    "dead_letter": {
+        "kind": "kafka", "shard_by": ["id", "source"], "order": ["source"],
+        "fields": {"reason": "text", "id": "text or null", "value": "text", "encoding": "text", "epoch": "integer",
+                   "source": "source"},
+    },
+    "user_counts": {
+        "kind": "kafka", "key": "user", "shard_by": ["user"], "order": ["window_start_ms", "user"],
+        "fields": {"user": "text", "window_start_ms": "integer", "count": "integer", "epoch": "integer"},
+    },
+    "global_counts": {
+        "kind": "files", "fields": {"window_start_ms": "integer", "count": "integer", "epoch": "integer"},
+    },
+}  # fmt: skip
+CONTROLS = ("spark_kafka_sink", "append_without_mark")
+CONTENT = (*FIELDS, "reason")
+RAW = ("value", "encoding")
+"""Of a malformed record."""
 
 
-def fabricate(run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24) -> Path:
-    """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls."""
-    _Simulation(run, seed).play(epochs, per_epoch)
+def fabricate(
+    run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24, without: Container[object] = ()
+) -> Path:  # fmt: skip
+    """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
+
+    `without`: what is left out of the records at the bound: -1, 0, 1 (records that many ms behind it), `copies`,
+    `others` (ids of another user) or `kept` (what is sent again after the first restart, but for one record).
+    """
+    _Simulation(run, seed, without).play(epochs, per_epoch)
     return run
 
 
@@ -42,13 +76,27 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
+def wire(fields: Row) -> bytes:
+    """Bytes of a record or message: compact JSON in UTF-8."""
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def raw(content: bytes) -> Row:
+    """As dead letters and the sender write raw bytes down."""
+    try:
+        return {"value": content.decode(), "encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"value": base64.b64encode(content).decode(), "encoding": "base64"}
+
+
 def id_digest(ids: list[tuple[str, int]]) -> str:
     """Digest of an `ids` delta: ids and event times."""
     return digest.of_rows_in(pa.table({"id": [one for one, _ in ids], "event_time_ms": [time for _, time in ids]}))
 
 
 class _Simulation:
-    def __init__(self, run: Path, seed: int) -> None:
+    def __init__(self, run: Path, seed: int, without: Container[object]) -> None:
+        self.without = without
         self.run, self.seed, self.random = run, seed, random.Random(seed)
         self.sent: list[Row] = []
         self.ends = [0] * PARTITIONS
@@ -73,34 +121,55 @@ class _Simulation:
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
             self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
+        self._bound(EVENT_T0 + (epochs + 1) * WINDOW_MS)
         self._tell("phase", phase="drain")
         far = EVENT_T0 + (epochs + 100) * WINDOW_MS
-        for _ in range(2):
-            self._send(self._record("closer-0", "closer", far), "closer")
-            self._epoch()
         self._tell("phase", phase="epilogue")
-        boundary: Row = {
-            name: {str(shard): end for shard, end in enumerate(ends) if end} for name, ends in self.sink_ends.items()
-        }
-        boundary["global_counts"] = self.global_counts[-1]["epoch"]
-        steps = []
-        workload = list(self.sent)
-        for checkpoint, again in (("kept", self.random.sample(workload, 20)), ("deleted", workload)):
+        boundary, steps, workload = self._boundary(), [], list(self.sent)
+        for checkpoint in ("kept", "deleted"):
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after = len(self.chain) - 1
             self.lineage = self.lineage if checkpoint == "kept" else "l2"
             self._tell("driver", state="started", pid=self.driver, generation=self.generation)
-            for row in again:
-                self._send(
-                    {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc", "reason")}, "resent"
-                )
-            self._epoch()
+            again = workload[-1 if checkpoint in self.without else -60 :]
+            self._resend(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
+        closing = {"before": self._boundary()}
+        for number in range(2):
+            self._send(self._record(f"closer-{number}", "closer", far), "closer")
+            self._epoch()
+        closing["after"], after = self._boundary(), len(self.chain) - 1
+        self._resend(workload)
+        steps.append({"step": "closed", "resent": len(workload), "after_epoch": after})
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
-        self._write(
-            {"boundary": boundary, "steps": steps}, sum(kind != "closer" for kind in (r["kind"] for r in workload))
-        )
+        self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(workload))
+
+    def _boundary(self) -> Row:
+        ends = {name: {str(at): end for at, end in enumerate(ends) if end} for name, ends in self.sink_ends.items()}
+        return {**ends, "global_counts": self.global_counts[-1]["epoch"]}
+
+    def _resend(self, rows: list[Row]) -> None:
+        for row in rows:
+            self._send({name: row[name] for name in (*CONTENT, *RAW) if name in row}, "resent")
+        self._epoch()
+
+    def _bound(self, moment: int) -> None:
+        """Records 1 ms before, at and 1 ms after the moment that a window is closed."""
+        end = moment - LATENESS_MS
+        fresh = [row for row in self.sent if row["kind"] == "fresh" and row["event_time_ms"] >= end - WINDOW_MS]
+        for after in (-1, 0, 1):
+            self._send(self._record(f"pin-{after}", "u00001", moment + after), "fresh")
+            self._epoch()
+            if after not in self.without:
+                self._send(self._record(f"probe-{after}", "u00001", end - 1), "fresh" if after < 0 else "late")
+            for row in fresh[:20] if after < 0 and "copies" not in self.without else ():
+                self._send({name: row[name] for name in CONTENT}, "duplicate")
+            if after < 0 and "others" not in self.without:
+                other = self._record(fresh[0]["id"], "u99999", fresh[0]["event_time_ms"])
+                self._send(other, "duplicate")
+        self._send(self._record("behind-the-bound", "u00001", moment + 2), "fresh")
+        self._epoch()
 
     def _tell(self, event: str, **fields: Any) -> None:
         self.now += 10
@@ -141,7 +210,9 @@ class _Simulation:
             self._send(self._record(f"late-{epoch}", "u00001", late), "late")
         blank = {"id": None, "user": None, "event_time_ms": None, "payload": None, "crc": None}
         reason = ("not_json", "missing_user", "bad_time", "missing_id")[epoch % 4]
-        self._send({**blank, "id": None if reason != "missing_user" else f"bad-{epoch}", "reason": reason}, "malformed")
+        named = {"id": f"bad-{epoch}"} if reason in ("missing_user", "bad_time") else {}
+        content = MALFORMED[reason] or wire({**named, "user": None, "event_time_ms": None, "payload": "é", "crc": 0})
+        self._send({**blank, **named, "reason": reason, **raw(content)}, "malformed")
 
     def _epoch(self, fault: str | None = None) -> None:
         number = len(self.chain)
@@ -162,19 +233,15 @@ class _Simulation:
             source = [row["topic"], row["partition"], row["offset"]]
             if row["reason"]:
                 tally["malformed"] += 1
-                self._publish(
-                    "dead_letter",
-                    marks,
-                    number,
-                    {"reason": row["reason"], "id": row["id"], "value": "{bro", "source": source},
-                )
+                letter = {"reason": row["reason"], "id": row["id"], "value": row["value"], "encoding": row["encoding"]}
+                self._publish("dead_letter", marks, number, letter, source)
                 continue
             end = row["event_time_ms"] // WINDOW_MS * WINDOW_MS + WINDOW_MS
-            fields = {name: row[name] for name in ("id", "user", "event_time_ms", "payload", "crc")}
+            fields = {name: row[name] for name in FIELDS}
             if self.watermark is not None and end + LATENESS_MS <= self.watermark:
                 tally["late"] += 1
-                letter = {"reason": "late", "id": row["id"], "value": json.dumps(fields), "source": source}
-                self._publish("dead_letter", marks, number, letter)
+                letter = {"reason": "late", "id": row["id"], **raw(wire(fields))}
+                self._publish("dead_letter", marks, number, letter, source)
             elif row["id"] in self.ids:
                 tally["duplicate"] += 1
             else:
@@ -183,7 +250,8 @@ class _Simulation:
                 self.counts[end - WINDOW_MS, row["user"]] += 1
                 newest = max(newest or 0, row["event_time_ms"])
                 taken[zlib.crc32(row["id"].encode()) % SHARDS].append((row["id"], row["event_time_ms"]))
-                self._publish("accepted", marks, number, {**fields, "source": source})
+                order = ("id", "event_time_ms", "user", "payload", "crc")
+                self._publish("accepted", marks, number, {name: row[name] for name in order}, source)
         self.newest = max(self.newest or 0, newest) if newest else self.newest
         for name, ends in self.sink_ends.items():
             # The marker that ends a transaction takes an offset too.
@@ -219,10 +287,14 @@ class _Simulation:
             self.global_counts.append({**row, "object": f"global_counts/epoch={epoch}/part-0.jsonl"})
             marks["global_counts"].setdefault("0", {"rows": 0, "digest": ""})["rows"] += 1
 
-    def _publish(self, sink: str, marks: Row, epoch: int, row: Row) -> None:
-        shard = zlib.crc32((row.get("user") or str(row.get("source"))).encode()) % SHARDS
+    def _publish(self, sink: str, marks: Row, epoch: int, row: Row, source: list[Any] | None = None) -> None:
+        # Counts go to the shard of their user, records to that of their id, or of their coordinate.
+        home = row["user"] if source is None else row["id"] or "-".join(map(str, source))
+        shard = shard_of(home, SHARDS)
         offset = self.sink_ends[sink][shard]
-        self.sinks[sink].append({"sink": sink, **row, "epoch": epoch, "partition": shard, "offset": offset})
+        fields = {**row, "epoch": epoch, **({} if source is None else {"source": source})}
+        message = {"key": row.get("user")}
+        self.sinks[sink].append({"sink": sink, **fields, "message": message, "partition": shard, "offset": offset})
         self.sink_ends[sink][shard] += 1
         marks[sink].setdefault(str(shard), {"rows": 0, "digest": ""})["rows"] += 1
 
@@ -256,6 +328,7 @@ class _Simulation:
                 "late_sent": self.kinds["late"], "malformed_sent": self.kinds["malformed"],
             },
             "faults_planned": 2, "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
+            "schemas": SCHEMAS,
             "versions": {"spark": "4.2.0"}, "git": {"commit": "c0ffee", "dirty": False}, "control": None,
         }  # fmt: skip
         last = len(self.chain) - 1
@@ -297,7 +370,8 @@ class _Simulation:
         ]  # fmt: skip
         settings = {**parent["settings"], "sinks": ["accepted"], "topic": name}
         workload = {"kind": "seeded", "sent": 40, "duplicates_sent": 0, "late_sent": 0, "malformed_sent": 0}
-        own = {"control": name, "faults_planned": 1, "settings": settings, "workload": workload, "controls": []}
+        own = {"control": name, "faults_planned": 1, "settings": settings, "workload": workload, "controls": [],
+               "schemas": {}}  # fmt: skip
         fault = {
             "t": T0 + 9, "event": "fault", "kind": "sigkill", "target": "executor", "signal": "SIGKILL", "epoch": 0,
             "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0", "injected_at": T0 + 5,

@@ -13,6 +13,7 @@ from tests.harness.judge import judge
 from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.unit.harness.fabricate import SCHEMAS
 
 Row = dict[str, Any]
 
@@ -22,6 +23,8 @@ def with_table(run: Path, change: Callable[[list[Row]], object] = lambda _: None
     directory = RunDirectory(run)
     manifest = orjson.loads(directory.manifest_path.read_bytes())
     manifest["settings"]["sinks"].append(ACCEPTED_ROWS)
+    fields = {name: type_ for name, type_ in SCHEMAS["accepted"]["fields"].items() if name != "epoch"}
+    manifest["schemas"][ACCEPTED_ROWS] = {"kind": "table", "fields": fields}
     directory.write_json(directory.manifest_path, manifest)
     kept = ("id", "user", "event_time_ms", "payload", "crc", "source")
     rows = [{name: row[name] for name in kept} for row in directory.rows("accepted")]
@@ -30,7 +33,8 @@ def with_table(run: Path, change: Callable[[list[Row]], object] = lambda _: None
         for row in rows:
             writer.write({"sink": ACCEPTED_ROWS, **row})
     epilogue = orjson.loads(directory.epilogue_path.read_bytes())
-    epilogue["boundary"][ACCEPTED_ROWS] = len(rows)
+    for boundary in (epilogue["boundary"], *epilogue["closing"].values()):
+        boundary[ACCEPTED_ROWS] = len(rows)
     directory.write_json(directory.epilogue_path, epilogue)
     return judge(run, write=False)
 
@@ -57,6 +61,13 @@ def test_a_table_that_holds_something_else_fails(run: Path, change: Callable[[li
     assert results.oracle("multiset").verdict is Verdict.FAIL
     assert getattr(results.outputs[ACCEPTED_ROWS], sort) == 1
     assert results.outputs["accepted"].exact
+
+
+def test_a_table_with_a_column_more_fails(run: Path) -> None:
+    results = with_table(run, lambda rows: [row.update(sum=-1) for row in rows])
+    assert results.oracle("messages").verdict is Verdict.FAIL
+    assert "accepted_rows: id p0-s0-000000" in results.oracle("messages").evidence[0]
+    assert "with sum -1" in results.oracle("messages").evidence[0]
 
 
 def test_a_table_that_was_not_read_is_unknown(run: Path) -> None:

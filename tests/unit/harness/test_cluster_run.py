@@ -45,7 +45,7 @@ class FakeStage:
         assert manifest["faults_planned"] == 0
         self._do("baseline")
 
-    def main(self, subject: Any, planned: Any, arsenal: Any) -> None:
+    def main(self, subject: Any, planned: Any, arsenal: Any, **_: Any) -> None:
         self.done.append(arsenal("drivers", "watch") if arsenal else None)
         if self.table is not None:
             self.table.begun = True

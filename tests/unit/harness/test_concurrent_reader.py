@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError
 
 from tests.harness.adapters import concurrent_reader
 from tests.harness.adapters.chain_reader import ChainReader
@@ -25,8 +25,10 @@ ROW = {"id": "a", "epoch": 0}
 class Message:
     """A message of confluent_kafka, or its word that a partition has ended."""
 
-    def __init__(self, offset: int, value: dict[str, Any] | None, code: int | None = None) -> None:
-        self._offset, self._value, self._code = offset, value, code
+    def __init__(
+        self, offset: int, value: dict[str, Any] | None, code: int | None = None, key: bytes | None = None
+    ) -> None:
+        self._offset, self._value, self._code, self._key = offset, value, code, key
 
     def topic(self) -> str:
         return "uc.accepted"
@@ -39,6 +41,15 @@ class Message:
 
     def value(self) -> bytes:
         return orjson.dumps(self._value)
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, 0
 
     def error(self) -> KafkaError | None:
         return None if self._code is None else KafkaError(self._code)
@@ -101,14 +112,14 @@ def until(holds: Callable[[], bool]) -> None:
 
 def test_what_it_sees_is_written_down_in_order(tmp_path: Path) -> None:
     away = Message(0, None, KafkaError._TRANSPORT)
-    batches = [away], [Message(0, ROW), Message(2, {**ROW, "id": "b"})], [Message(4, None, END)]
+    batches = [away], [Message(0, ROW, key=b"k"), Message(2, {**ROW, "id": "b"})], [Message(4, None, END)]
     reader = reader_of(tmp_path, FakeTopics(*batches, end=4))
     reader.start()
     reader.finish()
     assert reader.complete, reader.trouble
     first, seen, last = RunDirectory(tmp_path).concurrent_rows("accepted")
     assert (first["reader"], last["reader"]) == ("started", "stopped")
-    crcs = [crc_of_row(ROW), crc_of_row({**ROW, "id": "b"})]
+    crcs = [crc_of_row({**ROW, "message": {"key": "k"}}), crc_of_row({**ROW, "id": "b", "message": {"key": None}})]
     assert {name: seen[name] for name in ("partition", "offsets", "crcs")} == {
         "partition": 0, "offsets": [0, 2], "crcs": crcs,
     }  # fmt: skip

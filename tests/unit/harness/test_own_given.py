@@ -60,6 +60,21 @@ def test_rows_that_cannot_be_told_apart_are_left_out_with_the_reason(to: Any, wh
     assert to.name not in {sink.name for sink in found.sinks}
 
 
+@pytest.mark.parametrize(
+    ("to", "why"),
+    [
+        (ToKafka("raw", value="key"), "no JSON"),
+        (ToKafka("some", columns=("key", "count")), "leave key and window out"),
+        (ToTable("few", columns=("count",)), "leave key and window out"),
+    ],
+)
+def test_aggregates_that_cannot_be_told_apart_are_left_out_with_the_reason(to: Any, why: str) -> None:
+    (windows,) = PIPELINE.windows
+    found = of(replace(PIPELINE, windows=(replace(windows, to=to),)))
+    assert why in found.left_out[to.name]
+    assert {sink.name for sink in found.sinks} == {"accepted", "archive", "events", "totals", "dead_letter"}
+
+
 def test_what_a_recorded_step_adds_is_not_compared() -> None:
     step = RecordedStep("clock", lambda table: table, pa.schema([("seen_ms", pa.int64())]))
     found = of(replace(PIPELINE, recorded=step))

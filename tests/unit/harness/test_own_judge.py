@@ -12,7 +12,7 @@ import pytest
 from tests.harness.own_judge import is_own, judge, main
 from tests.harness.results import Results, Verdict
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
-from tests.unit.harness.tamper import lines_of, watch
+from tests.unit.harness.tamper import change_json, lines_of, watch
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
 DECLARATION = {
@@ -32,13 +32,14 @@ Lines = list[dict[str, Any]]
 def run(tmp_path: Path) -> Path:
     """A run of `user_counts` as if it were somebody else's: with what its transform gave of every record."""
     made = watch(fabricate(tmp_path / "run"))
-    values = {tuple(row["source"]): row["value"] for row in lines_of(made / "observed" / "dead_letter.jsonl")}
+    letters = {tuple(row["source"]): row for row in lines_of(made / "observed" / "dead_letter.jsonl")}
     given = []
     for row in lines_of(made / "sent.jsonl"):
         place = (row["topic"], row["partition"], row["offset"])
         reason = row["reason"] if row["reason"] not in (None, "late") else None
         columns = {name: row[name] for name in COLUMNS}
-        given.append({"source": place, "reason": reason, "row": columns, "value": values.get(place, "")})
+        value = {name: letters[place][name] if place in letters else "" for name in ("value", "encoding")}
+        given.append({"source": place, "reason": reason, "row": columns, **value})
     write_lines(made / "observed" / "given.jsonl", given)
     write_json(made / "observed" / "declaration.json", DECLARATION)
     return made
@@ -76,6 +77,7 @@ def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest
         ("accepted.jsonl", lambda rows: rows[0].update(source=["events", 0, 10**6]), "1 phantom"),
         ("accepted.jsonl", lambda rows: rows[0].update(payload="another"), "1 corrupted"),
         ("accepted.jsonl", lambda rows: rows[0].update(epoch=99), "1 corrupted"),
+        ("accepted.jsonl", lambda rows: rows[0]["message"].update(value='{"id":"x"}'), "1 phantom"),
         ("user_counts.jsonl", lambda rows: rows[0].update(count=rows[0]["count"] + 1), "1 corrupted"),
         ("user_counts.jsonl", lambda rows: rows[0].update(count=float(rows[0]["count"])), "1 corrupted"),
         ("global_counts.jsonl", lambda rows: rows.pop(), "1 missing"),
@@ -86,6 +88,67 @@ def test_an_offence_in_a_sink_fails(run: Path, name: str, change: Callable[[Line
     results = changed(run, name, change)
     assert "multiset" in failed(results)
     assert sort in results.oracle("multiset").says
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "oracle", "said"),
+    [
+        ("accepted", lambda row: row["message"].update(key="x"), "messages", "key b'x', due is b'u"),
+        ("accepted", lambda row: row["message"].update(headers=[["a", None]]), "messages", "headers [['a', None]]"),
+        ("user_counts", lambda row: row.update(sum=-1), "messages", "with sum -1"),
+        ("global_counts", lambda row: row.update(sum=-1), "messages", "with sum -1"),
+        ("dead_letter", lambda row: row.update(encoding="base64"), "multiset", "encoding is 'base64', due is 'utf-8'"),
+    ],
+)
+def test_a_message_that_is_not_as_declared_fails(
+    run: Path, name: str, change: Callable[[dict[str, Any]], object], oracle: str, said: str
+) -> None:
+    results = changed(run, f"{name}.jsonl", lambda rows: [change(row) for row in rows])
+    assert oracle in failed(results)
+    assert any(said in line for line in results.oracle(oracle).evidence)
+
+
+def only_payloads(run: Path) -> None:
+    """Let messages of accepted rows show nothing that key and partition depend on."""
+    fields = {"payload": "text", "epoch": "integer", "source": "source"}
+    change_json(run / "manifest.json", lambda document: document["schemas"]["accepted"].update(fields=fields))
+    declaration = run / "observed" / "declaration.json"
+    change_json(declaration, lambda document: document["sinks"][0].update(columns=["payload"]))
+    kept = ("sink", "payload", "epoch", "source", "message", "partition", "offset")
+    path = run / "observed" / "accepted.jsonl"
+    write_lines(path, [{name: row[name] for name in kept} for row in lines_of(path)])
+    watch(run)
+
+
+def test_key_and_partition_are_judged_by_columns_that_the_message_does_not_show(run: Path) -> None:
+    only_payloads(run)
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.PASS, results.reasons
+    assert "nothing tells" not in results.oracle("messages").says
+    results = changed(run, "accepted.jsonl", lambda rows: rows[0]["message"].update(key="x"))
+    assert "key b'x', due is b'u" in results.oracle("messages").evidence[0]
+
+
+def test_a_key_that_nothing_tells_is_said_not_to_be_judged(run: Path) -> None:
+    """What a recorded step adds is in no record, and only in messages that show it."""
+    change_json(run / "manifest.json", lambda document: document["schemas"]["accepted"].update(key="looked_up"))
+    oracle = judge(run, write=False).oracle("messages")
+    assert oracle.verdict is Verdict.PASS
+    assert oracle.says.endswith("nothing tells looked_up of accepted")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda document: document.pop("schemas"), "recorded before messages were looked at whole"),
+        (lambda document: document["schemas"].pop("accepted"), "schemas are not of the declared sinks"),
+    ],
+)
+def test_without_schemas_messages_are_unknown(run: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
+    change_json(run / "manifest.json", change)
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.UNKNOWN
+    assert said in results.oracle("messages").says
 
 
 def test_a_transform_that_says_something_else_now_fails(run: Path) -> None:

@@ -15,11 +15,17 @@ from infra.toolchain.prepare import CHECKOUT
 from tests.harness import chaos, cluster_chaos
 from tests.harness.chaos import subject_of
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts_on
+from tests.harness.conditions import Conditions
+from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import EMBEDDED, asked_for
 from tests.harness.soak_plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
+from tests.harness.stall_sorts import DELAYED
+from tests.harness.subject import PLACES
+from tests.harness.workload.bounds import LATE_COPIES, LATE_OWN
 from tests.harness.workload.shape import Numbers
 
-REFERENCE = CHECKOUT / "tests" / "harness" / "campaigns" / "reference.toml"
+CAMPAIGNS = CHECKOUT / "tests" / "harness" / "campaigns"
+REFERENCE, STALLS = CAMPAIGNS / "reference.toml", CAMPAIGNS / "stalls.toml"
 BEYOND = (
     "cluster-memory",
     "cluster-node",
@@ -115,6 +121,18 @@ def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(sta
     assert (runner is chaos) == (stack == "embedded")
 
 
+def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run() -> None:
+    asked = {"stall_s": [6, 12], "network_s": 5, "short_pipes": True}
+    part = Part.model_validate(GOOD | {"conditions": asked})
+    given = Conditions.of(chaos._given(part.command[1:]))
+    assert given == part.conditions == Conditions(stall_s=(6.0, 12.0), network_s=5.0, short_pipes=True)
+    settings = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
+    manifest: dict[str, Any] = {"seed": 7, "settings": settings | given.named, "controls": []}
+    assert part.is_run(manifest)
+    assert not part.is_run(manifest | {"settings": settings})
+    assert not Part(**GOOD).is_run(manifest)
+
+
 def test_a_run_is_that_of_its_part_only() -> None:
     part = Part(**GOOD)
     settings = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
@@ -162,6 +180,16 @@ def test_the_reference_campaign_has_every_sort_on_each_stack() -> None:
         assert [one.controls for one in parts].count(True) == 1
 
 
+def test_the_campaign_of_stalls_has_those_that_it_needs_on_each_stack() -> None:
+    parts = read_plan(STALLS).parts
+    for stack in STACKS:
+        done = sum((one.strikes for one in parts if one.stack == stack), Counter[str]())
+        assert done["neighbour-stall"] >= 50
+        sorts = EMBEDDED if stack == "embedded" else sorts_on(USUAL_NODES, USUAL_ROLES)
+        assert set(done) == {name for name, one in sorts.items() if one.kind in (*DELAYED, CUT)}
+    assert sum(sum(one.strikes.values()) for one in parts) >= 200
+
+
 def test_the_reference_campaign_sends_a_million_ids_with_copies_and_late_ones() -> None:
     ids = copies = late = 0
     for part in read_plan(REFERENCE).parts:
@@ -186,7 +214,7 @@ def numbers_of(part: Part) -> Numbers:
 
 
 def unique_ids(part: Part) -> int:
-    """Of late records those have an id of their own that are no copies of accepted ones: 10 of 11."""
-    numbers = numbers_of(part)
-    own_late = numbers.late_sent * 10 // 11
+    """Of late records those have an id of their own that are no copies of accepted ones: 10 of 11, and at bounds."""
+    numbers, bounds = numbers_of(part), len(PLACES)
+    own_late = (numbers.late_sent - bounds * (LATE_OWN + LATE_COPIES)) * 10 // 11 + bounds * LATE_OWN
     return part.records - numbers.duplicates_sent - numbers.malformed_sent - (numbers.late_sent - own_late)

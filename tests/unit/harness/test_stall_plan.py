@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.harness import cluster_chaos
 from tests.harness.chaos import described, main
 from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
-from tests.harness.length_options import LONGEST_S, lengths_of, named_lengths
+from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
@@ -135,14 +135,30 @@ def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(("option", "fault"), [("--stall-s", "executor-stall"), ("--cut-s", "broker-cut")])
 @pytest.mark.parametrize("text", ["0", "-3", "3,x", "", f"{LONGEST_S + 1}", "nan", "inf"])
 def test_other_lengths_are_refused(text: str, option: str, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match=r"at most 150 s|could not convert"):
-        lengths_of(text)
     with pytest.raises(SystemExit):
         main(["--plan", "--faults", fault, option, text])
     assert option in capsys.readouterr().err
 
 
-def test_a_manifest_names_lengths_only_where_they_are_not_the_usual_ones() -> None:
-    assert named_lengths(LENGTHS_S) == {}
-    assert named_lengths(lengths_of("3,0.5")) == {"stall_s": "3,0.5"}
-    assert named_lengths(cuts_s=(40.0,)) == {"cut_s": "40"}
+def test_a_manifest_names_conditions_only_where_they_are_not_the_usual_ones() -> None:
+    assert USUAL.named == Conditions(stall_s=LENGTHS_S).model_copy().named == {}
+    assert Conditions(stall_s=(3.0, 0.5), cut_s=(40.0,)).named == {"stall_s": "3,0.5", "cut_s": "40"}
+    unusual = Conditions(network_s=5.0, payload_bytes=6000, unproven=True)
+    assert unusual.named == {"network_s": "5", "payload_bytes": "6000", "unproven": "True"}
+    assert unusual.words == ("--network-s", "5", "--payload-bytes", "6000", "--unproven")
+
+
+@pytest.mark.parametrize("words", [("--network-s", "0.5"), ("--payload-bytes", "-1"), ("--payload-bytes", "2k")])
+def test_impossible_conditions_are_refused_on_both_stacks(words: tuple[str, str]) -> None:
+    for command in (main, cluster_chaos.main):
+        with pytest.raises(SystemExit):
+            command(["--plan", *words])
+
+
+def test_pods_run_under_the_same_conditions_and_go_without_proof_by_a_file() -> None:
+    assert cluster_chaos.changes_of(Conditions(network_s=5.0)) == {"sparkConf": Conditions(network_s=5.0).spark}
+    assert Conditions(network_s=5.0).spark["spark.network.timeout"] == "5s"
+    assert cluster_chaos.changes_of(Conditions(short_pipes=True))["executors"] == {"count": 4}
+    changes = cluster_chaos.changes_of(Conditions(unproven=True))
+    assert changes["settings"] == {"job": "without_proof"}
+    assert "whole_input.require, task_token.confirm = take, go_on" in changes["extraFiles"]["without_proof.py"]

@@ -10,11 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from effectively_once.errors import SinkError
 from infra.embedded.process import identity
 from tests.harness.adapters import supervised
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.supervised import GIVE_UP, SupervisedDrivers
 from tests.harness.history import History, read_history
+from tests.harness.refusals import ENOUGH
 from tests.unit.harness.sleepers import WITH_CHILD, Home, soon, state_of
 
 
@@ -100,6 +102,22 @@ def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(tmp_path
         assert words.startswith(f"{GIVE_UP} drivers ended")
         assert "SettingsError: no" in words
         assert len(world.home.started) == GIVE_UP
+    finally:
+        world.drivers.end()
+        world.history.close()
+
+
+def test_drivers_that_a_sink_refuses_are_given_up_before_others(tmp_path: Path) -> None:
+    """Also under what is done to all of them; one that was struck tells nothing."""
+    says = f"{SinkError.__name__}: a repeat of epoch 2 decided otherwise"
+    world = Supervised(tmp_path, WITH_CHILD, f"print({says!r}); raise SystemExit(76)")
+    world.drivers.under = "a stall of the broker"
+    try:
+        world.start()
+        world.drivers.kill_driver()
+        soon("the end of trying", lambda: world.drivers.alive() is not None)
+        assert f"{ENOUGH} drivers ended as a sink refused their rows; {says}" == world.drivers.alive()
+        assert len(world.home.started) == 1 + ENOUGH < GIVE_UP
     finally:
         world.drivers.end()
         world.history.close()

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from effectively_once.errors import SinkError
 from tests.harness.adapters.armed import STOP_ALL
 from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
@@ -15,6 +16,7 @@ from tests.harness.adapters.pod_log import DRIVER, PodLog
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.supervised_pods import GIVE_UP, NEXT_S, SupervisedPods
 from tests.harness.history import History, read_history
+from tests.harness.refusals import ENOUGH
 from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, ended, pod
 from tests.unit.harness.test_armed import FakeSession
 from tests.unit.harness.test_pods import FakeChart, FakeLog
@@ -163,6 +165,19 @@ def test_ends_that_are_far_apart_are_not_counted_together(world: Supervised, clo
         world.driver(uid, ended(70))
         assert world.drivers.alive() is None
         clock[0] += 100.0
+
+
+def test_drivers_that_a_sink_refuses_are_given_up_before_others(
+    world: Supervised, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = f"{SinkError.__name__}: a repeat of epoch 2 decided otherwise"
+    monkeypatch.setattr(world.log, "last_words", lambda _: says)
+    world.drivers.under = "a stall of the broker"
+    for uid in "ab":
+        assert world.drivers.alive() is None
+        world.driver(uid, ended(76))
+        clock[0] += 200.0
+    assert world.drivers.alive() == f"{ENOUGH} drivers ended as a sink refused their rows; {says}"
 
 
 def test_a_driver_that_nobody_follows_is_the_end(world: Supervised, clock: list[float]) -> None:

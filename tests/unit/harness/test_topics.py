@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Producer, TopicPartition
 
 from effectively_once.sinks.kafka import MOVING
 from tests.harness.adapters import topics
@@ -90,6 +90,15 @@ class Record(Read):
 
     def partition(self) -> int:
         return 0
+
+    def key(self) -> bytes | None:
+        return None
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, 0
 
 
 def offsets(read: Topics, monkeypatch: pytest.MonkeyPatch, *messages: Record) -> list[int]:

@@ -124,6 +124,7 @@ def test_the_bytes_of_malformed_records_are_kept_as_text_or_base64() -> None:
     run = Run(broker, Progress)
     assert run.sender().send(broken)
     assert [line["value"] for line in run.lines] == ["café", "//4="]
+    assert [line["encoding"] for line in run.lines] == ["utf-8", "base64"]
 
 
 def test_it_waits_for_the_chain_at_the_horizon() -> None:

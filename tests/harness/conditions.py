@@ -1,0 +1,109 @@
+"""Under which conditions a campaign's pipeline runs: lengths of faults, time-outs, sizes of records, its proof."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tests.harness import cut_sorts, stall_sorts
+from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
+
+LONGEST_S = 150.0
+"""The harness gives up a store that does not answer for 180 s."""
+Length = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+
+
+class Conditions(BaseModel):
+    """What a command line or a part of a soak sets beside seed, faults and records.
+
+    Attributes:
+        stall_s: lengths of stalls, of which each comes once before one comes twice.
+        cut_s: likewise of cuts.
+        network_s: Spark's time-out of heartbeats.
+        payload_bytes: of each record, at least.
+        short_pipes: Spark hands rows to Python by pipes that hold little, so that streams end in the middle; in pods
+            a pipeline has four executors then, as it has embedded.
+        unproven: the pipeline goes without proof that a shard's input is whole (R13). Then the run has to fail.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stall_s: tuple[Length, ...] = Field(default=stall_sorts.LENGTHS_S, min_length=1)
+    cut_s: tuple[Length, ...] = Field(default=cut_sorts.LENGTHS_S, min_length=1)
+    network_s: float = Field(default=NETWORK_S, ge=1, le=LONGEST_S)
+    payload_bytes: int = Field(default=0, ge=0, le=1 << 19)
+    short_pipes: bool = False
+    unproven: bool = False
+
+    @classmethod
+    def of(cls, given: argparse.Namespace) -> Self:
+        """What a command line with `add_conditions` says."""
+        return cls(**{name: getattr(given, name) for name in cls.model_fields})
+
+    @property
+    def spark(self) -> dict[str, str]:
+        """Settings of Spark."""
+        return {**heartbeats(self.network_s), **BLOCKS, **(SHORT_PIPES if self.short_pipes else {})}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What is not as usual, as text, for a manifest."""
+        return {name: _text(getattr(self, name)) for name in self.model_dump(exclude_defaults=True)}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options that say so."""
+        options = [(_option(name), text) for name, text in self.named.items()]
+        return tuple(word for option, text in options for word in ((option,) if text == _SET else (option, text)))
+
+
+USUAL = Conditions()
+_SET = str(True)
+
+
+def add_conditions(parser: argparse.ArgumentParser) -> None:
+    """Have a command line set all of them."""
+    add_stall_lengths(parser)
+    _add(parser, "cut_s", _lengths, "S,S", "lengths of cuts, of which each comes once before one comes twice")
+    _add(parser, "network_s", float, "S", "Spark's time-out of heartbeats")
+    _add(parser, "payload_bytes", int, "N", "of each record, at least: input that no pipe holds")
+    for name, says in (
+        ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),
+        ("unproven", "leave out the proof that a shard's input is whole; then the run has to fail"),
+    ):
+        parser.add_argument(_option(name), action="store_true", help=says)
+
+
+def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
+    """Have a command line set the lengths of stalls alone."""
+    _add(parser, "stall_s", _lengths, "S,S", "lengths of stalls, of which each comes once before one comes twice")
+
+
+def _add(parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Any], shape: str, says: str) -> None:
+    def checked(text: str) -> Any:
+        try:
+            return getattr(Conditions(**{name: kind(text)}), name)
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(f"{text}: {error.errors()[0]['msg']}") from error
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+    usual = getattr(USUAL, name)
+    parser.add_argument(_option(name), type=checked, default=usual, metavar=shape, help=f"{says} ({_text(usual)})")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _lengths(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(f"{one:g}" for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

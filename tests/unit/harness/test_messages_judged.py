@@ -1,0 +1,270 @@
+"""Whatever of a message is not what its job defines fails the run, with the row's name; a right one passes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.judge import judge
+from tests.harness.results import Verdict
+from tests.unit.harness.fabricate import FIELDS, Row, wire
+from tests.unit.harness.recorded_run import RECORDED, unpacked
+from tests.unit.harness.tamper import change_json, change_lines
+
+Change = Callable[[list[Row]], Any]
+OWN = ("user", "window_start_ms", "count", "epoch")
+
+
+@pytest.fixture(scope="module", params=["fabricated", *(path.name for path in RECORDED)])
+def clean(request: pytest.FixtureRequest, pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run that passes; not to be changed."""
+    if request.param == "fabricated":
+        return pristine
+    return unpacked(RECORDED[0].with_name(request.param), tmp_path_factory.mktemp("clean"))
+
+
+def each(change: Callable[[Row], Any], where: Callable[[Row], bool] = lambda _: True) -> Change:
+    """Change every row that is meant; there has to be one."""
+
+    def change_all(rows: list[Row]) -> None:
+        meant = [row for row in rows if where(row)]
+        assert meant
+        for row in meant:
+            change(row)
+
+    return change_all
+
+
+def message(**more: Any) -> Change:
+    return each(lambda row: row["message"].update(more))
+
+
+def letters(change: Callable[[Row], Any], *reasons: str) -> Change:
+    return each(change, lambda row: row["reason"] in reasons)
+
+
+def value_of(form: Callable[[Row], str]) -> Change:
+    """The whole value was kept, as a reader does that finds it in another form."""
+    return each(lambda row: row["message"].update(value=form({name: row[name] for name in OWN})))
+
+
+def swapped(alike: Callable[[Row, Row], bool]) -> Change:
+    """Two rows of a partition, one behind the other, change places."""
+
+    def change(rows: list[Row]) -> None:
+        for one, other in pairwise(rows):
+            if one["partition"] == other["partition"] and alike(one, other):
+                places = [(row["partition"], row["offset"]) for row in (one, other)]
+                kept = dict(one)
+                for row, content, place in ((one, dict(other), places[0]), (other, kept, places[1])):
+                    row.clear()
+                    row.update(content, partition=place[0], offset=place[1])
+                return
+        pytest.fail("no two rows to swap")
+
+    return change
+
+
+def moved(rows: list[Row]) -> None:
+    """The last row of one partition stands at the end of the other."""
+    row = next(row for row in reversed(rows) if row["partition"] == 0)
+    ends = max(one["offset"] for one in rows if one["partition"] == 1)
+    rows.remove(row)
+    rows.append({**row, "partition": 1, "offset": ends + 1})
+
+
+def blanks(row: Row) -> None:
+    row["value"] = json.dumps(json.loads(row["value"]), ensure_ascii=False)
+
+
+def in_base64(row: Row) -> None:
+    row.update(value=base64.b64encode(row["value"].encode()).decode(), encoding="base64")
+
+
+def as_text(row: Row) -> None:
+    row.update(encoding="utf-8")
+
+
+def reordered(row: Row) -> None:
+    fields = dict(row)
+    row.clear()
+    row.update(reversed(fields.items()))
+
+
+WRONG: dict[str, tuple[str, Change, str, str]] = {
+    "every key the same": ("accepted", message(key="x"), "messages", "key b'x', due is b'"),
+    "no key": ("user_counts", message(key=None), "messages", "key None, due is b'"),
+    "a key that is none": ("dead_letter", message(key="x"), "messages", "key b'x', due is None"),
+    "a key in bytes": ("accepted", message(key="/w==", key_encoding="base64"), "messages", r"key b'\xff', due is"),
+    "a field more": ("user_counts", each(lambda row: row.update(sum=-1)), "messages", "with sum -1, which it should"),
+    "a field more in files": ("global_counts", each(lambda row: row.update(sum=-1)), "messages", "with sum -1"),
+    "a field less": ("dead_letter", each(lambda row: row.pop("encoding")), "messages", "without encoding"),
+    "a field of another type": (
+        "accepted", each(lambda row: row.update(event_time_ms=float(row["event_time_ms"]))), "messages",
+        ".0, due is integer",
+    ),
+    "fields in another order": ("accepted", each(reordered), "messages", "fields in the order source, epoch, crc"),
+    "a header": ("accepted", message(headers=[["trace", "1"]]), "messages", "headers [['trace', '1']], due are none"),
+    "the broker's time": ("user_counts", message(timestamp="LogAppendTime"), "messages", "of type LogAppendTime"),
+    "a name twice": (
+        "user_counts", value_of(lambda own: wire(own).decode().replace("{", '{"user":"a",')), "messages",
+        "is not the compact JSON of its fields",
+    ),
+    "blanks": ("user_counts", value_of(json.dumps), "messages", "is not the compact JSON of its fields"),
+    "no JSON": ("user_counts", value_of(lambda _: "count"), "messages", "value b'count' is no JSON object"),
+    "no value": ("user_counts", value_of(lambda _: None), "messages", "value None is no JSON object"),  # type: ignore[arg-type,return-value]
+    "another partition": ("accepted", moved, "messages", "in partition 1, due is 0 by its id"),
+    "another partition of a count": ("user_counts", moved, "messages", "in partition 1, due is 0 by its user"),
+    "records in another order": (
+        "accepted", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages",
+        "by source it is due before the row at offset",
+    ),
+    "dead letters in another order": (
+        "dead_letter", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages", "by source it is due",
+    ),
+    "counts in another order": (
+        "user_counts", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages",
+        "by window_start_ms, user it is due before",
+    ),
+    "an epoch that falls": (
+        "accepted", swapped(lambda one, other: one["epoch"] < other["epoch"]), "messages", " behind epoch ",
+    ),
+    "base64 over plain text": (
+        "dead_letter", each(lambda row: row.update(encoding="base64")), "multiset", "corrupted",
+    ),
+    "base64 of text": ("dead_letter", letters(in_base64, "late"), "multiset", "encoding base64, due is utf-8"),
+    "base64 of malformed text": (
+        "dead_letter", letters(in_base64, "missing_user"), "multiset", "encoding base64, due is utf-8",
+    ),
+    "text that is base64": (
+        "dead_letter", each(as_text, lambda row: row["encoding"] == "base64"), "multiset", "in utf-8, sent was",
+    ),
+    "blanks in a late letter": ("dead_letter", letters(blanks, "late"), "multiset", "byte for byte"),
+    "blanks in a malformed letter": ("dead_letter", letters(blanks, "missing_user"), "multiset", "sent was"),
+    "an id lost": (
+        "dead_letter", letters(lambda row: row.update(id=None), "missing_user", "bad_time"), "multiset",
+        "id None, sent was '",
+    ),
+    "the id of a late record lost": (
+        "dead_letter", letters(lambda row: row.update(id=None), "late"), "multiset", "id None, sent",
+    ),
+    "an id that nothing was sent with": (
+        "dead_letter", letters(lambda row: row.update(id="x"), "missing_id", "not_json"), "multiset", "id 'x', sent",
+    ),
+}  # fmt: skip
+
+
+def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
+    results = judge(clean, write=False)
+    oracle = results.oracle("messages")
+    assert (oracle.verdict, oracle.number) == (Verdict.PASS, 7), results.reasons
+    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
+    assert oracle.says.startswith(
+        f"{sum(output.observed for output in results.outputs.values())} rows in {len(results.outputs)} sinks"
+    )
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_not_as_defined_fails_and_names_the_row(clean: Path, tmp_path: Path, what: str) -> None:
+    sink, change, by, said = WRONG[what]
+    run = Path(shutil.copytree(clean, tmp_path / clean.name))
+    change_lines(run / "observed" / f"{sink}.jsonl", change)
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.FAIL
+    oracle = results.oracle(by)
+    assert oracle.verdict is Verdict.FAIL, results.reasons
+    found = [line for line in oracle.evidence if line.startswith(f"{sink}: ") and said in line]
+    assert found, oracle.evidence
+    assert any(name in found[0] for name in ("id ", "user ", "window_start_ms "))
+    assert sink == "global_counts" or f" at {sink}/" in found[0]
+
+
+def test_first_ten_rows_are_named_and_the_rest_counted(run: Path) -> None:
+    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
+    oracle = judge(run, write=False).oracle("messages")
+    rows = judge(run, write=False).outputs["accepted"].observed
+    assert len(oracle.evidence) == 11
+    assert oracle.evidence[-1] == f"... and {rows - 10} more"
+    assert f"{rows} of accepted" in oracle.says
+
+
+def _without_encoding(run: Path) -> None:
+    change_lines(run / "sent.jsonl", lambda rows: [row.pop("encoding", None) for row in rows])
+
+
+def _accepted(change: Callable[[Row], Any]) -> Callable[[Path], None]:
+    return lambda run: change_lines(run / "observed" / "accepted.jsonl", lambda rows: change(rows[5]))
+
+
+def _manifest(change: Callable[[Row], Any]) -> Callable[[Path], None]:
+    return lambda run: change_json(run / "manifest.json", change)
+
+
+UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "no schemas": (_manifest(lambda said: said.pop("schemas")), "messages", "recorded before messages were looked at"),
+    "another schema": (
+        _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")), "messages",
+        "schemas are not those of the job's definition",
+    ),
+    "a sink without a schema": (
+        _manifest(lambda said: said["schemas"].pop("accepted")), "messages", "schemas are not those",
+    ),
+    "a message not looked at": (_accepted(lambda row: row.pop("message")), "messages", "was not looked at whole"),
+    "a message without its key": (
+        _accepted(lambda row: row["message"].pop("key")), "messages", "was not looked at whole",
+    ),
+    "a key that cannot be read": (
+        _accepted(lambda row: row["message"].update(key="?", key_encoding="base64")), "messages",
+        "key of a message cannot be read",
+    ),
+    "a row from nowhere": (_accepted(lambda row: row.pop("offset")), "messages", "does not say where it was read"),
+    "rows not in the order of offsets": (
+        _accepted(lambda row: row.update(offset=10**9)), "messages", "was read after 1000000000",
+    ),
+    "malformed records whose bytes nobody kept": (_without_encoding, "multiset", "does not hold its bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+def test_what_was_not_looked_at_is_unknown(run: Path, what: str) -> None:
+    does, by, said = UNSEEN[what]
+    does(run)
+    results = judge(run, write=False)
+    assert results.verdict is not Verdict.PASS
+    assert results.oracle(by).verdict is Verdict.UNKNOWN, results.reasons
+    assert said in results.oracle(by).says
+
+
+def test_a_sink_that_cannot_be_read_does_not_hide_the_offences_of_another(run: Path) -> None:
+    (run / "observed" / "dead_letter.jsonl").unlink()
+    change_lines(run / "observed" / "accepted.jsonl", message(key="x"))
+    assert judge(run, write=False).oracle("messages").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("archive", RECORDED, ids=lambda path: path.name)
+def test_a_run_recorded_before_says_so_and_is_unknown_in_that(archive: Path, tmp_path: Path) -> None:
+    run = unpacked(archive, tmp_path)
+    if "schemas" in (run / "manifest.json").read_text():
+        pytest.skip("it was recorded since")
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.UNKNOWN
+    assert "recorded before messages were looked at whole" in results.oracle("messages").says
+    assert results.oracle("multiset").verdict is Verdict.PASS, results.reasons
+
+
+def test_bytes_of_a_late_record_are_those_of_its_fields_in_their_order(run: Path) -> None:
+    """The same JSON with other bytes is not what was sent."""
+
+    def turn(row: Row) -> None:
+        content = json.loads(row["value"])
+        row["value"] = wire({name: content[name] for name in reversed(FIELDS)}).decode()
+
+    change_lines(run / "observed" / "dead_letter.jsonl", letters(turn, "late"))
+    assert "byte for byte" in judge(run, write=False).oracle("multiset").evidence[0]
