@@ -158,8 +158,8 @@ class TcpLink:
                     continue
                 if not reading.done():
                     reading.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await reading
+                    # Not `await reading`: whoever cancels this task just now would be taken for that cancellation.
+                    await asyncio.wait([reading])
                     continue
                 block = reading.result()
                 if not block:

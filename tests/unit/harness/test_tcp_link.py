@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import socketserver
 import threading
@@ -280,3 +281,19 @@ def test_a_link_ends_in_the_middle_of_a_cut(link: TcpLink) -> None:
     with pytest.raises(ConnectionRefusedError):
         client_of(link)
     link.heal()
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_link_ends_while_it_makes_the_connections_of_a_cut_that_is_just_over(turns: int, link: TcpLink) -> None:
+    async def heal_and_end() -> None:
+        await link._open()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await link._end()
+
+    link.cut("both")
+    with client_of(link) as client:
+        client.sendall(b"hello")
+        soon("the link to see the connection", lambda: link.held == {"connections": 1})
+        time.sleep(QUIET_S)
+        link._run(heal_and_end())
