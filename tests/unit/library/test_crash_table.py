@@ -6,15 +6,17 @@ import re
 
 from infra.cluster.access import CHECKOUT
 from tests.spark import test_crash_points as crashes
+from tests.spark import test_whole_input as whole_input
 from tests.spark.attacked import IN_DRIVER, IN_TASKS
 
 PAGE = CHECKOUT / "docs" / "explanation" / "protocol.md"
+CRASHES, OUTLIVING = "## Between any two steps", "### A task that outlives its input or its JVM"
 BY_NAME = ("test_killed_between_two_batches", "test_killed_while_stopping")
 
 
-def _named() -> list[list[str]]:
-    """What the last column of each row has in back quotes."""
-    table = PAGE.read_text().split("## Between any two steps")[1].split("### ")[0]
+def _named(heading: str = CRASHES) -> list[list[str]]:
+    """What the last column of each row of the first table below a heading has in back quotes."""
+    table = PAGE.read_text().split(f"{heading}\n")[1].split("\n#")[0]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][1:]
     return [re.findall(r"`([^`]+)`", row[-1]) for row in rows]
 
@@ -31,3 +33,14 @@ def test_every_row_names_a_test_that_is_there() -> None:
 def test_every_point_that_is_tested_is_in_the_table() -> None:
     named = {name for names in _named() for name in names}
     assert {*IN_TASKS, *IN_DRIVER} - named == set()
+
+
+def test_every_order_of_a_task_that_outlives_its_input_names_a_test_that_is_there() -> None:
+    rows = _named(OUTLIVING)
+    assert len(rows) == len("abcde")
+    points = {*IN_TASKS, *IN_DRIVER}
+    for names in rows:
+        tests = [name for name in names if name.startswith("test") or name in points]
+        assert tests, names
+        for name in tests:
+            assert name in points or hasattr(whole_input, name) or (CHECKOUT / name).is_file(), name
