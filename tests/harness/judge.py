@@ -90,7 +90,7 @@ def _judge_run(case: Case, write: bool) -> Results:
         _protected(chain.NAME, chain.NUMBER, chain.judge, case),
         _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
         _protected(messages.NAME, messages.NUMBER, messages.judge, case),
-        *_refused(case),
+        *refused.judge(case),
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
@@ -108,12 +108,6 @@ def _monotone(case: Case) -> list[Oracle]:
     seen = any(case.run.concurrent_path(sink).exists() for sink in SINKS)
     due = seen or (manifest is not None and manifest.concurrent_reader)
     return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
-
-
-def _refused(case: Case) -> list[Oracle]:
-    """What a pipeline that stopped for good comes to; a run in which none did says nothing of it."""
-    found: list[str] = _or(lambda: refused.refusals(case), [])
-    return [refused.judge(case)] if found else []
 
 
 def _judge_control(case: Case) -> Results:

@@ -23,6 +23,7 @@ from tests.harness.checkers import (
     multiset,
     quiet,
     recovery,
+    refused,
     telling,
     vacuity,
 )
@@ -156,6 +157,7 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
         _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
         _protected(chain.NAME, chain.NUMBER, chain_of, case),
         _protected(messages.NAME, messages.NUMBER, messages.judge, case),
+        *refused.judge(case),
         _protected("workload", 0, vacuity.workload, case),
         _protected("acknowledged", 0, vacuity.unacknowledged, case),
         _protected("coverage", 0, coverage, case),

@@ -196,6 +196,15 @@ def test_a_run_that_broke_off_is_unknown_with_the_drivers_last_words(run: Path) 
     assert "SinkError: no" in " ".join(history_.evidence)
 
 
+def test_a_pipeline_whose_drivers_are_all_refused_has_stopped_for_good(run: Path) -> None:
+    refusals = [{"t": 1, "event": "driver", "state": "ended", "pid": pid, "says": "SinkError: no"} for pid in (1, 2)]
+    with (run / "history.jsonl").open("a") as history:
+        history.writelines(json.dumps(one) + "\n" for one in refusals)
+    results = judge(run, broke_off="2 drivers ended as a sink refused their rows", write=False)
+    assert results.verdict is Verdict.FAIL
+    assert results.oracle("goes on").says == "the pipeline stopped for good: 2 drivers were refused"
+
+
 @pytest.mark.parametrize("name", ["given.jsonl", "declaration.json", "accepted.jsonl", "chain.json", "quiet.json"])
 def test_evidence_that_is_not_there_leaves_it_unknown(run: Path, name: str) -> None:
     (run / "observed" / name).unlink()
