@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.harness.run_directory import RunDirectory
 
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 GLOBAL_COUNTS = "global_counts"
+Reached = dict[str, dict[int, int]]
+"""By topic and partition, the offset at which it was read to its end."""
 
 
 class Collector:
@@ -35,12 +38,10 @@ class Collector:
         """Write everything below `observed/` but the epilogue. The driver must have stopped."""
         evidence = self._chain.evidence()
         self._run.write_json(self._run.chain_path, evidence)
-        names = [self._topic(sink) for sink in KAFKA_SINKS]
-        names += [f"{name}.progress" for name in names]
-        quiet = [asdict(partition) for partition in self._topics.partitions(names)]
-        self._run.write_json(self._run.quiet_path, {"partitions": quiet, "open_transactions": open_transactions()})
+        reached: Reached = {}
         for sink in KAFKA_SINKS:
-            self._write(sink, self._topics.read(self._topic(sink), stop))
+            self._write(sink, self._read(sink, stop, reached))
+        self._write_quiet(KAFKA_SINKS, reached, open_transactions())
         rows = self._chain.manifests(GLOBAL_COUNTS).rows(evidence["head"]["last_recorded"])
         self._write(GLOBAL_COUNTS, ({**row, "epoch": epoch, "object": name} for epoch, name, row in rows))
 
@@ -48,6 +49,20 @@ class Collector:
         with self._run.observed_writer(sink) as writer:
             for row in rows:
                 writer.write({"sink": sink, **row})
+
+    def _read(self, sink: str, stop: threading.Event, reached: Reached) -> Iterator[dict[str, Any]]:
+        topic = self._topic(sink)
+        return self._topics.read(topic, stop, reached.setdefault(topic, {}))
+
+    def _write_quiet(self, sinks: Sequence[str], reached: Reached, open_transactions: list[str]) -> None:
+        """Write down where sinks end after they were read, and where reading them ended."""
+        names = [self._topic(sink) for sink in sinks]
+        partitions = [
+            asdict(one) | {"read_to": reached.get(one.topic, {}).get(one.partition)}
+            for one in self._topics.partitions([*names, *(f"{name}.progress" for name in names)])
+        ]
+        quiet = {"at": time.time_ns() // 1_000_000, "partitions": partitions, "open_transactions": open_transactions}
+        self._run.write_json(self._run.quiet_path, quiet)
 
     def _topic(self, sink: str) -> str:
         return f"{self._pipeline}.{sink}"

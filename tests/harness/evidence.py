@@ -253,16 +253,19 @@ class Chain(_Frozen):
 
 
 class QuietPartition(_Frozen):
-    """Where one output partition ends for a committed and for any reader."""
+    """Where one output partition ends for a committed and for any reader, and where the late reader ended."""
 
     topic: str
     partition: int
     last_stable_offset: int
     high_watermark: int
+    read_to: int | None = None
 
 
 class Quiet(_Frozen):
-    """`observed/quiet.json`."""
+    """`observed/quiet.json`; `at` is when the ends were asked for, in ms since 1970."""
+
+    at: int | None = None
 
     partitions: tuple[QuietPartition, ...]
     open_transactions: tuple[Any, ...]

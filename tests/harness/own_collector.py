@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from infra.embedded.postgres import PostgresServer
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import TIMEOUT_S, ReadStalledError, Topics
 from tests.harness.checkers.declared import Declaration, Sink
-from tests.harness.collector import Collector
+from tests.harness.collector import Collector, Reached
 from tests.harness.own_judge import GIVEN
 from tests.harness.run_directory import RunDirectory
 
@@ -61,20 +60,21 @@ class OwnCollector(Collector):
         """
         evidence = self._chain.evidence()
         self._run.write_json(self._run.chain_path, evidence)
-        names = [self._topic(sink) for sink in self._kafka_sinks]
-        quiet = [asdict(one) for one in self._topics.partitions([*names, *(f"{name}.progress" for name in names)])]
-        self._run.write_json(self._run.quiet_path, {"partitions": quiet, "open_transactions": open_transactions()})
+        reached: Reached = {}
         for sink in self._declaration.sinks:
-            self._write(sink.name, self._rows(sink, evidence["head"]["last_recorded"], stop))
+            self._write(sink.name, self._rows(sink, evidence["head"]["last_recorded"], stop, reached))
+        self._write_quiet(self._kafka_sinks, reached, open_transactions())
         source = self._run.observed_path(SOURCE)
         with self._run.observed_writer(SOURCE) as lines:
             for line in self._records():
                 lines.write(line)
         self._transform(source, self._run.observed_path(GIVEN))
 
-    def _rows(self, sink: Sink, last_recorded: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    def _rows(
+        self, sink: Sink, last_recorded: int, stop: threading.Event, reached: Reached
+    ) -> Iterator[dict[str, Any]]:
         if sink.kind == "kafka":
-            yield from self._topics.read(self._topic(sink.name), stop)
+            yield from self._read(sink.name, stop, reached)
         elif sink.kind == "files":
             for epoch, name, row in self._chain.manifests(sink.name).rows(last_recorded):
                 yield {**_plain(row), "epoch": epoch, "object": name}

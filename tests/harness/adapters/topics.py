@@ -107,15 +107,22 @@ class Topics:
             "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 5,
         })  # fmt: skip
 
-    def read(self, topic: str, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    def read(
+        self, topic: str, stop: threading.Event, reached: dict[int, int] | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Every committed record of a topic up to its last stable offset now (`whole`), `partition` and `offset` added.
+
+        Args:
+            topic: its name.
+            stop: ends it early.
+            reached: gets the offset at which each partition was read to its end.
 
         Raises:
             ReadStalledError: the end was not reached in time: what was read is not all there is.
             InterruptedError: nor is it when `stop` was set.
         """
         ends = {p.partition: p.last_stable_offset for p in self.partitions([topic])}
-        for (partition, offset), row in self._records(topic, ends, "read_committed", stop):
+        for (partition, offset), row in self._records(topic, ends, "read_committed", stop, reached):
             yield {**row, "partition": partition, "offset": offset}
 
     def read_uncommitted(self, topic: str, stop: threading.Event) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
@@ -128,9 +135,12 @@ class Topics:
         return self._records(topic, self.ends(topic), "read_uncommitted", stop)
 
     def _records(
-        self, topic: str, ends: Mapping[int, int], isolation: str, stop: threading.Event
-    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+        self, topic: str, ends: Mapping[int, int], isolation: str, stop: threading.Event,
+        reached: dict[int, int] | None = None,
+    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:  # fmt: skip
         consumer = self.consumer(isolation, eof=True)
+        reached = {} if reached is None else reached
+        reached.update({number: 0 for number, end in ends.items() if not end})
         open_ones = {number for number, end in ends.items() if end > 0}
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in sorted(open_ones)])
@@ -148,8 +158,10 @@ class Topics:
                     yield (message.partition(), message.offset()), whole(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     # A leader of some moments does not yet hand out the last records that are committed.
-                    if (message.offset() or 0) >= ends[int(message.partition() or 0)]:
-                        open_ones.discard(message.partition())
+                    partition, offset = int(message.partition() or 0), message.offset() or 0
+                    if offset >= ends[partition]:
+                        reached[partition] = offset
+                        open_ones.discard(partition)
                 else:
                     raise ReadStalledError(f"topic {topic}: {error.str()}")
         finally:

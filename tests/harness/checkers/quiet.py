@@ -1,8 +1,12 @@
-"""Oracle 4: nothing is left open: no open transaction, and the last stable offset is the high watermark."""
+"""Oracle 4: nothing is left open, and nothing was left unread: no open transaction, every partition stable to its end.
+
+The ends are asked for after the last driver has ended and the sinks were read: what is there is what was read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.evidence import EvidenceError, Quiet
@@ -24,7 +28,7 @@ def unquiet(quiet: Quiet) -> list[str]:
 
 
 def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str, int], int]) -> list[str]:
-    """Describe output partitions that were not looked at, and rows read beyond what is said to be stable.
+    """Describe output partitions that were not looked at or not read to their end, and rows read beyond it.
 
     Args:
         quiet: what was looked at.
@@ -33,18 +37,38 @@ def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str,
         read_to: (sink, partition) -> the largest offset that a committed reader read.
 
     """
-    stable = {(part.topic, part.partition): part.last_stable_offset for part in quiet.partitions}
+    looked_at = {(part.topic, part.partition): part for part in quiet.partitions}
     sinks = dict.fromkeys(sink for sink, _ in read_to)
     due = dict.fromkeys([*((sink, shard) for sink in sinks for shard in range(shards)), *read_to])
     found: list[str] = []
     for sink, partition in due:
-        end = stable.get((f"{pipeline}.{sink}", partition))
+        part = looked_at.get((f"{pipeline}.{sink}", partition))
         offset = read_to.get((sink, partition), -1)
-        if end is None:
+        if part is None:
             found.append(f"{pipeline}.{sink}/{partition} was not looked at")
+            continue
+        end, name = part.last_stable_offset, f"{pipeline}.{sink}/{partition}"
+        if part.read_to != end:
+            found.append(f"{name} was read to {_place(part.read_to)}, stable is it to @{end}")
         elif offset >= end:
-            found.append(f"{pipeline}.{sink}/{partition}: a row was read at @{offset}, stable is it only to @{end}")
+            found.append(f"{name}: a row was read at @{offset}, stable is it only to @{end}")
     return found
+
+
+def early(quiet: Quiet, events: Iterable[Mapping[str, Any]]) -> str | None:
+    """Tell why the ends are not those that all drivers left behind, or None."""
+    # Of the last driver alone: those before it may have had a clock that was stepped.
+    words = [(event["generation"], event["t"]) for event in events if event.get("generation") is not None]
+    _, last = max(words, default=(0, 0))
+    if quiet.at is None:
+        return "when the ends were asked for is not known"
+    if quiet.at < last:
+        return f"the ends were asked for {(last - quiet.at) / 1000:g} s before the last word of the last driver"
+    return None
+
+
+def _place(offset: int | None) -> str:
+    return "no known end" if offset is None else f"@{offset}"
 
 
 def _read_to(case: Case) -> dict[tuple[str, int], int]:
@@ -73,7 +97,8 @@ def judge(case: Case) -> Oracle:
         )
     settings = case.manifest.settings
     unseen = hidden(quiet, settings.pipeline, settings.shards, _read_to(case))
+    unseen += [why] if (why := early(quiet, case.events)) is not None else []
     if unseen:
         raise EvidenceError(unseen[0], case.run.quiet_path, "collect the evidence again")
-    says = f"no open transaction; {len(quiet.partitions)} partitions are stable to their end"
+    says = f"no open transaction; {len(quiet.partitions)} partitions are stable to their end, and were read to it"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -345,10 +345,17 @@ class _Simulation:
         write_json(observed / "chain.json", {"head": head, "epochs": self.chain})
         ends = [(name, shard, end) for name, shards in self.sink_ends.items() for shard, end in enumerate(shards)]
         partitions = [
-            {"topic": f"user_counts.{name}", "partition": shard, "last_stable_offset": end, "high_watermark": end}
+            {
+                "topic": f"user_counts.{name}",
+                "partition": shard,
+                "last_stable_offset": end,
+                "high_watermark": end,
+                "read_to": end,
+            }
             for name, shard, end in ends
         ]
-        write_json(observed / "quiet.json", {"partitions": partitions, "open_transactions": []})
+        at = max(event["t"] for event in self.history)
+        write_json(observed / "quiet.json", {"at": at, "partitions": partitions, "open_transactions": []})
         write_json(observed / "epilogue.json", epilogue)
         for name in CONTROLS:
             self._write_control(name, manifest)

@@ -116,6 +116,24 @@ def test_stable_offset_behind_is_not_quiet(run: Path) -> None:
     assert "accepted/1: last stable offset" in failing(run, "quiet").evidence[0]
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda quiet: quiet["partitions"][1].update(read_to=3), "accepted/1 was read to @3, stable is it to @"),
+        (lambda quiet: quiet["partitions"][1].pop("read_to"), "accepted/1 was read to no known end"),
+        (lambda quiet: quiet.update(at=quiet["at"] - 200_000), "s before the last word of the last driver"),
+        (lambda quiet: quiet.pop("at"), "when the ends were asked for is not known"),
+    ],
+)
+def test_ends_that_are_not_those_of_all_that_was_read_are_unknown(
+    run: Path, change: Callable[[Any], object], said: str
+) -> None:
+    change_json(run / "observed" / "quiet.json", change)
+    oracle = judge(run, write=False).oracle("quiet")
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert said in oracle.says
+
+
 @pytest.mark.parametrize("sink", ["accepted", "user_counts", "global_counts"])
 def test_row_after_the_boundary_fails_the_epilogue(run: Path, sink: str) -> None:
     path = run / "observed" / f"{sink}.jsonl"

@@ -92,11 +92,18 @@ def _late_start(rows: list[Row]) -> None:
         row["t"] = rows[-1]["t"]
 
 
+def _one_look(rows: list[Row]) -> None:
+    after = rows[-1]["t"] + 60_000
+    for row in rows[1:]:
+        row["t"] = after
+
+
 CHANGES: dict[str, Callable[[list[Row]], Any]] = {
     "nothing seen of its last records": lambda rows: rows.pop(-2),
     "no word of its start": lambda rows: rows.pop(0),
     "no word of its end": lambda rows: rows.pop(),
     "begun after the faults": _late_start,
+    "a single look, after everything": _one_look,
     "an observation without offsets": lambda rows: rows[1].pop("offsets"),
     "more offsets than checksums": lambda rows: rows[1]["crcs"].pop(),
     "a clock that went back": lambda rows: rows[-1].update(t=1),
