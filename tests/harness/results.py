@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
@@ -134,7 +135,7 @@ class Control(_Frozen):
 
 
 class Output(_Frozen):
-    """One sink against the reference. `duplicated` counts the surplus records."""
+    """One sink against the reference. `duplicated` counts the surplus, `causes` the dead letters that are due."""
 
     expected: int = 0
     observed: int = 0
@@ -142,11 +143,17 @@ class Output(_Frozen):
     duplicated: int = 0
     phantom: int = 0
     corrupted: int = 0
+    causes: dict[str, int] = Field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
         """Whether nothing is missing, duplicated, phantom or corrupted."""
         return not (self.missing or self.duplicated or self.phantom or self.corrupted)
+
+    def plus(self, other: Output) -> Output:
+        """Return the sum of two runs."""
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in Output.model_fields if name != "causes"}
+        return Output(**numbers, causes=dict(Counter(self.causes) + Counter(other.causes)))
 
 
 class Oracle(_Frozen):

@@ -92,6 +92,14 @@ class DeadLetterRows:
         dead = (Outcome.LATE, Outcome.MALFORMED)
         self.due = {sends[index].coordinate: index for index, outcome in enumerate(outcomes) if outcome in dead}
 
+    def causes(self) -> dict[str, int]:
+        """Count what is due by cause: `late` and `malformed` as first sent, and `sent again` by the epilogue."""
+        found = dict.fromkeys(("late", "malformed", "sent again"), 0)
+        for index in self.due.values():
+            late = self._outcomes[index] == Outcome.LATE
+            found["sent again" if self._sends[index].kind == "resent" else "late" if late else "malformed"] += 1
+        return found
+
     def key_of(self, row: Mapping[str, Any]) -> Hashable:
         return coordinate_of(row)
 

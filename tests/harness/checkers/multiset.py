@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
-from tests.harness.checkers.expectations import Expectation, coordinate_of, count_name, expectation
+from tests.harness.checkers.expectations import DeadLetterRows, Expectation, coordinate_of, count_name, expectation
 from tests.harness.evidence import EvidenceError, RowCountError
 from tests.harness.results import Oracle, Output, Verdict
 
@@ -94,13 +94,16 @@ def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
     unreadable: list[str] = []
     for sink in case.sinks:
         try:
-            comparison = compare(sink, expectation(case, sink), case.run.rows(sink))
+            expected = expectation(case, sink)
+            comparison = compare(sink, expected, case.run.rows(sink))
         except EvidenceError as error:
             unreadable.append(f"{sink}: {error}")
             continue
         if comparison.count_error is not None and case.manifest.control is not None:
             # Failing is what a control wants to show, so doubtful evidence must not help it to.
             raise comparison.count_error
+        if isinstance(expected, DeadLetterRows):
+            comparison.output = comparison.output.model_copy(update={"causes": expected.causes()})
         comparisons.append(comparison)
         if comparison.count_error is not None:
             unreadable.append(f"{sink}: {comparison.count_error}")

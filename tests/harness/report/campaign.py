@@ -154,8 +154,7 @@ def _outputs(of: Sequence[dict[str, Output]]) -> dict[str, Output]:
     found: dict[str, Output] = {}
     for outputs in of:
         for sink, output in outputs.items():
-            before = found.get(sink, Output()).model_dump()
-            found[sink] = Output(**{name: before[name] + count for name, count in output.model_dump().items()})
+            found[sink] = found.get(sink, Output()).plus(output)
     return found
 
 

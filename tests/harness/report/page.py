@@ -107,6 +107,7 @@ def _view(run: Recording) -> dict[str, Any]:
         "totals": [total(kind, outputs) for kind in KINDS],
         "facts": _facts(run, faults),
         "outputs": outputs,
+        "letters": _letters(results),
         "total_row": sum_row(outputs),
         "story": told,
         "says": story.sentence(told) if told else "",
@@ -149,6 +150,15 @@ def outputs_of(results: dict[str, Any]) -> list[Output]:
         Output(text(sink), {name: whole(mapping(row).get(name)) for name in ("expected", "observed", *KINDS)})
         for sink, row in mapping(results.get("outputs")).items()
     ]
+
+
+def _letters(results: dict[str, Any]) -> str:
+    """Return a sentence on dead letters by cause; empty where the results do not tell."""
+    causes = mapping(mapping(mapping(results.get("outputs")).get("dead_letter")).get("causes"))
+    told = [
+        f"{typeset.count(number)} {cause}" for cause, value in causes.items() if (number := whole(value)) is not None
+    ]
+    return f"Dead letters that are due, by cause: {', '.join(told)}." if told else ""
 
 
 def total(kind: str, outputs: list[Output]) -> Total:

@@ -23,6 +23,10 @@ class Sort:
     times: list[tuple[str, list[tuple[str, str]]]]
 
 
+ENOUGH, TOO_FEW = 10, "too few to bound"
+"""So many faults bound a probability at 30 %; what fewer do is no statement."""
+
+
 @dataclass(frozen=True)
 class Bounded:
     """One line of the table of bounds."""
@@ -59,7 +63,12 @@ def bounds(results: dict[str, Any]) -> list[Bounded]:
         Bounded(
             "all roles" if text(one.get("role")) == "all" else naming.role(text(one.get("role"))),
             typeset.count(whole(one.get("hits"))),
-            typeset.percent(real(one.get("upper_95"))),
+            _upper(one),
         )
         for one in mappings(results.get("bounds"))
     ]
+
+
+def _upper(bound: dict[str, Any]) -> str:
+    few = (whole(bound.get("hits")) or 0) < ENOUGH
+    return TOO_FEW if few and bound.get("upper_95") is not None else typeset.percent(real(bound.get("upper_95")))

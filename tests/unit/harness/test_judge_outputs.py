@@ -56,6 +56,9 @@ def test_clean_run_passes_every_oracle_and_guard(pristine: Path) -> None:
     assert {oracle.number for oracle in results.oracles} == {0, 1, 2, 4, 5, 6, 7}
     assert all(output.exact and output.expected > 0 for output in results.outputs.values())
     assert set(results.outputs) == set(SINKS)
+    letters = results.outputs["dead_letter"]
+    assert sum(letters.causes.values()) == letters.expected
+    assert all(letters.causes.values())
 
 
 @pytest.mark.parametrize("repair_count", [True, False], ids=["count repaired", "count left"])

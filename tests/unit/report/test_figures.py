@@ -36,6 +36,13 @@ def test_outputs_table_holds_the_numbers_of_every_sink(page: Element, recorded: 
     assert rows == {**expected, "all sinks": sums}
 
 
+def test_dead_letters_are_told_by_cause(run: Path) -> None:
+    outputs = results(run)["outputs"]
+    outputs["dead_letter"]["causes"] = {"late": 3, "malformed": 1, "sent again": 1200}
+    said = change(run, outputs=outputs).one("section", id="outputs").text
+    assert "by cause: 3 late, 1 malformed, 1200 sent again." in said
+
+
 def test_the_four_numbers_are_sums_over_all_sinks(run: Path) -> None:
     outputs = results(run)["outputs"]
     for place, (sink, row) in enumerate(outputs.items()):
@@ -195,11 +202,13 @@ def test_a_sort_without_a_time_shows_none(run: Path) -> None:
     assert row[3:6] == [typeset.NOT_KNOWN] * 3
 
 
-def test_bounds_are_those_of_the_results_with_what_they_do_not_show(page: Element, recorded: Path) -> None:
+def test_bounds_are_those_of_the_results_with_what_they_do_not_show(page: Element, recorded: Path, run: Path) -> None:
     told = results(recorded)
     rows = page.one("table", class_="bounds").rows()
     assert [row[1] for row in rows] == [str(bound["hits"]) for bound in told["bounds"]]
-    assert [row[2] for row in rows] == [f"{bound['upper_95'] * 100:g}%" for bound in told["bounds"]]
+    assert {row[2] for row in rows} == {"too few to bound"}
+    enough = change(run, bounds=[{"role": "all", "hits": 12, "upper_95": 0.25}])
+    assert enough.one("table", class_="bounds").rows() == [["all roles", "12", "25%"]]
     assert told["bounds_say"] in page.one("section", id="faults").text
 
 
