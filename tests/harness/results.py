@@ -192,8 +192,20 @@ class Epochs(_Frozen):
     longest_gap_s: float | None = None
 
 
+class Struck(_Frozen):
+    """How many faults of a sort hit at a step; `phase` is the step, with its sink where it has one."""
+
+    kind: str
+    target: str
+    phase: str
+    hits: int
+
+
 class Part(_Frozen):
-    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on."""
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on.
+
+    `commit` is that of its code, None where the run does not tell; `dirty` whether the code was another than that.
+    """
 
     run: str
     stack: str
@@ -205,6 +217,8 @@ class Part(_Frozen):
     exact: bool = False
     workload: Workload = Workload()
     longest_gap_s: float | None = None
+    commit: str | None = None
+    dirty: bool = False
 
 
 class CampaignResults(_Frozen):
@@ -222,6 +236,7 @@ class CampaignResults(_Frozen):
     outputs: dict[str, Output] = Field(default_factory=dict)
     epochs: Epochs = Epochs()
     recovery: tuple[Recovery, ...] = ()
+    struck: tuple[Struck, ...] = ()
     bounds: tuple[Bound, ...] = ()
     bounds_say: str = ""
     reasons: tuple[str, ...] = ()

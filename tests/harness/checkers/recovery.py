@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tests.harness.results import Bound, Fault, Recovery, Spread, Verdict
+from tests.harness.results import Bound, Fault, Recovery, Spread, Struck, Verdict
 
 ALL_ROLES = "all"
 BOUND_SAYS = (
@@ -59,6 +60,15 @@ def by_sort(faults: Iterable[Fault]) -> tuple[Recovery, ...]:
             )
         )
     return tuple(found)
+
+
+def by_step(faults: Iterable[Fault]) -> tuple[Struck, ...]:
+    """Count the faults that hit by target, kind and step, in this order."""
+    counts = Counter((fault.target, fault.kind, fault.phase or "") for fault in faults if fault.hit)
+    return tuple(
+        Struck(kind=kind, target=target, phase=phase, hits=hits)
+        for (target, kind, phase), hits in sorted(counts.items())
+    )
 
 
 def upper_95(hits: int) -> float | None:

@@ -8,13 +8,17 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort
-from tests.harness.report import recovery, typeset
+from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort, by_step
+from tests.harness.report import matrix, recovery, typeset
 from tests.harness.report.controls import KINDS
+from tests.harness.report.lenient import text
 from tests.harness.report.listing import Listed, listed
 from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, total
 from tests.harness.results import CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
+
+SHORT = 12
+"""So many characters of a commit are shown."""
 
 
 class CampaignError(Exception):
@@ -50,6 +54,7 @@ def sum_up(directories: Sequence[Path]) -> CampaignResults:
             longest_gap_s=max(gaps, default=None),
         ),
         recovery=by_sort(faults),
+        struck=by_step(faults),
         bounds=bounded,
         bounds_say=BOUND_SAYS if bounded else "",
         reasons=tuple(reasons),
@@ -87,6 +92,7 @@ def render(results: CampaignResults, at: Path) -> str:
         outputs=outputs,
         total_row=sum_row(outputs),
         sorts=recovery.sorts(document),
+        matrix=matrix.matrix(document),
         bounds=recovery.bounds(document),
         parts=[_row(part, at) for part in results.parts],
     )
@@ -132,6 +138,8 @@ def _part(run: Listed) -> tuple[Part, Results | None, list[str]]:
         exact=bool(results.outputs) and all(output.exact for output in results.outputs.values()),
         workload=results.workload,
         longest_gap_s=results.epochs.longest_gap_s,
+        commit=text(results.git.get("commit")) or None,
+        dirty=results.git.get("dirty") is True,
     )
     said = results.reasons or ("it gives no reason",)
     return part, results, [] if results.verdict is Verdict.PASS else [f"{where} is {results.verdict}: {said[0]}"]
@@ -192,4 +200,5 @@ def _row(part: Part, at: Path) -> dict[str, Any]:
         "faults": f"{typeset.count(part.hits)} of {typeset.count(part.faults_planned)}",
         "ids": typeset.count(part.workload.unique_ids),
         "took": typeset.seconds(part.duration_s, 0),
+        "commit": f"{part.commit[:SHORT]}{', changed since' * part.dirty}" if part.commit else typeset.NOT_KNOWN,
     }

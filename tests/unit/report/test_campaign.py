@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.report.__main__ import main
 from tests.harness.report.campaign import CampaignError, render, sum_up, write
+from tests.harness.report.matrix import matrix
 from tests.harness.results import CampaignResults, Verdict
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
@@ -141,7 +142,22 @@ def test_the_page_shows_the_figures_of_its_results(parts: list[Path], tmp_path: 
     assert [row[1:] for row in page.one("table", class_="bounds").rows()] == [
         [hits, "too few to bound"] for hits in ("2", "4", "6")
     ]
-    assert len(page.one("section", id="parts").rows()) == 2
+    matrix = page.one("table", class_="matrix").rows()
+    assert [row[0] for row in matrix] == ["driver, SIGKILL", "executor, SIGKILL"]
+    assert [row[-1] for row in matrix] == ["2", "4"]
+    assert [sum(int(count or 0) for count in row[1:-1]) for row in matrix] == [2, 4]
+    runs = page.one("section", id="parts").rows()
+    assert [row[-1] for row in runs] == [results_of(parts[0])["git"]["commit"][:12]] * 2
+
+
+def test_faults_are_counted_by_step_where_they_hit_and_steps_come_as_an_epoch_has_them(parts: list[Path]) -> None:
+    faults = results_of(parts[0])["faults"]
+    for fault, phase in zip(faults, ("ids_decided", "declared", "windows_decided"), strict=True):
+        fault.update(kind="sigkill", target="executor", phase=phase, hit=phase != "windows_decided")
+    change(parts[0], "results.json", faults=faults)
+    found = matrix(sum_up(parts[:1]).model_dump(mode="json"))
+    assert found.steps == ["declared", "ids decided"]
+    assert found.rows == [("executor, SIGKILL", ["1", "1"], "2")]
 
 
 def test_links_lead_from_the_sum_to_its_parts(parts: list[Path], tmp_path: Path) -> None:
