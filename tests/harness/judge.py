@@ -222,6 +222,7 @@ def _epochs(case: Case) -> Epochs:
         published=len({event.get("epoch") for event in published}),
         replayed=sum(event.get("repeat") is True for event in published),
         longest_gap_s=None if backlog is None else backlog.longest_gap_s(),
+        waits=None if backlog is None else backlog.waits(),
     )
 
 

@@ -180,16 +180,27 @@ class Workload(_Frozen):
     malformed_sent: int = 0
 
 
+class Waits(_Frozen):
+    """From handing a record to the producer to its first publication, in s, of `n` records; outages included."""
+
+    n: int
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
 class Epochs(_Frozen):
     """Epochs the chain holds, and publications that repeated one after a failure.
 
     `longest_gap_s` is the longest time without a publication while records waited for one, from the first publication
-    to the epilogue.
+    to the epilogue. `waits` is of the records before the epilogue.
     """
 
     published: int = 0
     replayed: int = 0
     longest_gap_s: float | None = None
+    waits: Waits | None = None
 
 
 class Struck(_Frozen):

@@ -6,6 +6,7 @@ it. The acknowledgement comes some moments later and is not recorded, so a wait 
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers.reference import NEVER
+from tests.harness.results import Waits
 
 _USUAL = 5
 
@@ -35,10 +37,21 @@ class Backlog:
         self, sent_at: Sequence[int], epochs_of: Sequence[int], published_at: Mapping[int, int], until: int
     ) -> None:
         self._sent = array("q", sorted(sent_at))
-        ends = (published_at.get(epoch) for _, epoch in zip(sent_at, epochs_of, strict=True) if epoch != NEVER)
-        self._published = array("q", sorted(end for end in ends if end is not None))
+        ends = [(at, published_at.get(epoch)) for at, epoch in zip(sent_at, epochs_of, strict=True) if epoch != NEVER]
+        self._published = array("q", sorted(end for _, end in ends if end is not None))
+        self._waits = array("q", sorted(end - at for at, end in ends if end is not None))
         self.publications = sorted({at for at in published_at.values() if at <= until})
         self.until = until
+
+    def waits(self) -> Waits | None:
+        """Return how long records waited for their publication; None where none was published."""
+        if not self._waits:
+            return None
+        share = {
+            name: self._waits[max(0, math.ceil(part * len(self._waits)) - 1)] / 1000
+            for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
+        }
+        return Waits(n=len(self._waits), **share)
 
     def at(self, time_ms: int) -> int:
         """Return the records sent up to a moment and not published up to it."""

@@ -204,6 +204,7 @@ def _facts(run: Recording, faults: list[dict[str, Any]]) -> list[tuple[str, str,
         ("epochs published", typeset.count(whole(counted.get("published"))), ""),
         ("epochs replayed", typeset.count(whole(counted.get("replayed"))), "published again after a failure"),
         *_gap(counted),
+        *_waits(mapping(counted.get("waits"))),
         ("run took", typeset.seconds(real(run.results.get("duration_s"))), f"seed {_seed(run) or 'not known'}"),
     ]
 
@@ -212,6 +213,14 @@ def _gap(counted: dict[str, Any]) -> list[tuple[str, str, str]]:
     longest = real(counted.get("longest_gap_s"))
     says = "without a publication while records waited, before the epilogue"
     return [] if longest is None else [("longest gap", typeset.seconds(longest), says)]
+
+
+def _waits(waits: dict[str, Any]) -> list[tuple[str, str, str]]:
+    half, most, nearly, longest = (real(waits.get(name)) for name in ("p50", "p90", "p99", "max"))
+    if half is None:
+        return []
+    rest = f"90 %: {typeset.seconds(most)}, 99 %: {typeset.seconds(nearly)}, all: {typeset.seconds(longest)}"
+    return [("sent to published", typeset.seconds(half), f"half of the records; {rest}")]
 
 
 def _seed(run: Recording) -> str:

@@ -55,6 +55,14 @@ def test_nothing_published_has_no_gap() -> None:
     assert Backlog([0], [NEVER], {}, 10).longest_gap_s() is None
 
 
+def test_a_record_waits_for_the_first_publication_of_its_epoch_and_one_that_has_none_is_not_counted() -> None:
+    sent, epochs = [*range(0, 1000, 10), 5], [*[0] * 50, *[1] * 50, NEVER]
+    waits = Backlog(sent, epochs, {0: 1_000, 1: 5_000}, 9_000).waits()
+    assert waits is not None
+    assert (waits.n, waits.p50, waits.p90, waits.p99, waits.max) == (100, 1.0, 4.4, 4.49, 4.5)
+    assert Backlog([0], [NEVER], {}, 10).waits() is None
+
+
 def test_it_has_caught_up_with_the_publication_that_leaves_no_more_than_the_last_ones_before_the_fault() -> None:
     backlog = steady(stalled_s=3)
     assert backlog.usual_at(6_500) == 11

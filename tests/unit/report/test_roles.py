@@ -53,6 +53,12 @@ def test_the_longest_gap_is_the_one_of_the_results(run: Path) -> None:
     assert "34.9s" in with_roles(run, longest_gap_s=34.911).text
 
 
+def test_how_long_records_waited_is_told_in_shares(run: Path) -> None:
+    waits = {"n": 9, "p50": 1.5, "p90": 2.25, "p99": 31.0, "max": 40.0}
+    facts = with_roles(run, waits=waits).one("dl", class_="facts").text
+    assert "half of the records; 90 %: 2.2s, 99 %: 31.0s, all: 40.0s" in facts
+
+
 def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     path = run / "manifest.json"
     manifest = orjson.loads(path.read_bytes())
