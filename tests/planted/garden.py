@@ -9,7 +9,7 @@ import hashlib
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,7 +18,9 @@ from infra.toolchain.prepare import CHECKOUT
 BUGS = Path(__file__).parent / "bugs"
 PACKAGE = Path("effectively_once")
 PIPELINES = CHECKOUT / "pipelines"
-UNIT, SERVERS, EMBEDDED = "unit", "servers", "embedded"
+UNIT: Final = "unit"
+SERVERS: Final = "servers"
+EMBEDDED: Final = "embedded"
 Run = Literal["unit", "servers", "embedded"]
 
 

@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from effectively_once import digest
+from effectively_once.errors import SinkError
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import MARK_KEY, Row, ShardAddress, ShardSink
-from effectively_once.sinks.publish import Published
+from effectively_once.sinks.publish import Mark, Published
 
 SHARD = 2
 ADDRESS = ShardAddress("localhost:1", "counts", "accepted", SHARD)
@@ -94,7 +95,7 @@ def test_the_transaction_is_announced_when_nothing_of_it_is_visible_yet(producer
 def test_a_transaction_that_lacks_a_row_is_not_committed(producer: Producer) -> None:
     """Its outcome counts as unknown; the next producer ends it."""
     producer.refused = ROWS[5][1]
-    with pytest.raises(kafka.SinkError, match="commits of epoch 0 had an unknown outcome"):
+    with pytest.raises(SinkError, match="commits of epoch 0 had an unknown outcome"):
         ShardSink(ADDRESS).publish(0, 1, ROWS)
     assert producer.committed == []
 
@@ -111,9 +112,14 @@ def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
     producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mark that another one wrote tells of a producer in between, which has fenced this one."""
-    asked: list[int] = []
-    last = kafka.Mark(4, 1, 0, digest.EMPTY)
-    monkeypatch.setattr(kafka, "read_mark", lambda *_: (asked.append(1), last)[1])
+    asked: list[ShardAddress] = []
+    last = Mark(4, 1, 0, digest.EMPTY)
+
+    def read(address: ShardAddress, _: float) -> Mark:
+        asked.append(address)
+        return last
+
+    monkeypatch.setattr(kafka, "read_mark", read)
     sink = ShardSink(ADDRESS)
     assert sink.publish(4, 1, [])[1] is Published.BEFORE
     assert sink.publish(5, 1, ROWS)[1] is Published.NOW
