@@ -55,7 +55,7 @@ def test_every_rule_is_broken_by_some_bug() -> None:
 
 
 def test_no_two_bugs_are_one() -> None:
-    assert len({bug.edits for bug in GARDEN}) == len(GARDEN)
+    assert len({(bug.edits, bug.run) for bug in GARDEN}) == len(GARDEN)
 
 
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("a = b\na = b\n", 2)])

@@ -126,3 +126,22 @@ def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
     assert len(asked) == 2, "what was published before is no commit of this producer"
     assert sink.publish(6, 1, ROWS)[1] is Published.NOW
     assert len(asked) == 2
+
+
+def test_a_mark_is_read_with_committed_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is in an open transaction may be aborted yet."""
+    asked: list[dict[str, Any]] = []
+
+    class Consumer:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            asked.append(settings)
+
+        def assign(self, _: Any) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(kafka, "Consumer", Consumer)
+    monkeypatch.setattr(kafka, "ends", lambda *_: (0, 4))
+    monkeypatch.setattr(kafka, "_last", lambda *_: None)
+    assert kafka.read_mark(ADDRESS) is None
+    assert [settings["isolation.level"] for settings in asked] == ["read_committed"]
