@@ -100,6 +100,22 @@ def test_a_transaction_that_lacks_a_row_is_not_committed(producer: Producer) -> 
     assert producer.committed == []
 
 
+def test_after_an_error_the_next_epoch_begins_with_a_look_at_the_mark(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the epoch that failed nobody knows; it would be passed over."""
+    asked: list[ShardAddress] = []
+    monkeypatch.setattr(kafka, "read_mark", lambda address, _: asked.append(address))
+    sink = ShardSink(ADDRESS)
+    producer.refused = ROWS[5][1]
+    with pytest.raises(SinkError):
+        sink.publish(0, 1, ROWS)
+    producer.refused, producer.open = None, None
+    asked.clear()
+    assert sink.publish(1, 1, ROWS)[1] is Published.NOW
+    assert asked == [ADDRESS]
+
+
 def test_every_shard_has_a_transactional_id_of_its_own() -> None:
     """Whoever initialises it fences the others, and must not fence another shard."""
     ids = {ShardAddress("localhost:1", pipeline, sink, shard).transactional_id
