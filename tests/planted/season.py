@@ -78,10 +78,8 @@ class Season:
             GardenError: the correct product is refuted, a bug cannot be planted, or no test ran.
 
         """
-        for run in dict.fromkeys(bug.run for bug in bugs):
-            mine = [bug for bug in bugs if bug.run == run]
-            for tests in by_file(mine) or [()]:
-                self._correct(run, tests)
+        for run, tests in by_area(bugs):
+            self._correct(run, tests)
         found = []
         for number, bug in enumerate(bugs, start=1):
             played = self._kept(bug.id, digest_of(bug)) or self._keep(bug.id, self._played(bug))
@@ -152,9 +150,12 @@ def copy_sources(to: Path) -> Path:
     return to
 
 
-def by_file(bugs: Iterable[Bug]) -> list[tuple[str, ...]]:
-    """Return what of each test file the bugs play: some tests of it, or all of it."""
-    files: dict[str, set[str]] = {}
-    for test in (test for bug in bugs for test in bug.tests):
-        files.setdefault(test.partition("::")[0], set()).add(test)
-    return [(file,) if file in tests else tuple(sorted(tests)) for file, tests in sorted(files.items())]
+def by_area(bugs: Iterable[Bug]) -> list[tuple[Run, tuple[str, ...]]]:
+    """Return what the bugs of each area play, by sort of run; a file whole where one of them asks for all of it."""
+    areas: dict[tuple[str, Run], set[str]] = {}
+    for bug in bugs:
+        areas.setdefault((bug.area, bug.run), set()).update(bug.tests)
+    return [
+        (run, tuple(sorted(test for test in tests if "::" not in test or test.partition("::")[0] not in tests)))
+        for (_, run), tests in areas.items()
+    ]

@@ -17,7 +17,7 @@ from tests.planted.garden import PACKAGE, GardenError
 from tests.planted.limits import GIB, Ended, Limits, run_limited
 from tests.planted.sighting import Sighting
 
-LIMITS = Limits(seconds=300.0)
+LIMITS = Limits(seconds=600.0)
 WITH_SERVERS = Limits(seconds=1200.0, resident_bytes=12 * GIB, address_bytes=None)
 LINE_LENGTH = 200
 TOLD, LOG = "witness.json", "log.txt"
@@ -45,12 +45,13 @@ def play_suite(
     argv = [
         sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-m", "not slow", "-p", "no:cacheprovider",
         # The settings of the checkout would put its own sources before these.
-        "-o", "pythonpath=", "-p", witness.__name__, f"--hypothesis-seed={seed}", *tests,
+        "-o", "pythonpath=", "-p", witness.__name__, f"--hypothesis-seed={seed}",
+        f"--hypothesis-profile={witness.PROFILE}", *tests,
     ]  # fmt: skip
     env = {
         "PYTHONPATH": os.pathsep.join((str(sources), str(root))), "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": str(seed), witness.VARIABLE: str(scratch / TOLD), "TMPDIR": str(scratch),
-        # An example that failed before would be tried first: the next one would be caught by luck.
+        # Of its profile it keeps none; an example that failed before would catch the next bug by luck.
         "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
     }  # fmt: skip
     ended = run_limited(argv, cwd=root, env=env, log=scratch / LOG, limits=limits)

@@ -15,7 +15,7 @@ from tests.planted.garden import Bug, Edit, GardenError
 from tests.planted.limits import Ended
 from tests.planted.matrix import markdown
 from tests.planted.run import main
-from tests.planted.season import SEEDS, Season, by_file
+from tests.planted.season import SEEDS, Season, by_area
 from tests.planted.sighting import Sighting
 
 AT_THE_BOUNDS = "tests/unit/library/test_windows.py::test_the_bounds_of_a_window_are_as_the_reference_has_them"
@@ -112,9 +112,12 @@ def test_what_was_played_is_not_played_again_unless_something_changed(tmp_path: 
     assert changed.played == [(True, 1)]
 
 
-def test_files_are_played_whole_where_one_bug_asks_for_all_of_one() -> None:
-    bugs = [bug(tests=("a.py::x", "b.py")), bug(tests=("a.py::y",)), bug(tests=("b.py::z",))]
-    assert by_file(bugs) == [("a.py::x", "a.py::y"), ("b.py",)]
+def test_of_the_correct_product_files_are_played_whole_where_one_bug_asks_for_all_of_one() -> None:
+    bugs = [bug(tests=("a.py::x", "b.py")), bug(tests=("a.py::y",)), bug(tests=("b.py::z",)), bug(area="other")]
+    of_embedded = bug(run="embedded", tests=())
+    assert by_area([*bugs, of_embedded]) == [
+        ("unit", ("a.py::x", "a.py::y", "b.py")), ("unit", (AT_THE_BOUNDS,)), ("embedded", ()),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,15 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 
 import effectively_once
 
 VARIABLE = "PLANTED_WITNESS"
 """Names the file that is written."""
+PROFILE = "planted"
+# To find a smaller example of a bug takes ten times as long as to find one.
+settings.register_profile(PROFILE, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
 
 
 class Witness:

@@ -190,7 +190,7 @@ def test_a_window_is_published_by_the_epoch_that_closes_it_with_what_was_counted
     carried, _ = place.dedup(table(rows))
     found = place.aggregate(carried)
     more, _ = place.dedup(table([{"id": "new", "event_time_ms": 100}]), number=1)
-    pinned = {"previous_watermark_ms": previous_ms, "watermark_ms": watermark_ms}
+    pinned: dict[str, Any] = {"previous_watermark_ms": previous_ms, "watermark_ms": watermark_ms}
     place.aggregate(more, number=1, named=decided(found, "per_user", 0), **pinned)
     results = [tuple(row.values())[:3] for row in place.published["per_user", 0].to_pylist()]
     every = [("ann", 0, 2), ("bob", 0, 1), ("ann", 100, 1)]
