@@ -94,7 +94,7 @@ def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> N
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
     shifted = declaration(0, {"events": {"0": (0, 11), "1": (0, 20)}})
-    for wrong in (record_of(declaration(1)), record_of(shifted)):
+    for wrong in (record_of(declaration(1)), record_of(shifted), record_of(declaration(1, ranges(0)))):
         with pytest.raises(ChainError, match="cannot be recorded, it is not the one declared"):
             run(chain.record(LAYOUT, held, wrong), store)
     recorded = run(chain.record(LAYOUT, held, record_of(declaration(0))), store)

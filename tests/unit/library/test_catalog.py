@@ -65,6 +65,19 @@ def test_an_id_leaves_when_its_window_closes_and_not_before() -> None:
     # By then the copy is late by its own time and does not get here.
 
 
+@pytest.mark.parametrize("closed", range(11))
+@pytest.mark.parametrize("bucket_ms", [1, 300, 1000, 600_000])
+def test_of_a_bucket_that_is_partly_closed_the_open_windows_are_known(closed: int, bucket_ms: int) -> None:
+    """To the millisecond, and by every bucket there is, not only by the one of the row's time."""
+    known, ids = Catalog(WINDOWS, bucket_ms), [f"{window}" for window in range(10)]
+    for window in range(10):
+        known.fold(_delta([(ids[window], 100 * window + 99)]))
+    bound_ms = 100 * closed + 50
+    for watermark_ms, gone in ((bound_ms - 1, max(closed - 1, 0)), (bound_ms, closed)):
+        known.expire(watermark_ms)
+        assert _new(known, *ids) == [window < gone for window in range(10)]
+
+
 def test_memory_goes_with_the_last_window_of_a_bucket_and_ids_before_it() -> None:
     known = Catalog(WINDOWS, bucket_ms=300)
     known.fold(_delta([(f"{time}", time) for time in range(600)]))

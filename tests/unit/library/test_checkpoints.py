@@ -9,7 +9,9 @@ import pytest
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.errors import CheckpointError
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Head
 from effectively_once.object_store import S3ObjectStore
+from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore
 
 LINEAGE = "000001-abcd"
@@ -50,3 +52,26 @@ def test_what_cannot_be_read_is_named_with_what_to_delete(name: str, content: by
         checkpoint(**{name: content}).check()
     assert refused.value.where == f"{FOLDER}/{name}"
     assert refused.value.todo.startswith(f"Delete the folder {FOLDER} (never head.json)")
+
+
+@pytest.mark.parametrize(
+    ("lineage", "ends", "fits"),
+    [
+        (LINEAGE, 9, True),
+        (LINEAGE, 5, True),
+        (LINEAGE, 10, False),
+        ("000002-abcd", 9, False),
+    ],
+)
+def test_a_checkpoint_fits_that_ends_where_the_chain_does_or_one_batch_later(
+    lineage: str, ends: int, fits: bool
+) -> None:
+    """Any other would have Spark plan ranges that do not adjoin; so would that of another lineage."""
+    pinned = declaration(0, {"events": {"0": (0, ends)}}).model_copy(update={"lineage": lineage})
+    head = Head(
+        pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=0, tail=(record_of(pinned),)
+    )  # fmt: skip
+    assert checkpoint().fits(head) == fits
+    later = {f"offsets/{batch}": b'v1\n{}\n{"events": {"0": %d}}' % (9 + batch) for batch in (2, 3)}
+    assert not checkpoint(**later).fits(head), "it goes on for two batches more"
+    assert not checkpoint().fits(head.model_copy(update={"tail": ()}))

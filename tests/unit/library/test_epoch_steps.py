@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed, epoch
 from effectively_once.columns import DEAD_LETTER
+from effectively_once.deltas import Named
 from effectively_once.errors import ChainError, SinkError, StaleDriverError, StepError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Rows
+from effectively_once.ledger.records import Delta, Rows
 from effectively_once.rows import empty
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
@@ -50,10 +51,12 @@ class Place:
     published: dict[tuple[str, int], Any] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"steps_{next(NUMBERS)}")
 
-    def task(self, pipeline: Pipeline, number: int = 0, **pinned: Any) -> EpochTask:
+    def task(
+        self, pipeline: Pipeline, number: int = 0, named: dict[str, dict[int, list[Named]]] | None = None, **pinned: Any
+    ) -> EpochTask:
         made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
         wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
-        return EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", {})
+        return EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {})
 
     def step(self, task: EpochTask, name: str = "dedup", shard: int = 0, attempt: int = 0) -> ShardStep:
         def opened(sink: str, shard: int, _: Any) -> Any:
@@ -156,6 +159,63 @@ def test_partial_aggregates_come_to_those_of_all_accepted_rows(rows: list[dict[s
     per_id = [row for row in carried.to_pylist() if row["of"] == "per_id"]
     assert Counter((row["key"], row["v0"]) for row in per_id) == Counter((row["id"], 1) for row in accepted)
     assert all(row["v1"] is row["v2"] is row["v3"] is None for row in per_id)
+
+
+def decided(found: pa.Table, kind: str, number: int) -> dict[str, dict[int, list[Named]]]:
+    """Return what the next epochs are told of the deltas of an epoch that was recorded."""
+    notes = [json.loads(row["note"]) for row in found.to_pylist() if row["kind"] == "shard"]
+    (delta,) = (note["deltas"][kind] for note in notes if kind in note["deltas"])
+    return {kind: {0: [Named(number, Delta(**delta))]}}
+
+
+@pytest.mark.parametrize(
+    ("previous_ms", "watermark_ms", "starts"),
+    [
+        (None, 99, []),
+        (None, 100, [0]),
+        (99, 100, [0]),
+        (100, 199, []),
+        (100, 200, [100]),
+        (99, 250, [0, 100]),
+        (200, 250, []),
+    ],
+)
+def test_a_window_is_published_by_the_epoch_that_closes_it_with_what_was_counted_before(
+    previous_ms: int | None, watermark_ms: int, starts: list[int]
+) -> None:
+    """What comes in that epoch is not in it: its state is that before the epoch (R7)."""
+    place = Place()
+    times = {"ann": (0, 99, 100), "bob": (99,)}
+    rows = [{"id": f"{user}{time}", "user": user, "event_time_ms": time} for user in times for time in times[user]]
+    carried, _ = place.dedup(table(rows))
+    found = place.aggregate(carried)
+    more, _ = place.dedup(table([{"id": "new", "event_time_ms": 100}]), number=1)
+    pinned: dict[str, Any] = {"previous_watermark_ms": previous_ms, "watermark_ms": watermark_ms}
+    place.aggregate(more, number=1, named=decided(found, "per_user", 0), **pinned)
+    results = [tuple(row.values())[:3] for row in place.published["per_user", 0].to_pylist()]
+    every = [("ann", 0, 2), ("bob", 0, 1), ("ann", 100, 1)]
+    assert results == [row for row in every if row[1] in starts]
+
+
+@pytest.mark.parametrize(("number", "watermark_ms", "accepted"), [(1, 99, 1), (2, 99, 1), (70, 99, 1), (70, 100, 2)])
+def test_a_copy_is_a_duplicate_however_many_epochs_after_its_original_until_its_window_is_closed(
+    number: int, watermark_ms: int, accepted: int
+) -> None:
+    """Here the copy has another time, so that it is not late (R5, R6)."""
+    place = Place()
+    first, _ = place.dedup(table([{"id": "old", "event_time_ms": 99}]))
+    known = decided(first, "ids", 0)
+    copies = table([{"id": "old", "event_time_ms": 500}, {"id": "new", "event_time_ms": 500}])
+    _, told = place.dedup(copies, number=number, named=known, watermark_ms=watermark_ms)
+    assert (told["accepted"], told["duplicate"]) == (accepted, 2 - accepted)
+
+
+def test_only_what_is_accepted_moves_the_watermark() -> None:
+    """Neither a late or malformed record, nor a copy that claims another time (R6)."""
+    rows = [{"id": "a", "event_time_ms": 7}, {"id": "a", "event_time_ms": 900}, {"event_time_ms": 800, "reason": "bad"},
+            {"event_time_ms": 700, "reason": "late"}]  # fmt: skip
+    _, told = Place().dedup(table(rows))
+    assert told["max_event_time_ms"] == 7
 
 
 def test_totals_of_several_shards_come_to_one_row_a_window() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
+from effectively_once import digest
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.sinks import postgres
 from effectively_once.sinks.database import DatabaseAddress
@@ -102,6 +103,13 @@ def test_a_mark_that_stands_in_the_way_ends_in_a_rollback_and_tells_why(session:
     with pytest.raises(FencedError, match="sink counts shard 1"):
         sink.publish(2, 4, _table("ann"))
     assert session.mark[:2] == [1, 5]
+
+
+def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None:
+    """Its number is 0, and -1 stands for no epoch at all."""
+    session.mark = [0, 1, 2, digest.of_rows_in(_table("ann", "bob"))]
+    assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "bob"))[1] is Published.BEFORE
+    assert "BEGIN" not in session.said
 
 
 @pytest.mark.parametrize(("shape", "ends"), [

@@ -1,4 +1,4 @@
-"""The driver's own part: an epoch that was finished as it was shown is repaired before anything else is declared."""
+"""The driver's own part of a start: what is declared is finished first, and repaired where it was shown in part."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import control, rows
+from effectively_once.checkpoints import Checkpoint
 from effectively_once.driver import Driver
 from effectively_once.errors import VersionError
 from effectively_once.ledger import chain
@@ -33,7 +34,8 @@ class MemoryDriver(Driver):
         self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
         self._held, self._live = self._inner.held, self._inner.live
         self.read: list[Any] = []
-        self.source = SimpleNamespace(between=lambda _, ranges: ranges)  # type: ignore[assignment]
+        first = {"0": 0, "1": 0}
+        self.source = SimpleNamespace(between=lambda _, ranges: ranges, first_offsets=lambda: first)  # type: ignore[assignment]
 
     def _attempt(self, declaration: Declaration, frame: Any) -> Any:
         self.read.append(frame[TOPIC]["0"])
@@ -114,3 +116,35 @@ def test_an_ordinary_start_repairs_nothing() -> None:
     started = MemoryDriver(world)
     started.recover()
     assert len(started.read) == 1
+
+
+class AsksSparkError(Exception):
+    """The driver begins to look for new input."""
+
+
+def test_a_start_finishes_the_declared_epoch_before_it_looks_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its pinned ranges (R3), whatever the input holds by now, and it is recorded (R1)."""
+    world = broken(2, part=lambda _, rows: rows)
+    span = world.declared.ranges[TOPIC]["0"]
+
+    def look(_: Driver) -> None:
+        raise AsksSparkError
+
+    monkeypatch.setattr(rows, "check", lambda *_: None)
+    monkeypatch.setattr(MemoryDriver, "_lineage", look)
+    started = MemoryDriver(world)
+    with pytest.raises(AsksSparkError):
+        started.start(SPARK)
+    assert started.read == [span]
+    assert (world.head.last_recorded, world.head.declared) == (HIT, None)
+
+
+def test_without_its_checkpoint_a_driver_goes_on_where_the_chain_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that the topic got since begins at its start; the others not again."""
+    world = broken(2, part=lambda _, rows: rows)
+    started = MemoryDriver(world)
+    started.recover()
+    monkeypatch.setattr(Checkpoint, "fits", lambda *_: False)
+    monkeypatch.setattr(Checkpoint, "folder", lambda _: "a folder")
+    starting, _ = started._lineage()
+    assert starting == {TOPIC: {"0": world.head.tail[-1].ranges[TOPIC]["0"][1], "1": 0}}

@@ -82,6 +82,16 @@ def test_final_counts_are_in_order_of_window_and_user_whatever_the_order_of_fold
         assert _final(counts, None, 10**6) == [("cem", 0, 1), ("ann", 100, 1), ("bob", 100, 1)]
 
 
+@pytest.mark.parametrize("deltas", [state.PARTS - 1, state.PARTS, state.PARTS + 1, state.PARTS + 2, 3 * state.PARTS])
+def test_a_window_of_more_deltas_than_are_kept_apart_has_every_count_once(deltas: int) -> None:
+    """Epochs are short beside windows: most windows are of many deltas."""
+    counts = WindowState(WINDOWS, COUNT)
+    for number in range(deltas):
+        # Powers of two: a part that is lost, or there twice, cannot make up for another.
+        counts.fold(_delta(Counter({("ann", 0): 2**number, ("bob", 0): 1})))
+    assert _final(counts, None, 10**6) == [("ann", 0, 2**deltas - 1), ("bob", 0, deltas)]
+
+
 def test_rows_that_differ_in_any_column_are_digested_by_other_bytes() -> None:
     rows: Counter[tuple[str, int]] = Counter({("a", 1): 2, ("a", 2): 1, ("b", 1): 2, ("a|1", 2): 2, ("", 1): 2})
     assert len(set(state.canonical(_delta(rows)))) == len(rows)

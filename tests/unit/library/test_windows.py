@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effectively_once import rows
 from effectively_once.windows import Windows
 
 TIMES = st.integers(-(10**6), 10**6)
@@ -35,3 +37,20 @@ def test_a_window_is_newly_closed_at_most_once_as_the_watermark_rises(
     rising = [None, *sorted(watermarks)]
     closings = [after for before, after in pairwise(rising) if windows.newly_closed(start, before, after)]
     assert len(closings) == int(windows.closed(start, rising[-1]))
+
+
+def test_late_in_sql_is_the_same_rule() -> None:
+    """Spark has the same operators; `tests/spark` has it decide at the bounds."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("pmod", 2, lambda number, by: number % by, deterministic=True)
+
+    @given(WINDOWS, TIMES, TIMES | st.none(), st.integers(-2, 2))
+    def same(windows: Windows, time_ms: int, watermark_ms: int | None, off_ms: int) -> None:
+        start = windows.start(time_ms)
+        bound_ms = start + windows.length_ms + windows.lateness_ms + off_ms
+        watermark = bound_ms if watermark_ms is None else watermark_ms
+        (late,) = database.execute(f"SELECT {rows.late('?1', windows, watermark)}", (time_ms,)).fetchone()
+        assert bool(late) == windows.closed(start, watermark)
+
+    same()
+    database.close()

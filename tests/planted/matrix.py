@@ -1,0 +1,42 @@
+"""The matrix: each bug, and what caught it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.planted.season import Played
+
+HEAD = "| bug | breaks | caught by | with | seeds | s |\n|---|---|---|---|---|---|"
+
+
+def markdown(played: Sequence[Played], digest: str) -> str:
+    """Return the page; bugs that were not caught come first."""
+    caught = [one for one in played if one.caught]
+    lost = [one for one in played if not one.caught]
+    lines = [
+        "# Planted bugs and what caught them", "",
+        f"{len(caught)} of {len(played)} planted bugs were caught. The correct product passed every run of them. "
+        f"The product's sources have the digest `{digest[:16]}`.", "", HEAD,
+    ]  # fmt: skip
+    return "\n".join([*lines, *map(_row, [*lost, *caught])]) + "\n"
+
+
+def write(played: Sequence[Played], digest: str, at: Path) -> Path:
+    """Write `matrix.md` and `matrix.json`; return the first."""
+    at.mkdir(parents=True, exist_ok=True)
+    told = {"digest": digest, "caught": sum(one.caught for one in played), "planted": len(played),
+            "bugs": [one.model_dump() for one in played]}  # fmt: skip
+    (at / "matrix.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    (at / "matrix.md").write_text(markdown(played, digest))
+    return at / "matrix.md"
+
+
+def _row(one: Played) -> str:
+    seen = next((seen for seen in one.sightings if seen.how != "caught"), one.sightings[0])
+    by = seen.by if seen.how == "caught" else f"**not caught** ({seen.how}: {seen.by})"
+    seconds = sum(seen.seconds for seen in one.sightings)
+    cells = (one.bug, one.breaks, by, f"`{seen.line.replace('`', ' ')}`" if seen.line else "",
+             str(len(one.sightings)), f"{seconds:.1f}")  # fmt: skip
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,163 @@
+"""What a shard of a Kafka sink hands to its producer for an epoch: rows in order and their mark, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from effectively_once import digest
+from effectively_once.errors import SinkError
+from effectively_once.sinks import kafka
+from effectively_once.sinks.kafka import MARK_KEY, Row, ShardAddress, ShardSink
+from effectively_once.sinks.publish import Mark, Published
+
+SHARD = 2
+ADDRESS = ShardAddress("localhost:1", "counts", "accepted", SHARD)
+ROWS: list[Row] = [(b"b" if n % 2 else None, f"row {n}".encode()) for n in range(150)]
+
+
+@dataclass
+class Producer:
+    """A producer with transactions, in memory; the row `refused` is not delivered."""
+
+    committed: list[list[tuple[str, int, bytes | None, bytes]]] = field(default_factory=list)
+    open: list[tuple[str, int, bytes | None, bytes]] | None = None
+    refused: bytes | None = None
+    begun: int = 0
+
+    def begin_transaction(self) -> None:
+        if self.open:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self.begun += 1
+        self.open = []
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None, partition: int = -1, *,
+        on_delivery: Callable[..., None], **more: Any,
+    ) -> None:  # fmt: skip
+        assert self.open is not None, "outside of a transaction"
+        assert not more, "a row has nothing but key and value"
+        if value == self.refused:
+            message = SimpleNamespace(topic=lambda: topic)
+            on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), message)
+            return
+        self.open.append((topic, partition, key, value))
+
+    def commit_transaction(self, _timeout_s: float) -> None:
+        assert self.open is not None
+        self.committed.append(self.open)
+        self.open = None
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def flush(self, _timeout_s: float) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    """A broker whose shard has no mark."""
+    made = Producer()
+    monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "read_mark", lambda *_: None)
+    return made
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], []])
+def test_rows_and_mark_are_one_transaction_in_the_shards_partition(producer: Producer, rows: list[Row]) -> None:
+    content, published = ShardSink(ADDRESS).publish(7, 3, rows)
+    assert published is Published.NOW
+    ((*sent, mark),) = producer.committed
+    assert sent == [("counts.accepted", SHARD, key, value) for key, value in rows]
+    assert mark[:3] == ("counts.accepted.progress", SHARD, MARK_KEY)
+    told = {"epoch": 7, "generation": 3, "rows": len(rows), "digest": digest.of_rows([value for _, value in rows])}
+    assert json.loads(mark[3]) == told
+    assert (content.rows, content.digest) == (told["rows"], told["digest"])
+
+
+def test_the_transaction_is_announced_when_nothing_of_it_is_visible_yet(producer: Producer) -> None:
+    seen: list[tuple[str, int, int]] = []
+    sink = ShardSink(ADDRESS, lambda what: seen.append((what, len(producer.committed), len(producer.open or []))))
+    sink.publish(0, 1, ROWS)
+    assert seen == [("transaction_open", 0, len(ROWS) + 1), ("committed", 1, 0)]
+
+
+def test_a_transaction_that_lacks_a_row_is_not_committed(producer: Producer) -> None:
+    """Its outcome counts as unknown; the next producer ends it."""
+    producer.refused = ROWS[5][1]
+    with pytest.raises(SinkError, match="commits of epoch 0 had an unknown outcome"):
+        ShardSink(ADDRESS).publish(0, 1, ROWS)
+    assert producer.committed == []
+
+
+def test_after_an_error_the_next_epoch_begins_with_a_look_at_the_mark(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the epoch that failed nobody knows; it would be passed over."""
+    asked: list[ShardAddress] = []
+    monkeypatch.setattr(kafka, "read_mark", lambda address, _: asked.append(address))
+    sink = ShardSink(ADDRESS)
+    producer.refused = ROWS[5][1]
+    with pytest.raises(SinkError):
+        sink.publish(0, 1, ROWS)
+    producer.refused, producer.open = None, None
+    asked.clear()
+    assert sink.publish(1, 1, ROWS)[1] is Published.NOW
+    assert asked == [ADDRESS]
+
+
+def test_every_shard_has_a_transactional_id_of_its_own() -> None:
+    """Whoever initialises it fences the others, and must not fence another shard."""
+    ids = {ShardAddress("localhost:1", pipeline, sink, shard).transactional_id
+           for pipeline in ("counts", "clicks") for sink in ("accepted", "late") for shard in range(3)}  # fmt: skip
+    assert len(ids) == 12
+    assert ShardAddress("other:1", "counts", "late", 1).transactional_id in ids
+
+
+def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark that another one wrote tells of a producer in between, which has fenced this one."""
+    asked: list[ShardAddress] = []
+    last = Mark(4, 1, 0, digest.EMPTY)
+
+    def read(address: ShardAddress, _: float) -> Mark:
+        asked.append(address)
+        return last
+
+    monkeypatch.setattr(kafka, "read_mark", read)
+    sink = ShardSink(ADDRESS)
+    assert sink.publish(4, 1, [])[1] is Published.BEFORE
+    assert sink.publish(5, 1, ROWS)[1] is Published.NOW
+    assert len(asked) == 2, "what was published before is no commit of this producer"
+    assert sink.publish(6, 1, ROWS)[1] is Published.NOW
+    assert len(asked) == 2
+
+
+def test_a_mark_is_read_with_committed_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is in an open transaction may be aborted yet."""
+    asked: list[dict[str, Any]] = []
+
+    class Consumer:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            asked.append(settings)
+
+        def assign(self, _: Any) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(kafka, "Consumer", Consumer)
+    monkeypatch.setattr(kafka, "ends", lambda *_: (0, 4))
+    monkeypatch.setattr(kafka, "_last", lambda *_: None)
+    assert kafka.read_mark(ADDRESS) is None
+    assert [settings["isolation.level"] for settings in asked] == ["read_committed"]

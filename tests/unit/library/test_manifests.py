@@ -1,0 +1,52 @@
+"""A sink of files: the manifest of an epoch is created once, by one attempt, and tells all of its rows (R8)."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import digest
+from effectively_once.errors import SinkError
+from effectively_once.ledger.layout import Layout
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Published
+from tests.unit.ledger.memory_store import MemoryStore
+
+PARTS = [pa.table({"user": [f"u{n}", "v"], "n": [n, n]}) for n in range(3)]
+
+
+def sink(store: MemoryStore) -> ManifestSink:
+    return ManifestSink(store, Layout("clicks"), "raw")
+
+
+def test_a_manifest_tells_the_rows_of_all_files() -> None:
+    store = MemoryStore()
+    content, published = sink(store).publish_staged(0, 1, [sink(store).stage(0, part) for part in PARTS])
+    assert published is Published.NOW
+    whole = pa.concat_tables(PARTS)
+    assert (content.rows, content.digest) == (whole.num_rows, digest.of_rows_in(whole))
+    assert [row for _, _, row in sink(store).rows(0)] == whole.to_pylist()
+
+
+def test_a_repeat_stages_other_files_and_shows_the_first_ones() -> None:
+    store = MemoryStore()
+    first = sink(store).stage(0, PARTS[0])
+    sink(store).publish_staged(0, 1, [first])
+    again = sink(store).stage(0, PARTS[0])
+    assert again.name != first.name
+    assert sink(store).publish_staged(0, 2, [again])[1] is Published.BEFORE
+    shown = sink(store).manifest(0)
+    assert shown is not None
+    assert ([file["name"] for file in shown["files"]], shown["generation"]) == ([first.name], 1)
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        sink(store).publish_staged(0, 3, [sink(store).stage(0, PARTS[1])])
+
+
+def test_of_two_attempts_without_rows_one_is_the_first() -> None:
+    """Their manifests name no file; what tells them apart is who published."""
+    numbers = itertools.count()
+    store = MemoryStore()
+    attempts = [ManifestSink(store, Layout("clicks"), "raw", lambda: f"attempt {next(numbers)}") for _ in range(2)]
+    assert [attempt.publish_staged(0, 1, [])[1] for attempt in attempts] == [Published.NOW, Published.BEFORE]

@@ -1,0 +1,77 @@
+"""What exactly-once needs of Spark is set, and nothing that a place adds takes it back (R4, R11)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from effectively_once import session
+from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.sources.kafka import KafkaSource
+from tests.settings import pipeline_settings
+
+NEEDED = {
+    "spark.speculation": "false", "spark.sql.adaptive.enabled": "false", "spark.plugins": session.TOKENS,
+    "spark.sql.streaming.checkpointFileManagerClass": session.MANAGER, "spark.python.worker.reuse": "true",
+}  # fmt: skip
+RANGES = {"events": {"0": (3, 7), "1": (0, 4)}}
+
+
+class Options:
+    """A builder or a reader: remembers what is set."""
+
+    def __init__(self) -> None:
+        self.set: dict[str, str] = {}
+
+    def config(self, key: str, value: str) -> Options:
+        self.set[key] = value
+        return self
+
+    option = config
+
+    def appName(self, _: str) -> Options:  # noqa: N802 - Spark's name
+        return self
+
+    def format(self, _: str) -> Options:
+        return self
+
+    def options(self, **more: str) -> Options:
+        self.set |= more
+        return self
+
+    def load(self) -> Options:
+        return self
+
+    getOrCreate = load  # noqa: N815 - Spark's name
+
+
+def test_no_place_takes_back_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ACCESS_KEY, "a")
+    monkeypatch.setenv(SECRET_KEY, "b")
+    monkeypatch.setattr(SparkSession, "builder", Options())
+    others = {**dict.fromkeys(NEEDED, "something else"), "spark.executor.memory": "1g"}
+    made: Any = session.session(pipeline_settings(), others)
+    assert {key: made.set[key] for key in NEEDED} == NEEDED
+    assert made.set["spark.executor.memory"] == "1g"
+
+
+def test_input_is_read_committed_and_a_loss_is_no_skip() -> None:
+    source = KafkaSource(pipeline_settings())
+    spark: Any = type(
+        "Spark", (), {"read": property(lambda _: Options()), "readStream": property(lambda _: Options())}
+    )()
+    for reader in (
+        source.stream(spark, {"events": {"0": 3}}), source.between(spark, RANGES), source.retained(spark, "events")
+    ):  # fmt: skip
+        told = cast(Any, reader).set
+        assert (told["failOnDataLoss"], told["kafka.isolation.level"]) == ("true", "read_committed")
+
+
+def test_a_repeat_reads_the_pinned_ranges_and_no_other_partition() -> None:
+    spark: Any = type("Spark", (), {"read": property(lambda _: Options())})()
+    told = cast(Any, KafkaSource(pipeline_settings()).between(spark, RANGES)).set
+    assert told["assign"] == '{"events": [0, 1]}'
+    assert told["startingOffsets"] == '{"events": {"0": 3, "1": 0}}'
+    assert told["endingOffsets"] == '{"events": {"0": 7, "1": 4}}'

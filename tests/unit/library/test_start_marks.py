@@ -1,0 +1,89 @@
+"""The start check (R10): every mark lies between the last recorded and the declared epoch, of every sort of sink."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import Pipeline, ToFiles, ToKafka, ToTable, preflight
+from effectively_once.errors import SinkError, SourceError
+from effectively_once.job import Job
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Head
+from effectively_once.object_store import S3ObjectStore
+from effectively_once.preflight import Preflight
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Mark
+from effectively_once.sources.kafka import KafkaSource
+from tests.settings import pipeline_settings
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration, record_of
+
+PIPELINE = Pipeline(
+    lambda frame: frame, pa.schema([("user", pa.string())]),
+    rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw")),
+)  # fmt: skip
+LAYOUT = Layout("clicks")
+RECORDED, DECLARED = 4, 5
+
+
+def head(*, declared: bool) -> Head:
+    return Head(
+        pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=RECORDED,
+        declared=declaration(DECLARED) if declared else None, tail=(record_of(declaration(RECORDED)),),
+    )  # fmt: skip
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) -> bool:
+    """Check a start where sinks have these marks, all others that of the last recorded epoch."""
+    of = {"accepted": RECORDED, "dead_letter": RECORDED, "orders": RECORDED, "raw": RECORDED, **marks}
+
+    def mark(address: Any, *_: Any) -> Mark | None:
+        # The other shard is where it should be: one that is not is enough.
+        number = of[address.sink] if address.shard == 1 else RECORDED
+        return None if number < 0 else Mark(number, 1, 0, "")
+
+    monkeypatch.setattr(preflight, "read_mark", mark)
+    monkeypatch.setattr(preflight, "table_mark", mark)
+    monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
+    store = MemoryStore()
+    for epoch in range(of["raw"] + 1):
+        ManifestSink(store, LAYOUT, "raw").publish_staged(epoch, 1, [])
+    job = Job(PIPELINE, pipeline_settings(database="postgresql://h:1/d", start_patience_s=1.0))
+    check = Preflight(job, LAYOUT, cast(S3ObjectStore, store), cast(KafkaSource, None))
+    try:
+        check.marks(head(declared=declared))
+    except SinkError as error:
+        assert "lies outside the chain's" in str(error)
+        return True
+    return False
+
+
+def test_marks_at_the_last_recorded_and_at_the_declared_epoch_are_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not refused(monkeypatch, declared=False)
+    for sink in ("accepted", "dead_letter", "orders", "raw"):
+        assert not refused(monkeypatch, declared=True, **{sink: DECLARED})
+
+
+@pytest.mark.parametrize("sink", ["accepted", "dead_letter", "orders", "raw"])
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_mark_beyond_the_chain_is_refused(sink: str, declared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chain was restored to an older time than the sink."""
+    assert refused(monkeypatch, declared=declared, **{sink: (DECLARED if declared else RECORDED) + 1})
+
+
+@pytest.mark.parametrize(("sink", "mark"), [("accepted", 3), ("dead_letter", -1), ("orders", 3), ("raw", 3)])
+def test_a_mark_behind_the_chain_is_refused(sink: str, mark: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sink was recreated, or restored to an older time than the chain."""
+    assert refused(monkeypatch, declared=True, **{sink: mark})
+
+
+@pytest.mark.parametrize(("now", "fits"), [("id-of-events", True), ("another", False), (None, False)])
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_input_topic_is_the_one_that_was_pinned(now: str | None, fits: bool, declared: bool) -> None:
+    source = KafkaSource(pipeline_settings())
+    with nullcontext() if fits else pytest.raises(SourceError, match="was deleted and created again"):
+        source.same_topic(head(declared=declared), {"events": now} if now else {})
