@@ -18,15 +18,14 @@ from typing import Any, Final
 import orjson
 
 from tests.harness.pack import lines
-from tests.harness.pack.references import References, Rows, Sends
-from tests.harness.pack.workload import RecordedWorkload, workload_of
+from tests.harness.pack.files import CONTROLS, HISTORY, Referred, evidence_in, folder_of, lines_of, workload_in
+from tests.harness.pack.references import References
+from tests.harness.pack.workload import RecordedWorkload
 from tests.harness.workload.errors import InputError
 
 NAME: Final = "run.tar.xz"
 INDEX: Final = "pack.json"
 FORMAT: Final = 1
-MANIFEST, HISTORY, SENT, OBSERVED, CONTROLS = "manifest.json", "history.jsonl", "sent.jsonl", "observed", "controls"
-SEEN = ".concurrent.jsonl"
 WHOLE, LINES = "whole", "lines"
 """How a file is stored."""
 
@@ -72,11 +71,11 @@ def pack(run: Path, commit: str | None = None) -> Pack:
     files: list[dict[str, Any]] = []
     workloads: dict[str, Any] = {}
     for folder in (run, *sorted(path for path in run.glob(f"{CONTROLS}/*") if path.is_dir())):
-        workload = _workload_in(folder)
+        workload = workload_in(folder)
         if workload is not None:
             workloads[_name(folder, run)] = workload.document
-        references = _Referred(folder, workload)
-        for path in _evidence_in(folder):
+        references = Referred(folder, workload)
+        for path in evidence_in(folder):
             name, digest = _name(path, run), _digest(path)
             columns = _columns(path, references.of(path), digest)
             members |= {f"{name}/{key}": content for key, content in columns.items()} or {name: path.read_bytes()}
@@ -102,92 +101,45 @@ def unpack(packed: Path, to: Path) -> None:
         workloads = {name: RecordedWorkload.of(document) for name, document in index["workloads"].items()}
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise PackError(f"{packed} is damaged: {INDEX} cannot be read ({error!r}); take it again") from error
-    folders = {name: _Referred(to / name, workload) for name, workload in workloads.items()}
+    folders = {name: Referred(to / name, workload) for name, workload in workloads.items()}
     for name, digest, stored in files:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise PackError(f"{packed} is damaged: {name} is no path in a run directory")
         path = to / name
+        folder = folder_of(path, to)
+        referred = folders.setdefault(_name(folder, to), Referred(folder, None))
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if stored == WHOLE:
-                path.write_bytes(members[name])
-            else:
-                prefix = f"{name}/"
-                columns = {key.removeprefix(prefix): one for key, one in members.items() if key.startswith(prefix)}
-                folder = _folder_of(path, to)
-                references = folders.setdefault(_name(folder, to), _Referred(folder, None))
-                with path.open("wb") as file:
-                    file.writelines(line + b"\n" for line in lines.unpack(columns, references.of(path)))
-            why = "its bytes are others" if _digest(path) != digest else ""
-        except (ValueError, LookupError, TypeError) as error:
+            _write(path, members, name, stored, referred)
+            why = "" if _digest(path) == digest else "its bytes are others"
+        except (ValueError, LookupError, TypeError, InputError) as error:
             why = repr(error)
         if why:
             raise PackError(
                 f"{packed}: {name} does not come out as it was packed ({why}). Either the pack was altered, or this "
-                "checkout generates the workload otherwise: "
-                + (f"check out commit {commit}, whose code packed it, and check the run there" if commit else "take the commit that the manifest names")
+                f"checkout makes the records of a seed otherwise: check out commit {commit}, whose code packed it, and "
+                "check the run there"
             )
 
 
-class _Referred:
-    """What the lines of a run directory's files refer to."""
-
-    def __init__(self, folder: Path, workload: RecordedWorkload | None) -> None:
-        self._sent = folder / SENT
-        self._observed = folder / OBSERVED
-        self._workload = workload
-        self._sends: Sends | None = None
-
-    def of(self, path: Path) -> References:
-        """References for a file, made of those that come before it."""
-        if path == self._sent:
-            return self._workload.plan if self._workload else References()
-        if path.name.endswith(SEEN):
-            return Rows(_lines(path.with_name(path.name.removesuffix(SEEN) + ".jsonl")))
-        if path.parent == self._observed and path.suffix == ".jsonl":
-            self._sends = self._sends or Sends(_lines(self._sent))
-            return self._sends
-        return References()
-
-
-def _evidence_in(folder: Path) -> Iterator[Path]:
-    """Every file that the judge reads, each behind those it refers to."""
-    observed = sorted((folder / OBSERVED).glob("*"), key=lambda path: (path.name.endswith(SEEN), path.name))
-    for path in (folder / MANIFEST, folder / HISTORY, folder / SENT, *observed):
-        if path.is_file():
-            yield path
+def _write(path: Path, members: Mapping[str, bytes], name: str, stored: str, referred: Referred) -> None:
+    if stored == WHOLE:
+        path.write_bytes(members[name])
+        return
+    columns = {key.removeprefix(f"{name}/"): one for key, one in members.items() if key.startswith(f"{name}/")}
+    with path.open("wb") as file:
+        file.writelines(line + b"\n" for line in lines.unpack(columns, referred.of(path)))
 
 
 def _columns(path: Path, references: References, digest: str) -> dict[str, bytes]:
     """A file of lines as columns; nothing where it is none, or would not come out again."""
     if path.suffix != ".jsonl" or path.name == HISTORY:
         return {}
-    packed = lines.pack(_lines(path), references)
+    packed = lines.pack(lines_of(path), references)
     made = hashlib.sha256()
     for line in lines.unpack(packed, references):
         made.update(line + b"\n")
     return packed if made.hexdigest() == digest else {}
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    if path.is_file():
-        with path.open("rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n")
-
-
-def _workload_in(folder: Path) -> RecordedWorkload | None:
-    try:
-        manifest = orjson.loads((folder / MANIFEST).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return None
-    return workload_of(manifest, _lines(folder / SENT)) if isinstance(manifest, dict) else None
-
-
-def _folder_of(path: Path, run: Path) -> Path:
-    """The run directory that a file is of: the run, or one of its controls."""
-    parts = path.relative_to(run).parts
-    return run / CONTROLS / parts[1] if parts[0] == CONTROLS else run
 
 
 def _name(path: Path, run: Path) -> str:

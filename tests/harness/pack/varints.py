@@ -41,5 +41,6 @@ def decode(content: bytes) -> list[int]:
     places = np.arange(groups.size) - np.repeat(first, lengths)
     parts = (groups & 0x7F).astype(np.uint64) << (places * 7).astype(np.uint64)
     zigzag = np.bitwise_or.reduceat(parts, first)
-    decoded: list[int] = ((zigzag >> np.uint64(1)).astype(np.int64) ^ -(zigzag & np.uint64(1)).astype(np.int64)).tolist()
+    signs = -(zigzag & np.uint64(1)).astype(np.int64)
+    decoded: list[int] = ((zigzag >> np.uint64(1)).astype(np.int64) ^ signs).tolist()
     return decoded

@@ -77,7 +77,9 @@ def _evidence(given: Sequence[str]) -> int:
     parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="where the evidence goes")
     parser.add_argument("--any-verdict", action="store_true", help="also runs that did not pass")
     options = parser.parse_args(given)
-    results, size = packing.pack(options.runs, options.to, list(private(os.environ)), any_verdict=options.any_verdict)
+    results, size = packing.pack(
+        options.runs, options.to, list(private(os.environ)), checkout=CHECKOUT, any_verdict=options.any_verdict
+    )
     sys.stdout.write(
         f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{options.to / 'report.html'}\n"
     )
