@@ -21,7 +21,6 @@ from tests.harness.pack import lines
 from tests.harness.pack.files import CONTROLS, HISTORY, Referred, evidence_in, folder_of, lines_of, workload_in
 from tests.harness.pack.references import References
 from tests.harness.pack.workload import RecordedWorkload
-from tests.harness.workload.errors import InputError
 
 NAME: Final = "run.tar.xz"
 INDEX: Final = "pack.json"
@@ -99,7 +98,7 @@ def unpack(packed: Path, to: Path) -> None:
             raise PackError(f"{packed} has format {index['format']}, and this checkout reads {FORMAT}")
         commit, files = index["packed_by"], [(one["path"], one["sha256"], one["stored"]) for one in index["files"]]
         workloads = {name: RecordedWorkload.of(document) for name, document in index["workloads"].items()}
-    except (KeyError, TypeError, ValueError, InputError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise PackError(f"{packed} is damaged: {INDEX} cannot be read ({error!r}); take it again") from error
     folders = {name: Referred(to / name, workload) for name, workload in workloads.items()}
     for name, digest, stored in files:
@@ -112,7 +111,7 @@ def unpack(packed: Path, to: Path) -> None:
         try:
             _write(path, members, name, stored, referred)
             why = "" if _digest(path) == digest else "its bytes are others"
-        except (ValueError, LookupError, TypeError, InputError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             why = repr(error)
         if why:
             raise PackError(
