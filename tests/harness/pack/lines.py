@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import chain, islice, repeat
 from typing import Any
 
 import orjson
@@ -41,31 +41,27 @@ class _Predicted:
     """Numbers as differences from what they were expected to be; both ways have the same state."""
 
     def __init__(self, references: References) -> None:
-        self.references = references
+        self._references = references
         self._before: dict[str, int] = defaultdict(int)
 
-    def differences(self, column: str, numbers: Iterable[int], fact: Any) -> Iterator[int]:
-        for number, known in zip_longest(numbers, _known(fact)):
-            if number is None:
-                return
-            yield number - self._expected(column, known)
-            self._before[column] = number
+    def difference(self, column: str, number: int, fact: Any) -> int:
+        expected = self._expected(column, fact)
+        self._before[column] = number
+        return number - expected
 
-    def numbers(self, column: str, differences: Iterable[int], fact: Any) -> Iterator[int]:
-        for difference, known in zip_longest(differences, _known(fact)):
-            if difference is None:
-                return
-            self._before[column] = difference + self._expected(column, known)
-            yield self._before[column]
+    def number(self, column: str, difference: int, fact: Any) -> int:
+        number = self._before[column] = difference + self._expected(column, fact)
+        return number
 
-    def _expected(self, column: str, known: Any) -> int:
-        if type(known) is int and -varints.LIMIT < known < varints.LIMIT:
-            return known
-        return self.references.expected(column, self._before[column])
+    def _expected(self, column: str, fact: Any) -> int:
+        if type(fact) is int and -varints.LIMIT < fact < varints.LIMIT:
+            return fact
+        return self._references.expected(column, self._before[column])
 
 
-def _known(fact: Any) -> Iterable[Any]:
-    return fact if isinstance(fact, list) else (fact,)
+def _each(fact: Any) -> Iterator[Any]:
+    """What is known of each number of a list."""
+    return chain(fact, repeat(None)) if isinstance(fact, list) else repeat(None)
 
 
 def pack(lines: Iterable[bytes], references: References) -> dict[str, bytes]:
@@ -81,13 +77,16 @@ def pack(lines: Iterable[bytes], references: References) -> dict[str, bytes]:
     def of(template: Template) -> _Turns:
         return known.get(template.text) or _Turns.of(len(known), template, references)
 
-    def put(column: str, numbers: Iterable[int], fact: Any = None) -> None:
-        columns[column].extend(predicted.differences(column, numbers, fact))
+    def put(column: str, number: int, fact: Any = None) -> None:
+        columns[column].append(predicted.difference(column, number, fact))
 
     def put_value(path: str, value: Value, fact: Any = None) -> None:
-        if isinstance(value, list):
-            put(LENGTHS + path, (len(value),))
-        put(NUMBERS + path, value if isinstance(value, list) else (value,), fact)
+        if isinstance(value, int):
+            put(NUMBERS + path, value, fact)
+            return
+        put(LENGTHS + path, len(value))
+        for number, known_of_it in zip(value, _each(fact), strict=False):
+            put(NUMBERS + path, number, known_of_it)
 
     for line in lines:
         text, values, facts = _told(line, references)
@@ -96,7 +95,7 @@ def pack(lines: Iterable[bytes], references: References) -> dict[str, bytes]:
             # Blanks, a name that comes twice, another way to write a number: the line is kept as it is.
             turns = of(Template.whole(line))
         known.setdefault(turns.template.text, turns)
-        put(TEMPLATE, (turns.which,))
+        put(TEMPLATE, turns.which)
         for path in turns.keys:
             put_value(path, values[path])
         for path in turns.others:
@@ -116,19 +115,20 @@ def unpack(contents: Mapping[str, bytes], references: References) -> Iterator[by
     columns = {name: iter(varints.decode(content)) for name, content in contents.items() if name != TEMPLATES}
     predicted = _Predicted(references)
 
-    def take(column: str, count: int = 1, fact: Any = None) -> list[int]:
-        differences = list(islice(columns.get(column, ()), count))
-        if len(differences) < count:
+    def take(column: str, fact: Any = None) -> int:
+        difference = next(columns[column], None)
+        if difference is None:
             raise ValueError(f"column {column} is too short")
-        return list(predicted.numbers(column, differences, fact))
+        return predicted.number(column, difference, fact)
 
     def value_of(template: Template, path: str, fact: Any = None) -> Value:
-        if template.numbers[path]:
-            return take(NUMBERS + path, take(LENGTHS + path)[0], fact)
-        return take(NUMBERS + path, 1, fact)[0]
+        column = NUMBERS + path
+        if not template.numbers[path]:
+            return take(column, fact)
+        return [take(column, one) for one in islice(_each(fact), take(LENGTHS + path))]
 
     for difference in columns.get(TEMPLATE, ()):
-        (which,) = predicted.numbers(TEMPLATE, (difference,), None)
+        which = predicted.number(TEMPLATE, difference, None)
         turns = known[which]
         values = {path: value_of(turns.template, path) for path in turns.keys}
         facts = references.facts(values)

@@ -12,6 +12,9 @@ from tests.harness.pack.template import Facts, Value
 from tests.harness.wire import compact
 from tests.harness.workload.record import Planned, line_of, partition_of
 
+_MESSAGE = ("id", "user", "event_time_ms", "payload", "crc")
+"""Members of a well-formed record's message."""
+
 
 class References:
     """Nothing is known of any line.
@@ -86,16 +89,17 @@ class Sends(References):
 
     def facts(self, values: Mapping[str, Value]) -> Facts:
         """What the row of a send holds."""
-        line = self._lines.get((values.get("source.1"), values.get("source.2")))  # type: ignore[arg-type]
+        partition, offset = values.get("source.1"), values.get("source.2")
+        if not isinstance(partition, int) or not isinstance(offset, int):
+            return {}
+        line = self._lines.get((partition, offset))
         if line is None:
             return {}
         send: dict[str, Any] = orjson.loads(line)
         send |= {"source.0": send.get("topic"), "message.key": send.get("user")}
-        for name in ("partition", "offset"):
-            del send[name]
+        del send["partition"], send["offset"]
         if "value" not in send:
-            fields = {name: send.get(name) for name in ("id", "user", "event_time_ms", "payload", "crc")}
-            send["value"] = compact(fields).decode()
+            send["value"] = compact({name: send.get(name) for name in _MESSAGE}).decode()
         return send
 
 

@@ -138,6 +138,21 @@ def test_whatever_is_changed_in_a_line_it_comes_out_so(slices: Slices, data: st.
     assert list(lines.unpack(found, references)) == changed
 
 
+HARD = (
+    b"", b"7", b"[1]", b"{}", b"null", b'{"n": 1}', b'{"n":1,"n":2}', b'{"n":1e3}', b'{"n":-0}', b'{"":1}', b'{"a.b":1}',
+    b'{"n":[1,2]}', b'{"n":18446744073709551615}', b'{"n":4611686018427387904}', b'{"source":["events",[1],2]}',
+    b'{"source":["events",0,0],"id":7}', b'{"partition":[0],"offsets":0,"crcs":[]}',
+    b'{"partition":0,"offsets":[0,1],"crcs":[1]}', b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}',
+    b"\xff", b"~{}", b"=", b'{"n":0,"offset":true,"sent_at":null}', b"NaN", b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
+)  # fmt: skip
+
+
+def test_lines_of_every_odd_form_come_out_as_they_are(slices: Slices) -> None:
+    for taken, references in slices.of.values():
+        mixed = [line for hard in HARD for line in (hard, taken[0], hard)]
+        assert list(lines.unpack(lines.pack(mixed, references), references)) == mixed
+
+
 def _other_value(line: bytes) -> st.SearchStrategy[bytes]:
     """The line with another value, or another member."""
     try:
@@ -146,8 +161,9 @@ def _other_value(line: bytes) -> st.SearchStrategy[bytes]:
         return st.just(line)
     if not isinstance(row, dict):
         return st.just(line)
+    values = VALUES | st.tuples(st.just("events"), VALUES, VALUES)
     names = st.sampled_from([*row, "source.1", "more"])
-    return st.builds(lambda name, value: _dumped({**row, name: value}), names, VALUES)
+    return st.builds(lambda name, value: _dumped({**row, name: value}), names, values)
 
 
 def _dumped(row: Any) -> bytes:
