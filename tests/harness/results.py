@@ -186,10 +186,11 @@ class Epochs(_Frozen):
 
 
 class Part(_Frozen):
-    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on."""
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on, `commit` of what tree."""
 
     run: str
     stack: str
+    commit: str = ""
     seed: int | None
     verdict: Verdict
     duration_s: float = 0.0

@@ -146,6 +146,4 @@ def _told(line: bytes, references: References) -> tuple[str, dict[str, Value], F
         text, values = shape(row, facts)
     except (ValueError, UnfitError):
         return Template.whole(line).text, {}, NOTHING
-    if {path: values[path] for path in references.keys if path in values} != named:
-        return Template.whole(line).text, {}, NOTHING
     return text, values, facts

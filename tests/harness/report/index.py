@@ -88,6 +88,7 @@ def _row(run: Listed) -> dict[str, Any]:
         "name": run.name,
         "link": f"{quote(run.path.name)}/{page}" if page else "",
         "date": typeset.date(run.started_ms or _named(run.path.name)),
+        "commit": run.commit,
         "stack": run.stack or typeset.NOT_KNOWN,
         "claim": text(run.results.get("claim")) or text(run.manifest.get("claim")),
         "seed": typeset.NOT_KNOWN if run.seed is None else str(run.seed),

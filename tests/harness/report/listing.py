@@ -46,6 +46,13 @@ class Listed:
         return "demo" if self.manifest else ""
 
     @property
+    def commit(self) -> str:
+        """The commit it was recorded from, in short, and whether the tree held more; nothing when it does not say."""
+        git = mapping(self.manifest.get("git"))
+        commit = text(git.get("commit"))[:12]
+        return f"{commit} with changes" if commit and git.get("dirty") is not False else commit
+
+    @property
     def seed(self) -> int | None:
         """What everything was drawn from."""
         seed = whole(self.results.get("seed"))

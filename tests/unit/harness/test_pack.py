@@ -139,11 +139,12 @@ def test_whatever_is_changed_in_a_line_it_comes_out_so(slices: Slices, data: st.
 
 
 HARD = (
-    b"", b"7", b"[1]", b"{}", b"null", b'{"n": 1}', b'{"n":1,"n":2}', b'{"n":1e3}', b'{"n":-0}', b'{"":1}', b'{"a.b":1}',
-    b'{"n":[1,2]}', b'{"n":18446744073709551615}', b'{"n":4611686018427387904}', b'{"source":["events",[1],2]}',
-    b'{"source":["events",0,0],"id":7}', b'{"partition":[0],"offsets":0,"crcs":[]}',
-    b'{"partition":0,"offsets":[0,1],"crcs":[1]}', b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}',
-    b"\xff", b"~{}", b"=", b'{"n":0,"offset":true,"sent_at":null}', b"NaN", b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
+    b"", b"7", b"[1]", b"{}", b"null", b'{"n": 1}', b'{"n":1,"n":2}', b'{"n":1e3}', b'{"n":-0}', b'{"":1}',
+    b'{"a.b":1}', b'{"source.1":1}', b'{"source":{"1":0,"2":0}}', b'{"n":[1,2]}', b'{"n":18446744073709551615}',
+    b'{"n":4611686018427387904}', b'{"source":["events",[1],2]}', b'{"source":["events",0,0],"id":7}',
+    b'{"partition":[0],"offsets":0,"crcs":[]}', b'{"partition":0,"offsets":[0,1],"crcs":[1]}',
+    b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}', b"\xff", b"~{}", b"=",
+    b'{"n":0,"offset":true,"sent_at":null}', b"NaN", b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
 )  # fmt: skip
 
 
