@@ -28,10 +28,10 @@ two-ways: ## snapshots against dedup per operator, 2, 4 and 8 operators under ki
 	@$(CLI) two-ways $(call option,seed,SEED) $(ARGS)
 reconcile: ## a batch run of the same code over the topic: what each stream has too many or too few, window by window [SEED= ARGS=]
 	@$(CLI) reconcile $(call option,seed,SEED) $(ARGS)
-check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest]
+check: judge ## judge a run again from its files: exit 0 pass, 1 fail, 2 unknown [RUN=runs/latest OUT=folder]
 	$(if $(filter 1,$(shell cat $(VERDICT); rm -f $(VERDICT))),false)
 judge:
-	+@mkdir -p runs; $(CLI) check $(call option,run,RUN); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
+	+@mkdir -p runs; $(CLI) check $(call option,run,RUN) $(call option,out,OUT) $(ARGS); code=$$?; test $$code -le 1 || exit 2; echo $$code > $(VERDICT)
 
 report: ## a run's page; without RUN the index of all [RUN= ARGS="campaign runs/a runs/b"]
 	@$(CLI) report $(if $(RUN),"$(RUN)",$(if $(ARGS),,index)) $(ARGS)

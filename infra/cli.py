@@ -355,27 +355,46 @@ def run_command(
 
 
 @app.command()
-def check(run: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/latest")) -> None:
+def check(
+    run: Annotated[Path, typer.Option(help="The run directory, or a run of docs/evidence.")] = Path("runs/latest"),
+    out: Annotated[
+        Path | None, typer.Option(help="Write there what is judged, and the results; left out: into the run directory.")
+    ] = None,
+) -> None:
     """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness.pack.archive import PackError  # noqa: PLC0415
+    from tests.harness.rejudge import RejudgeError, differences, is_packed, place_to_judge  # noqa: PLC0415
+
+    try:
+        with place_to_judge(run, out) as place:
+            code = _judge_again(place)
+            differ = differences(run, place) if is_packed(run) else []
+    except (RejudgeError, PackError) as error:
+        typer.echo(f"✗ {error}", err=True)
+        raise typer.Exit(2) from None
+    if is_packed(run):
+        typer.echo("\n".join([f"✗ {one}" for one in differ] or [f"✓ as {run / 'results.json'} says"]), err=bool(differ))
+    raise typer.Exit(code or (2 if differ else 0))
+
+
+def _judge_again(run: Path) -> int:
+    """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
     from tests.arms.judges import judge_of  # noqa: PLC0415
     from tests.harness import judge, own_judge, report  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
 
-    if not run.is_dir():
-        typer.echo(f"✗ there is no run directory {run}; `make demo` makes one", err=True)
-        raise typer.Exit(2)
     if (run / "ways").is_dir():
         from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
 
-        raise typer.Exit(of_cards([str(run)]))
+        return of_cards([str(run)])
     if (its_own := judge_of(run)) is not None:
-        raise typer.Exit(its_own([str(run)]))
+        return its_own([str(run)])
     results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)
     judge.show(results, console_out())
-    raise typer.Exit(results.verdict.exit_code)
+    return results.verdict.exit_code
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})

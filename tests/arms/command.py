@@ -17,8 +17,8 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.prepare import CHECKOUT
 from tests.arms.kept import MANIFEST, keep
 from tests.bench.facts import machine
+from tests.harness.commit import git_state
 from tests.harness.evidence import EvidenceError
-from tests.harness.manifest import git_state
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 from tests.harness.workload.errors import InputError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.versions import of_run
+from tests.harness.commit import git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
 from tests.harness.schemas import USER_COUNTS, SinkSchema
@@ -63,15 +63,3 @@ def manifest_of(
     document = manifest.model_dump(mode="json", exclude={"faults"} if faults is None else None)
     document["settings"] |= named or {}
     return document
-
-
-def git_state(checkout: Path) -> dict[str, Any]:
-    """Commit and whether there are changes; empty outside a repository."""
-
-    def ask(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain"))}
-    except (OSError, subprocess.CalledProcessError):
-        return {}

@@ -213,13 +213,11 @@ class Struck(_Frozen):
 
 
 class Part(_Frozen):
-    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on.
-
-    `commit` is that of its code, None where the run does not tell; `dirty` whether the code was another than that.
-    """
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on, `commit` of what tree."""
 
     run: str
     stack: str
+    commit: str = ""
     seed: int | None
     verdict: Verdict
     duration_s: float = 0.0
@@ -228,8 +226,6 @@ class Part(_Frozen):
     exact: bool = False
     workload: Workload = Workload()
     longest_gap_s: float | None = None
-    commit: str | None = None
-    dirty: bool = False
 
 
 class CampaignResults(_Frozen):

@@ -23,7 +23,7 @@ from tests.harness.cards.results import CardResults
 from tests.harness.cards.scene import Scene
 from tests.harness.cards.ways import KILLS, WAYS, Way, told
 from tests.harness.cards.workload import write
-from tests.harness.manifest import git_state
+from tests.harness.commit import git_state
 from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 

@@ -17,16 +17,16 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.topics import Topics
 from tests.harness.controls.names import QUICK, NegativeControl, Shows
 from tests.harness.controls.observed import SINK, Found, committed, uncommitted
+from tests.harness.controls.shape import TRIES, shape_of
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
 from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
-from tests.harness.workload.shape import Shape
 
 # As many partitions as executors: each then has one long task.
-PARTITIONS, TRIES = 2, 5
+PARTITIONS = 2
 QUIET_S, SETTLE_S = 180.0, 120.0
 SAYS: dict[Shows, str] = {
     "duplicated": "records doubled", "missing": "records lost", "retracted": "records seen that were never committed",
@@ -223,8 +223,3 @@ class _Player:
             "controls": [], "versions": manifest.versions, "git": manifest.git, "control": name,
             "shows": self.control.shows,
         }  # fmt: skip
-
-
-def shape_of(control: NegativeControl) -> Shape:
-    """What a control sends in all its rounds: in time and well-formed; copies only where they are what is judged."""
-    return Shape(records=control.records * TRIES, duplicates=control.copies, late=0.0, straddling=0.0, malformed=0.0)

@@ -20,12 +20,12 @@ from infra.embedded.job import RunError
 from infra.toolchain.command import ToolchainError
 from infra.versions import of_run
 from tests.bench.facts import machine
+from tests.harness.commit import git_state
 from tests.harness.fraud.judge import judge
 from tests.harness.fraud.plan import DEADLINE_MS, HELD_MAX, KILLED, STORE_DOWN_S, TARGET_MS, WINDOWS_MS, Phase, phases
 from tests.harness.fraud.play import Play
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import Scene
-from tests.harness.manifest import git_state
 from tests.harness.results import On
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
 

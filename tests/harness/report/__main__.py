@@ -1,7 +1,7 @@
 """`python -m tests.harness.report`: draw the page of a run again, the index of runs, or the sum of a campaign.
 
     report RUN                          the page of a run directory
-    report index [RUNS]                 index.html of runs/ or another directory
+    report index [RUNS] [--kept]        index.html of runs/ or another directory, as docs/evidence --kept
     report campaign DIR... [--to DIR]   one page and results.json that add up run directories
     report evidence DIR... --to DIR     what the repository keeps of run directories, or of a sum of them
 
@@ -22,6 +22,7 @@ from tests.harness.report.packing import Private
 
 RUNS, SUM = Path("runs"), Path("runs/campaign")
 CHECKOUT = Path(__file__).resolve().parents[3]
+EVIDENCE = CHECKOUT / "docs" / "evidence"
 INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "GOPROXY", "npm_config_registry")
 """Settings that name registries of this machine."""
 
@@ -54,7 +55,9 @@ def _run(given: Sequence[str]) -> int:
 def _index(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.report index")
     parser.add_argument("runs", type=Path, nargs="?", default=RUNS, help="holds run directories (%(default)s)")
-    sys.stdout.write(f"{index.write(parser.parse_args(given).runs)}\n")
+    parser.add_argument("--kept", action="store_true", help="of evidence: also what folders of runs in it hold")
+    options = parser.parse_args(given)
+    sys.stdout.write(f"{index.write(options.runs, kept=options.kept)}\n")
     return 0
 
 
@@ -77,7 +80,11 @@ def _evidence(given: Sequence[str]) -> int:
     parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="where the evidence goes")
     parser.add_argument("--any-verdict", action="store_true", help="also runs that did not pass")
     options = parser.parse_args(given)
-    results, size = packing.pack(options.runs, options.to, list(private(os.environ)), any_verdict=options.any_verdict)
+    results, size = packing.pack(
+        options.runs, options.to, list(private(os.environ)), checkout=CHECKOUT, any_verdict=options.any_verdict
+    )
+    if options.to.resolve().parent == EVIDENCE:
+        index.write(EVIDENCE, kept=True)
     sys.stdout.write(
         f"{results.verdict}: {len(results.parts)} runs, {size / 1e6:.1f} MB\n{options.to / 'report.html'}\n"
     )

@@ -11,15 +11,10 @@ from pydantic import ValidationError
 from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort, by_step
 from tests.harness.report import matrix, recovery, typeset
 from tests.harness.report.controls import KINDS
-from tests.harness.report.lenient import text
 from tests.harness.report.listing import Listed, listed
 from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, total
 from tests.harness.results import CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
-
-SHORT = 12
-"""So many characters of a commit are shown."""
-
 
 class CampaignError(Exception):
     """The directories named are no parts of one campaign; the message says which."""
@@ -117,30 +112,24 @@ def _different(directories: Sequence[Path]) -> list[Listed]:
 
 def _part(run: Listed) -> tuple[Part, Results | None, list[str]]:
     where = str(run.path)
-    seed, stack, planned = run.seed, run.stack, run.planned
+    unread = Part(run=where, stack=run.stack, commit=run.commit, seed=run.seed, verdict=Verdict.UNKNOWN,
+                  faults_planned=run.planned)  # fmt: skip
     if run.gaps:
-        part = Part(run=where, stack=stack, seed=seed, verdict=Verdict.UNKNOWN, faults_planned=planned)
-        return part, None, [f"{where}: {gap}" for gap in run.gaps]
+        return unread, None, [f"{where}: {gap}" for gap in run.gaps]
     try:
         results = Results.model_validate(run.results)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{where}: results.json, {'.'.join(map(str, first['loc']))}: {first['msg']}; judge the run again"
-        return Part(run=where, stack=stack, seed=seed, verdict=Verdict.UNKNOWN, faults_planned=planned), None, [why]
-    part = Part(
-        run=where,
-        stack=stack,
-        seed=seed,
-        verdict=results.verdict,
-        duration_s=results.duration_s,
-        faults_planned=planned,
-        hits=sum(fault.hit for fault in results.faults),
-        exact=bool(results.outputs) and all(output.exact for output in results.outputs.values()),
-        workload=results.workload,
-        longest_gap_s=results.epochs.longest_gap_s,
-        commit=text(results.git.get("commit")) or None,
-        dirty=results.git.get("dirty") is True,
-    )
+        return unread, None, [why]
+    part = unread.model_copy(update={
+        "verdict": results.verdict,
+        "duration_s": results.duration_s,
+        "hits": sum(fault.hit for fault in results.faults),
+        "exact": bool(results.outputs) and all(output.exact for output in results.outputs.values()),
+        "workload": results.workload,
+        "longest_gap_s": results.epochs.longest_gap_s,
+    })  # fmt: skip
     said = results.reasons or ("it gives no reason",)
     return part, results, [] if results.verdict is Verdict.PASS else [f"{where} is {results.verdict}: {said[0]}"]
 
@@ -168,6 +157,7 @@ def _outputs(of: Sequence[dict[str, Output]]) -> dict[str, Output]:
 
 def _facts(results: CampaignResults) -> list[tuple[str, str, str]]:
     workload, faults = results.workload, results.recovery
+    commits = sorted({part.commit for part in results.parts} - {""})
     hits, injected = sum(one.hits for one in faults), sum(one.injected for one in faults)
     return [
         (
@@ -181,6 +171,7 @@ def _facts(results: CampaignResults) -> list[tuple[str, str, str]]:
         ("epochs published", typeset.count(results.epochs.published), f"{results.epochs.replayed} repeated"),
         ("longest gap", typeset.seconds(results.epochs.longest_gap_s), "without a publication while records waited"),
         ("runs", typeset.count(len(results.parts)), f"{typeset.seconds(results.duration_s, 0)} in all"),
+        ("commits", typeset.count(len(commits)), ", ".join(commits) or "none of the runs says its own"),
     ]  # fmt: skip
 
 
@@ -200,5 +191,5 @@ def _row(part: Part, at: Path) -> dict[str, Any]:
         "faults": f"{typeset.count(part.hits)} of {typeset.count(part.faults_planned)}",
         "ids": typeset.count(part.workload.unique_ids),
         "took": typeset.seconds(part.duration_s, 0),
-        "commit": f"{part.commit[:SHORT]}{', changed since' * part.dirty}" if part.commit else typeset.NOT_KNOWN,
+        "commit": part.commit or typeset.NOT_KNOWN,
     }

@@ -13,25 +13,31 @@ from tests.harness.report.recording import read_object
 from tests.harness.run_directory import write_atomically
 
 NAME, SOAKS = "index.html", "soak"
+PAGES, SAYS = ("report.html", "page.html", "table.md"), ("claim", "command")
+"""Where a run is shown, and what says what it is of."""
 _RUN = re.compile(r"\d{8}-\d{6}-")
 """How a run directory's name begins: one without any readable file is listed too."""
 
 
-def write(runs: Path) -> Path:
+def write(runs: Path, *, kept: bool = False) -> Path:
     """Write `index.html` of all run directories below `runs`, in one step, and return its path.
+
+    Args:
+        runs: the folder.
+        kept: whether it holds evidence that is kept: then folders of runs below it are looked into too.
 
     Raises:
         FileNotFoundError: there is no such directory.
         OSError: it cannot be written.
 
     """
-    page = render(runs)
+    page = render(runs, kept=kept)
     write_atomically(runs / NAME, page.encode())
     return runs / NAME
 
 
-def render(runs: Path) -> str:
-    """Draw the index: a pure function of the run directories.
+def render(runs: Path, *, kept: bool = False) -> str:
+    """Draw the index: a pure function of the run directories; `kept` as of `write`.
 
     Raises:
         FileNotFoundError: there is no such directory.
@@ -39,8 +45,11 @@ def render(runs: Path) -> str:
     """
     if not runs.is_dir():
         raise FileNotFoundError(f"{runs} does not exist; name the directory that holds the run directories, like runs/")
-    found = sorted((listed(path) for path in runs.iterdir() if _is_run(path)), key=_age)
-    rows = [_row(run) for run in reversed(found)]
+    folders = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    if kept:
+        folders += [path for folder in folders if not _parts(folder) for path in folder.iterdir()]
+    found = sorted((listed(path) for path in folders if _is_run(path)), key=_age)
+    rows = [_row(run, runs, kept=kept) for run in reversed(found)]
     verdicts = [row["verdict"] for row in rows]
     counts = [(verdicts.count(verdict), verdict) for verdict in ("pass", "fail", "unknown") if verdict in verdicts]
     return TEMPLATES.get_template("index.html.j2").render(
@@ -59,17 +68,25 @@ def _campaigns(runs: Path) -> list[dict[str, Any]]:
     found = []
     there = [path for path in (*runs.iterdir(), *(runs / SOAKS).glob("*")) if not _is_run(path)]
     for path in sorted(path for path in there if (path / "report.html").is_file()):
-        results = read_object(path / "results.json", "results.json", [])
-        if parts := mappings(results.get("parts")):
-            said = text(results.get("verdict"))
+        if parts := _parts(path):
+            said = text(read_object(path / "results.json", "results.json", []).get("verdict"))
+            # Sums that are older than commits in them: their runs lie beside their page where they are kept.
+            beside = (listed(path / Path(text(part.get("run"))).name).commit for part in parts)
+            commits = {text(part.get("commit")) or commit for part, commit in zip(parts, beside, strict=True)}
             found.append(
                 {
                     "name": path.name, "link": f"{quote(str(path.relative_to(runs)))}/report.html",
                     "runs": typeset.count(len(parts)),
                     "verdict": said if said in VERDICTS else "unknown",
+                    "commits": ", ".join(sorted(commits - {""})),
                 }
             )  # fmt: skip
     return found
+
+
+def _parts(path: Path) -> list[dict[str, Any]]:
+    """Runs of a sum; none of anything else."""
+    return mappings(read_object(path / "results.json", "results.json", []).get("parts"))
 
 
 def _age(run: Listed) -> tuple[float, str]:
@@ -81,19 +98,21 @@ def _named(name: str) -> float:
     return typeset.moment_of(name[:15]) if _RUN.match(name) else 0.0
 
 
-def _row(run: Listed) -> dict[str, Any]:
+def _row(run: Listed, runs: Path, *, kept: bool) -> dict[str, Any]:
     exact, sinks = run.exact
-    page = "report.html" if run.reported else "results.json" if run.results else ""
+    told = (run.results, run.manifest)
+    page = next((name for name in PAGES if (run.path / name).is_file()), "results.json" if run.results else "")
     return {
-        "name": run.name,
-        "link": f"{quote(run.path.name)}/{page}" if page else "",
+        "name": str(run.path.relative_to(runs)) if kept else run.name,
+        "link": f"{quote(str(run.path.relative_to(runs)))}/{page}" if page else "",
         "date": typeset.date(run.started_ms or _named(run.path.name)),
+        "commit": run.commit,
         "stack": run.stack or typeset.NOT_KNOWN,
-        "claim": text(run.results.get("claim")) or text(run.manifest.get("claim")),
+        "claim": next((said for name in SAYS for of in told if (said := text(of.get(name)))), ""),
         "seed": typeset.NOT_KNOWN if run.seed is None else str(run.seed),
         "verdict": run.verdict,
         "faults": f"{typeset.count(run.hits)} of {typeset.count(run.planned)}",
-        "sinks": f"{exact} of {sinks}" if run.results else typeset.NOT_KNOWN,
+        "sinks": f"{exact} of {sinks}" if sinks else typeset.NOT_KNOWN,
         "acknowledged": typeset.count(whole(mapping(run.results.get("workload")).get("acknowledged"))),
         "gaps": run.gaps,
     }

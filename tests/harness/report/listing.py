@@ -43,7 +43,14 @@ class Listed:
         for name in ("campaign", "suite"):
             if said := text(settings.get(name)):
                 return f"{name} {said}"
-        return "demo" if self.manifest else ""
+        return text(self.manifest.get("on")) or ("demo" if settings else "")
+
+    @property
+    def commit(self) -> str:
+        """The commit it was recorded from, in short, and whether the tree held more; nothing when it does not say."""
+        git = mapping(self.manifest.get("git"))
+        commit = text(git.get("commit"))[:12]
+        return f"{commit} with changes" if commit and git.get("dirty") is not False else commit
 
     @property
     def seed(self) -> int | None:
@@ -58,8 +65,8 @@ class Listed:
 
     @property
     def hits(self) -> int | None:
-        """How many faults hit; None of a run that was not judged."""
-        return sum(fault.get("hit") is True for fault in self.faults) if self.results else None
+        """How many faults hit; None of a run that was not judged, or has none."""
+        return sum(fault.get("hit") is True for fault in self.faults) if "faults" in self.results else None
 
     @property
     def planned(self) -> int | None:

@@ -1,33 +1,27 @@
-"""Evidence to keep: what of the runs of a campaign goes into the repository, and a note of what does not."""
+"""Evidence to keep: of the runs of a campaign all that the judge reads, packed, with results and pages."""
 
-import gzip
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import orjson
-
+from tests.harness.commit import git_state, in_history
+from tests.harness.pack import archive
 from tests.harness.report import campaign
-from tests.harness.report.lenient import mappings, text
+from tests.harness.report.lenient import mapping, mappings, text
 from tests.harness.report.listing import listed
 from tests.harness.report.recording import read_object
 from tests.harness.results import CampaignResults
 from tests.harness.run_directory import write_atomically
 
 LIMIT_BYTES = 20_000_000
-LEFT_OUT = "left-out.json"
 SOAK_STATE = "state.json"
 KEPT = ("manifest.json", "results.json")
-PAGE, HISTORY = "report.html", "history.jsonl"
-WHY = (
-    "Left out for their size. What is sent follows from the seed; what the sinks hold is compared with it in "
-    "results.json. With these files `make check RUN=` judges the run again."
-)
+PAGE = "report.html"
+JUDGED = ("manifest.json", "history.jsonl", "sent.jsonl", "observed")
+"""What a run has to have, and each of its controls: without it nobody judges it again."""
 _AROUND = 40
 
 
@@ -61,17 +55,19 @@ class Private:
 
 
 def pack(
-    named: Sequence[Path], to: Path, private: Sequence[Private], *, any_verdict: bool = False, limit: int = LIMIT_BYTES
-) -> tuple[CampaignResults, int]:
+    named: Sequence[Path], to: Path, private: Sequence[Private], *, checkout: Path, any_verdict: bool = False,
+    limit: int = LIMIT_BYTES,
+) -> tuple[CampaignResults, int]:  # fmt: skip
     """Write what is kept of runs into a folder, with the page and `results.json` of their sum; those, and the bytes.
 
-    Of each run, in a folder of its name: manifest, results, page, the history compressed, the same of its controls
-    (without a page), and `left-out.json`. The same runs give the same bytes.
+    Of each run, in a folder of its name: manifest, results, page, and the pack of all that the judge reads, of its
+    controls too (tests.harness.pack). The same runs give the same bytes.
 
     Args:
         named: run directories, or folders of a sum (`soak`, `report campaign`), which stand for their runs.
         to: the folder; it may hold nothing yet but texts (*.md).
         private: what must not stand in any file.
+        checkout: whose history has to have the commits of the runs.
         any_verdict: whether runs that did not pass are packed too.
         limit: bytes, of all files.
 
@@ -84,13 +80,22 @@ def pack(
     if to.exists() and (there := sorted(one.name for one in to.iterdir() if one.suffix != ".md")):
         raise PackingError(f"{to} holds {', '.join(there[:3])}: give another folder, or remove that")
     files: dict[Path, bytes] = {}
+    by = text(git_state(checkout).get("commit")) or None
     for run in runs:
-        files |= {Path(run.resolve().name) / path: content for path, content in _kept(run, any_verdict).items()}
+        _refuse(run, any_verdict, checkout)
+    for run in runs:
+        folder = Path(run.resolve().name)
+        for name in (*KEPT, PAGE):
+            files[folder / name] = (run / name).read_bytes()
+            _check(folder / name, files[folder / name], private)
+        packed = archive.pack(run, by)
+        for name, content in packed.texts():
+            _check(folder / name, content, private)
+        files[folder / archive.NAME] = packed.compressed()
     for folder in named:
         if (state := folder / SOAK_STATE).is_file():
             files[Path(SOAK_STATE)] = state.read_bytes()
-    for path, content in files.items():
-        _check(path, content, private)
+            _check(Path(SOAK_STATE), files[Path(SOAK_STATE)], private)
     _within(files, limit)
     return _written(files, runs, to, private, limit)
 
@@ -106,8 +111,8 @@ def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
         yield from (Path(text(part.get("run"))) for part in parts)
 
 
-def _kept(run: Path, any_verdict: bool) -> dict[Path, bytes]:
-    """The files of a run that are packed, by their path in it."""
+def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
+    """Raise where a run is no evidence."""
     found = listed(run)
     if found.gaps:
         raise PackingError(f"{run}: {found.gaps[0]}")
@@ -115,33 +120,29 @@ def _kept(run: Path, any_verdict: bool) -> dict[Path, bytes]:
         raise PackingError(f"{run} is {found.verdict}: --any-verdict packs it all the same")
     if not found.reported:
         raise PackingError(f"{run} has no page: `make report RUN={run}` draws it")
-    kept = {Path(PAGE): (run / PAGE).read_bytes()}
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
-        for name in (*KEPT, HISTORY):
-            path = folder / name
-            if not path.is_file():
-                raise PackingError(f"{path} is missing")
-            content = path.read_bytes()
-            inside = path.relative_to(run)
-            if name == HISTORY:
-                inside, content = inside.with_name(f"{name}.gz"), gzip.compress(content, mtime=0)
-            kept[inside] = content
-    packed = {str(path).removesuffix(".gz") for path in kept}
-    left = [path for path in sorted(run.rglob("*")) if path.is_file() and str(path.relative_to(run)) not in packed]
-    note = {"why": WHY, "files": [_noted(path, path.relative_to(run)) for path in left]}
-    return kept | {Path(LEFT_OUT): orjson.dumps(note, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)}
+        for name in JUDGED:
+            if not (folder / name).exists():
+                raise PackingError(f"{folder / name} is missing")
+        _refuse_commit(folder, checkout)
 
 
-def _noted(path: Path, name: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"path": str(name), "bytes": path.stat().st_size, "sha256": digest}
+def _refuse_commit(run: Path, checkout: Path) -> None:
+    """Raise where nobody else can have the code that a run was recorded with."""
+    git = mapping(read_object(run / "manifest.json", "manifest.json", []).get("git"))
+    commit = text(git.get("commit"))
+    if not commit:
+        raise PackingError(f"{run} names no commit: run it again from a clone of the repository")
+    if git.get("dirty") is not False:
+        raise PackingError(f"{run} was recorded from a tree with changes, which no commit holds: commit, and run again")
+    if in_history(checkout, commit) is False:
+        raise PackingError(f"{run} is of commit {commit}, which is not in the history of HEAD: check out what has it")
 
 
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:
-    plain = gzip.decompress(content) if path.suffix == ".gz" else content
+    plain = content.decode(errors="replace")
     for one in private:
-        if (where := one.found(plain.decode(errors="replace"))) is not None:
+        if (where := one.found(plain)) is not None:
             raise PackingError(f"{path}, {where}; it is not to be published")
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from zlib import crc32
 
 import orjson
+
+from tests.harness.wire import as_text
 
 Kind: TypeAlias = Literal["fresh", "duplicate", "late", "malformed", "closer", "resent"]
 Reason: TypeAlias = Literal["not_json", "missing_id", "missing_user", "bad_time"]
@@ -81,6 +83,27 @@ def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> P
         n, original.id, original.user, original.event_time_ms, original.payload, original.crc,
         kind, original.reason, original.key, original.value, gate,
     )  # fmt: skip
+
+
+def line_of(record: Planned, topic: str, partition: int, offset: int, sent_at: int) -> dict[str, Any]:
+    """Line of `sent.jsonl`; `sent_at` is when the record was handed to the producer, ms since 1970 (UTC)."""
+    line = {
+        "n": record.n,
+        "id": record.id,
+        "user": record.user,
+        "event_time_ms": record.event_time_ms,
+        "payload": record.payload,
+        "crc": record.crc,
+        "kind": record.kind,
+        "reason": record.reason,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "sent_at": sent_at,
+    }
+    if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
+        line["value"], line["encoding"] = as_text(record.value)
+    return line
 
 
 def partition_of_user(user: str, partitions: int) -> int:

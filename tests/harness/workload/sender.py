@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.harness.wire import as_text
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.pacing import Pacer
-from tests.harness.workload.record import Planned, partition_of
+from tests.harness.workload.record import Planned, line_of, partition_of
 
 POLL_S = 0.05
 
@@ -232,7 +231,7 @@ class Sender:
             self._pacer.acknowledged(entry, partition, offset)
             self.acknowledged += 1
             self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
-            self._lines.write(_line(record, message, sent_at))
+            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at))
 
         return delivered
 
@@ -245,24 +244,3 @@ class Sender:
             f"sending to topic {self.target.topic} waited {self.target.deadline_s:g} s for the broker to acknowledge "
             f"{self._queued} records ({self.acknowledged} were): look at the broker's log"
         )
-
-
-def _line(record: Planned, message: Any, sent_at: int) -> dict[str, Any]:
-    """Line of `sent.jsonl`; `sent_at` is when the record was handed to the producer, ms since 1970 (UTC)."""
-    line = {
-        "n": record.n,
-        "id": record.id,
-        "user": record.user,
-        "event_time_ms": record.event_time_ms,
-        "payload": record.payload,
-        "crc": record.crc,
-        "kind": record.kind,
-        "reason": record.reason,
-        "topic": message.topic(),
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "sent_at": sent_at,
-    }
-    if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
-        line["value"], line["encoding"] = as_text(record.value)
-    return line

@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness.controls import job
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
-from tests.harness.controls.run import TRIES, shape_of, topics_of
+from tests.harness.controls.run import topics_of
+from tests.harness.controls.shape import TRIES, shape_of
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, NEGATIVE_CONTROLS
 from tests.harness.report.controls import OTHERWISE, why
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.harness.commit import git_state
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults
-from tests.harness.manifest import git_state, manifest_of
+from tests.harness.manifest import manifest_of
 from tests.harness.subject import Subject, seeded
 
 SUBJECT = seeded(7, 2_000)

@@ -57,8 +57,7 @@ def test_each_stack_has_a_run_with_all_controls(kept: CampaignResults) -> None:
     played = {}
     for part in kept.parts:
         run = KEPT / Path(part.run).name
-        if (run / "controls").is_dir():
-            controls = orjson.loads((run / "results.json").read_bytes())["controls"]
+        if controls := orjson.loads((run / "results.json").read_bytes())["controls"]:
             played[part.stack] = [one["verdict"] for one in controls]
     assert played == {"campaign embedded": ["fail"] * 7, "campaign cluster": ["fail"] * 7}
 

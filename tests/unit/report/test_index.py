@@ -85,7 +85,11 @@ def test_an_empty_run_directory_is_listed_at_its_time(runs: Path) -> None:
 def test_a_campaign_is_named_above_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["campaign", *(str(run) for run in sorted(runs.glob("2*"))), "--to", str(runs / "reference")]) == 0
     assert capsys.readouterr().out.startswith("pass: 2 runs, 6 faults hit, 0 violations")
-    assert drawn(runs).one("ul", class_="campaigns").text.startswith("reference, a campaign of 2 runs:")
+    assert (
+        drawn(runs)
+        .one("ul", class_="campaigns")
+        .text.startswith("reference, a campaign of 2 runs, commit bfa1d1937c0f:")
+    )
     assert len(drawn(runs).rows()) == 2
 
 
@@ -111,3 +115,33 @@ def test_of_no_runs_there_is_an_index_too(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         index.render(tmp_path / "nowhere")
     assert main(["index", str(tmp_path / "nowhere")]) == 2
+
+
+def test_kept_evidence_is_listed_with_what_folders_of_runs_hold(runs: Path) -> None:
+    kept = runs / "compare" / "cluster"
+    kept.mkdir(parents=True)
+    git = {"commit": "94f5e5ba3a5f42335a9ebf0bae750a50f4d1c7a7", "dirty": True}
+    (kept / "manifest.json").write_bytes(orjson.dumps({"command": "make compare SEED=7", "git": git}))
+    (kept / "results.json").write_bytes(orjson.dumps({"verdict": "pass"}))
+    (kept / "table.md").write_text("| |\n")
+    assert "compare/cluster" not in index.render(runs)
+    page = parse(index.render(runs, kept=True))
+    row = next(row for row in page.rows() if row[0].startswith("compare/cluster"))
+    assert row[0].endswith("commit 94f5e5ba3a5f with changes")
+    assert row[1:3] == ["\N{CHECK MARK} pass", "make compare SEED=7"]
+    assert "compare/cluster/table.md" in [link.attributes["href"] for link in page.all("a")]
+
+
+def test_a_campaign_names_the_commits_of_its_runs(runs: Path) -> None:
+    names = sorted(path.name for path in runs.iterdir() if (path / "manifest.json").is_file() and not path.is_symlink())
+    assert main(["campaign", *(str(runs / name) for name in names), "--to", str(runs / "sum")]) == 0
+    assert "a campaign of 2 runs, commit bfa1d1937c0f" in index.render(runs)
+    results = runs / "sum" / "results.json"
+    summed = orjson.loads(results.read_bytes())
+    for part in summed["parts"]:
+        del part["commit"]
+    results.write_bytes(orjson.dumps(summed))
+    assert "a campaign of 2 runs:" in index.render(runs)
+    for name in names:
+        shutil.copytree(runs / name, runs / "sum" / name)
+    assert "a campaign of 2 runs, commit bfa1d1937c0f" in index.render(runs, kept=True)

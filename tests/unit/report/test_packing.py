@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import shutil
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.harness.pack.archive import NAME, unpack
 from tests.harness.report import write as draw
 from tests.harness.report.__main__ import main, private
 from tests.harness.report.campaign import CampaignError
-from tests.harness.report.packing import PackingError, Private, pack
+from tests.harness.report.packing import PackingError, Private
+from tests.harness.report.packing import pack as pack_from
+from tests.harness.results import CampaignResults
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
 
 NAMES = ("20261120-170300-7", "20261121-090000-8")
+SENT = '{"n":0,"id":"p0-s0-000000"}\n{"end":true,"rows":1}\n'
 TO = Path("docs/evidence/reference")
 
 
@@ -33,10 +37,18 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             for file in ("manifest.json", "history.jsonl"):
                 if not (control / file).exists():
                     shutil.copy(run / file, control / file)
+        for folder in (run, *(run / "controls").iterdir()):
+            (folder / "sent.jsonl").write_text(SENT)
+            (folder / "observed").mkdir(exist_ok=True)
         (run / "logs").mkdir()
         (run / "logs" / "driver.log").write_text("a line\n")
         draw(run)
     return [Path("runs") / name for name in NAMES]
+
+
+def pack(runs: list[Path], to: Path, private: list[Private], **options: Any) -> tuple[CampaignResults, int]:
+    """Pack where there is no repository, whose history would lack the commits of these runs."""
+    return pack_from(runs, to, private, checkout=Path(), **options)
 
 
 def change(run: Path, file: str, /, **changes: Any) -> None:
@@ -48,7 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
 
 
-def test_of_each_run_its_documents_page_and_history_are_kept(runs: list[Path]) -> None:
+def test_of_each_run_its_results_page_and_all_that_the_judge_reads_are_kept(runs: list[Path]) -> None:
     results, size = pack(runs, TO, [])
     found = contents(TO)
     assert size == sum(map(len, found.values()))
@@ -56,26 +68,20 @@ def test_of_each_run_its_documents_page_and_history_are_kept(runs: list[Path]) -
     for run in runs:
         for name in ("manifest.json", "results.json", "report.html"):
             assert found[f"{run.name}/{name}"] == (run / name).read_bytes()
-        assert gzip.decompress(found[f"{run.name}/history.jsonl.gz"]) == (run / "history.jsonl").read_bytes()
-        controls = {
-            name for name in found if name.startswith(f"{run.name}/controls/") and name.endswith("results.json")
+        assert {name for name in found if name.startswith(run.name)} == {
+            f"{run.name}/{name}" for name in ("manifest.json", "results.json", "report.html", NAME)
         }
-        assert len(controls) == len(list((run / "controls").iterdir())) > 0
+        unpack(TO / run.name / NAME, again := Path("again") / run.name)
+        drawn = {"results.json", "report.html", "driver.log"}
+        judged = {name: one for name, one in contents(run).items() if Path(name).name not in drawn}
+        assert contents(again) == judged
 
 
-def test_what_is_left_out_is_named_with_its_digest(runs: list[Path]) -> None:
-    pack(runs, TO, [])
-    run = runs[0]
-    note = orjson.loads((TO / run.name / "left-out.json").read_bytes())
-    left = {one["path"]: one for one in note["files"]}
-    there = {str(one.relative_to(run)) for one in run.rglob("*") if one.is_file()}
-    kept = {name.removesuffix(".gz") for name in contents(TO / run.name)}
-    assert set(left) == there - kept
-    content = (run / "logs" / "driver.log").read_bytes()
-    assert left["logs/driver.log"] == {
-        "path": "logs/driver.log", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(),
-    }  # fmt: skip
-    assert "observed/chain.json" in left
+def member_of(path: Path, name: str) -> bytes:
+    with tarfile.open(path) as tar:
+        found = tar.extractfile(name)
+        assert found is not None
+        return found.read()
 
 
 def test_the_links_of_the_sum_lead_to_the_pages_beside_it(runs: list[Path]) -> None:
@@ -95,11 +101,12 @@ def test_the_same_runs_give_the_same_bytes(runs: list[Path]) -> None:
         (run / "history.jsonl").touch()
     pack(runs, TO.resolve(), [])
     assert contents(TO) == first
-    # The second in which it was compressed would stand there.
-    assert first[f"{NAMES[0]}/history.jsonl.gz"][4:8] == bytes(4)
 
 
-def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(runs: list[Path]) -> None:
+def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.harness.report.__main__.CHECKOUT", Path.cwd())
     assert main(["campaign", *map(str, runs), "--to", "runs/soak/reference"]) == 0
     Path("runs/soak/reference/state.json").write_text('{"format": 1}')
     assert main(["evidence", "runs/soak/reference", "--to", str(TO)]) == 0
@@ -115,12 +122,52 @@ def test_a_run_that_did_not_pass_is_packed_only_when_asked_for(runs: list[Path],
     assert pack(runs, TO, [], any_verdict=True)[0].verdict == verdict
 
 
-@pytest.mark.parametrize("missing", ["report.html", "history.jsonl", "results.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "missing", ["report.html", "history.jsonl", "results.json", "manifest.json", "sent.jsonl",
+                "controls/spark_kafka_sink/sent.jsonl"]
+)  # fmt: skip
 def test_a_run_that_lacks_a_file_is_refused(runs: list[Path], missing: str) -> None:
     (runs[1] / missing).unlink()
     with pytest.raises(PackingError, match=str(runs[1])):
         pack(runs, TO, [])
     assert not TO.exists()
+
+
+@pytest.mark.parametrize("any_verdict", [False, True])
+@pytest.mark.parametrize("where", ["", "controls/spark_kafka_sink"])
+@pytest.mark.parametrize(
+    ("git", "says"),
+    [
+        ({"commit": "94f5e5ba", "dirty": True}, "was recorded from a tree with changes"),
+        ({"commit": "94f5e5ba"}, "was recorded from a tree with changes"),
+        ({}, "names no commit"),
+    ],
+)
+def test_a_run_that_no_commit_stands_for_is_no_evidence(
+    runs: list[Path], git: dict[str, Any], says: str, where: str, any_verdict: bool
+) -> None:
+    change(runs[1] / where, "manifest.json", git=git)
+    with pytest.raises(PackingError, match=f"{runs[1] / where} {says}"):
+        pack(runs, TO, [], any_verdict=any_verdict)
+    assert not TO.exists()
+
+
+def test_the_commit_of_a_run_has_to_be_in_the_history(runs: list[Path]) -> None:
+    def git(*words: str) -> str:
+        names = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+        return subprocess.run(["git", *names, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "First")
+    with pytest.raises(PackingError, match="is not in the history of HEAD"):
+        pack(runs, TO, [])
+    commit = git("rev-parse", "HEAD")
+    git("commit", "--quiet", "--allow-empty", "--message", "Second")
+    for manifest in Path("runs").rglob("manifest.json"):
+        change(manifest.parent, "manifest.json", git={"commit": commit, "dirty": False})
+    pack(runs, TO, [])
+    index = orjson.loads(member_of(TO / NAMES[0] / NAME, "pack.json"))
+    assert index["packed_by"] == git("rev-parse", "HEAD")
 
 
 def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path]) -> None:
@@ -134,7 +181,7 @@ def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path])
     pack(runs, TO, [], limit=size)
 
 
-@pytest.mark.parametrize("file", ["manifest.json", "results.json", "report.html", "history.jsonl"])
+@pytest.mark.parametrize("file", ["manifest.json", "results.json", "report.html", "history.jsonl", "sent.jsonl"])
 @pytest.mark.parametrize(
     "one", [Private("the home directory", "/home/somebody"), Private("a name", "box-7", word=True)]
 )

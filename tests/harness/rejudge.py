@@ -1,0 +1,97 @@
+"""A run judged again: where its judge may write, and whether it says what the kept results say."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+
+from tests.harness.pack import archive
+
+EVIDENCE = Path(__file__).resolve().parents[2] / "docs" / "evidence"
+LEFT_OUT = "left-out.json"
+"""Runs that were kept without their sends have it."""
+MANIFEST, RESULTS = "manifest.json", "results.json"
+TEXTS = frozenset({"says", "evidence", "reasons", "bounds_say"})
+"""Members of the results that are words for people, and where they found what they say."""
+
+
+class RejudgeError(Exception):
+    """A run cannot be judged again; the message says why, and nothing was written."""
+
+
+def is_packed(run: Path) -> bool:
+    """Whether it is a kept run, with a pack of all that the judge reads."""
+    return (run / archive.NAME).is_file()
+
+
+@contextmanager
+def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
+    """Give the folder in which a run is judged: its own, or `out`. What a pack holds is unpacked, and removed again.
+
+    Args:
+        run: a run directory, or a kept run.
+        out: gets what is judged, with the results.
+
+    Raises:
+        RejudgeError: it is no run, or one of which too little is kept, or `out` holds something.
+        PackError: the pack is damaged, or of other code.
+    """
+    if not run.is_dir():
+        raise RejudgeError(f"there is no run directory {run}; `make demo` makes one")
+    if not is_packed(run) and ((run / LEFT_OUT).exists() or run.resolve().is_relative_to(EVIDENCE)):
+        raise RejudgeError(
+            f"{run} cannot be judged again: what was sent and read is not kept with it; nothing was written"
+        )
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise RejudgeError(f"{out} holds something: name a folder that is empty or not there; nothing was written")
+    if is_packed(run):
+        with TemporaryDirectory(prefix="effectively-once-check-") as temporary:
+            # The page names the run by its folder.
+            to = out or Path(temporary) / run.resolve().name
+            to.mkdir(parents=True, exist_ok=True)
+            archive.unpack(run / archive.NAME, to)
+            yield to
+    elif out is not None:
+        yield Path(shutil.copytree(run, out, ignore=shutil.ignore_patterns("logs"), dirs_exist_ok=True))
+    else:
+        yield run
+
+
+def differences(kept: Path, judged: Path) -> list[str]:
+    """What the kept files of a run say, and the judge does not.
+
+    Args:
+        kept: the folder of a kept run.
+        judged: where it was judged again.
+    """
+    if (kept / MANIFEST).read_bytes() != (judged / MANIFEST).read_bytes():
+        return [f"{MANIFEST} is not the one in {archive.NAME}"]
+    try:
+        before = orjson.loads((kept / RESULTS).read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        return [f"the kept {RESULTS} cannot be read ({error})"]
+    return list(_differences(before, orjson.loads((judged / RESULTS).read_bytes()), ""))
+
+
+def _differences(kept: Any, now: Any, at: str) -> Iterator[str]:
+    if isinstance(kept, dict) and isinstance(now, dict):
+        # A later judge may say more. What was said has to be said again.
+        for name in kept.keys() - TEXTS:
+            yield from _differences(kept[name], now.get(name), f"{at}.{name}".removeprefix("."))
+    elif isinstance(kept, list) and isinstance(now, list):
+        named = [{one["name"]: one for one in of if isinstance(one, dict) and "name" in one} for of in (kept, now)]
+        if kept and len(named[0]) == len(kept):
+            yield from _differences(named[0], named[1], at)
+        elif len(kept) != len(now):
+            yield f"{at}: {len(kept)} were kept, now there are {len(now)}"
+        else:
+            for number, (one, other) in enumerate(zip(kept, now, strict=True)):
+                yield from _differences(one, other, f"{at}.{number}")
+    elif kept != now:
+        yield f"{at} was {kept!r}, and is {now!r} now"

@@ -1,0 +1,141 @@
+"""`make check` judges a kept run anywhere, says whether it is as kept, and writes nothing into what it judges."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from infra import cli
+from tests.harness import judge, rejudge
+from tests.harness.pack.archive import NAME, pack
+from tests.unit.harness.tamper import change_json, change_lines
+from tests.unit.harness.test_pack import contents
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, run: Path, *more: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["cli", "check", "--run", str(run), *more])
+    return cli.run()
+
+
+def keep(run: Path, to: Path) -> Path:
+    """Keep a run as evidence is kept: manifest, results and pack."""
+    to.mkdir()
+    for name in ("manifest.json", "results.json"):
+        shutil.copy(run / name, to / name)
+    (to / NAME).write_bytes(pack(run).compressed())
+    return to
+
+
+@pytest.fixture
+def kept(run: Path, tmp_path: Path) -> Path:
+    """Return a clean run with controls, as it is kept."""
+    judge.judge(run)
+    return keep(run, tmp_path / "kept")
+
+
+def test_a_kept_run_gets_the_verdict_of_the_plain_one_and_nothing_is_written(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    before = contents(tmp_path)
+    assert checked(monkeypatch, kept) == 0
+    assert contents(tmp_path) == before
+    said = capsys.readouterr().out
+    assert "PASS" in said
+    assert "control spark_kafka_sink: fail, must fail" in said
+    assert f"✓ as {kept}/results.json says" in said
+
+
+def test_a_kept_run_that_failed_fails_again(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_lines(run / "observed" / "accepted.jsonl", lambda rows: rows.pop())
+    assert judge.judge(run).verdict == "fail"
+    assert checked(monkeypatch, keep(run, tmp_path / "kept")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"verdict": "fail"}, "verdict was 'fail', and is 'pass' now"),
+        ({"workload": {"sent": 1}}, "workload.sent was 1, and is "),
+        ({"faults": []}, "faults: 0 were kept, now there are 2"),
+        ({"oracles": [{"name": "multiset", "verdict": "unknown"}]}, "oracles.multiset.verdict was 'unknown', and is"),
+        ({"oracles": [{"name": "lost", "verdict": "pass"}]}, "oracles.lost was "),
+    ],
+)
+def test_results_that_are_not_those_of_the_run_are_no_pass(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], says: str
+) -> None:
+    change_json(kept / "results.json", lambda results: results.update(changes))
+    assert checked(monkeypatch, kept) == 2
+    assert f"✗ {says}" in capsys.readouterr().err
+
+
+def test_a_judge_that_finds_more_than_the_kept_one_is_no_difference(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_some(results: dict[str, Any]) -> None:
+        results["oracles"] = [{**one, "says": "in other words"} for one in results["oracles"][1:]]
+        del results["recovery"]
+
+    change_json(kept / "results.json", without_some)
+    assert checked(monkeypatch, kept) == 0
+
+
+def test_a_manifest_of_another_run_is_no_pass(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change_json(kept / "manifest.json", lambda manifest: manifest.update(claim="Everything is well."))
+    assert checked(monkeypatch, kept) == 2
+    assert f"manifest.json is not the one in {NAME}" in capsys.readouterr().err
+
+
+def test_a_damaged_pack_is_unknown_in_one_line(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept / NAME).write_bytes((kept / NAME).read_bytes()[:-100])
+    assert checked(monkeypatch, kept) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("where", ["with a list of what was left out", "below docs/evidence"])
+def test_a_run_that_was_kept_without_its_sends_is_unknown_and_stays_as_it_is(
+    kept: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept / NAME).unlink()
+    if where == "below docs/evidence":
+        monkeypatch.setattr(rejudge, "EVIDENCE", kept.parent)
+    else:
+        (kept / "left-out.json").write_text("{}")
+    before = contents(kept)
+    assert checked(monkeypatch, kept) == 2
+    assert contents(kept) == before
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "is not kept with it; nothing was written" in said.err
+
+
+def test_a_run_is_judged_into_another_folder(
+    kept: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source, out in ((run, tmp_path / "of-plain"), (kept, tmp_path / "of-kept")):
+        before = contents(source)
+        assert checked(monkeypatch, source, "--out", str(out)) == 0
+        assert contents(source) == before
+        assert orjson.loads((out / "results.json").read_bytes())["verdict"] == "pass"
+        assert (out / "report.html").is_file()
+    assert checked(monkeypatch, run, "--out", str(tmp_path / "of-plain")) == 2
+    assert "of-plain holds something" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert checked(monkeypatch, tmp_path / "nowhere") == 2
+    assert "✗ there is no run directory" in capsys.readouterr().err
