@@ -16,6 +16,7 @@ from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, 
 from tests.harness.results import CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
+
 class CampaignError(Exception):
     """The directories named are no parts of one campaign; the message says which."""
 
