@@ -142,6 +142,7 @@ class Act:
             self._phase("drain")
             self._published(sender)
             # A planned fault that no epoch is left for is a missed one; the judge counts it.
+            campaign.drained.set()
             campaign.waiting.wait(DRAIN_S)
             campaign.stop_asked.set()
             campaign.join()
