@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import cuts
+from tests.harness.checkers import cuts, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -98,7 +98,8 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     if not any(start <= fault.injected_at <= end for start, end in spans):
         told = ", ".join(f"{start} to {end}" for start, end in spans) or "never"
         return f"{name}: epoch {fault.epoch} was not running then, but {told}"
-    return None
+    why = witness.complaint(fault, events) if chained else None
+    return None if why is None else f"{name}: {why}"
 
 
 def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
