@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 On = Literal["embedded", "cluster"]
 """Where a run was played."""
+CAMPAIGNS = ("embedded", "cluster")
+"""Stacks of campaigns: of their parts some have the negative controls."""
 
 
 class Verdict(StrEnum):
@@ -206,7 +208,10 @@ class Epochs(_Frozen):
 
 
 class Part(_Frozen):
-    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on."""
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on.
+
+    `controls` counts those that failed as they must; `commit` and `dirty` are those of its tree.
+    """
 
     run: str
     stack: str
@@ -216,6 +221,9 @@ class Part(_Frozen):
     faults_planned: int | None = None
     hits: int = 0
     exact: bool = False
+    controls: int = 0
+    commit: str | None = None
+    dirty: bool | None = None
     workload: Workload = Workload()
     longest_gap_s: float | None = None
 
