@@ -78,6 +78,7 @@ class Act:
             faults, arsenal or ExecutorArsenal(place.drivers), place.drivers, place.watch, history,
             say=console.say, replaced_s=place.patience.replaced_s,
         )  # fmt: skip
+        self.witness = place.witness(history)
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
         self.collector = Collector(directory, self.topics, self.chain, self.pipeline)
@@ -91,6 +92,7 @@ class Act:
         sinks = {f"{self.pipeline}.{sink}": self.shards for sink in KAFKA_SINKS}
         self.topics.create({self.topic: self.partitions, **sinks}, {f"{name}.progress": self.shards for name in sinks})
         self.watch.start()
+        self.witness.start()
         self.reader.start()
         try:
             with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "beside") as pool:
@@ -116,6 +118,7 @@ class Act:
             self.reader.stop()
             self.drivers.end()
             self.watch.stop()
+            self.witness.stop()
 
     def _main_act(self, sender: Sender) -> None:
         self._phase("warm-up")
@@ -142,6 +145,7 @@ class Act:
             self._phase("drain")
             self._published(sender)
             # A planned fault that no epoch is left for is a missed one; the judge counts it.
+            campaign.drained.set()
             campaign.waiting.wait(DRAIN_S)
             campaign.stop_asked.set()
             campaign.join()

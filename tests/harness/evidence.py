@@ -127,7 +127,7 @@ class _Frozen(BaseModel):
 
 
 class Settings(_Frozen):
-    """The settings of the pipeline that a verdict depends on."""
+    """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign."""
 
     pipeline: str = ""
     topic: str = "events"
@@ -135,6 +135,7 @@ class Settings(_Frozen):
     window_ms: PositiveInt = 60_000
     lateness_ms: NonNegativeInt = 0
     sinks: tuple[str, ...] = ()
+    campaign: str | None = None
 
 
 class PlannedWorkload(_Frozen):

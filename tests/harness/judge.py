@@ -17,6 +17,7 @@ from tests.harness import junit
 from tests.harness.checkers import (
     aggregates,
     chain,
+    claim,
     decisions,
     epilogue,
     faults,
@@ -30,7 +31,7 @@ from tests.harness.checkers import (
 )
 from tests.harness.checkers.case import Case
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
-from tests.harness.results import Control, Epochs, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.results import Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 _T = TypeVar("_T")
@@ -95,6 +96,7 @@ def _judge_run(case: Case, write: bool) -> Results:
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
         _protected("controls", 0, controls, case),
+        _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     verdict = worst(oracle.verdict for oracle in oracles)
     controls_found = [control for control, _ in judged]
@@ -187,7 +189,7 @@ def _results(
     found = [one.fault for one in checked]
     bounds = recovery.bounds(found, verdict)
     return Results(
-        claim=manifest.claim if manifest else "",
+        claim=_claim(manifest, outputs, found, controls, oracles),
         verdict=verdict,
         seed=manifest.seed if manifest else None,
         duration_s=_or(lambda: _duration_s(case), 0.0),
@@ -204,6 +206,15 @@ def _results(
         oracles=tuple(oracles),
         reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
     )
+
+
+def _claim(
+    manifest: Manifest | None, outputs: dict[str, Output], found: Sequence[Fault], controls: Sequence[Control],
+    oracles: Sequence[Oracle],
+) -> str:  # fmt: skip
+    if manifest is not None and manifest.control is not None:
+        return manifest.claim
+    return claim.sentence(outputs, found, controls, oracles)
 
 
 def _duration_s(case: Case) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from infra.embedded.stack import Endpoints
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.witness import ProcessWitness, Witness
+from tests.harness.history import History
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Place:
         watch: what they announce; started and stopped by the act.
         replication: of topics.
         patience: how long things may take here.
+        witness: notes which processes come and go; started and stopped by the act.
     """
 
     endpoints: Endpoints
@@ -38,3 +42,4 @@ class Place:
     watch: Watch
     replication: int = 1
     patience: Patience = Patience()
+    witness: Callable[[History], Witness] = ProcessWitness

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 On = Literal["embedded", "cluster"]
 """Where a run was played."""
+CAMPAIGNS = ("embedded", "cluster")
+"""Stacks of campaigns: of their parts some have the negative controls."""
 
 
 class Verdict(StrEnum):
@@ -52,10 +54,29 @@ class LeaderMove(_Frozen):
         return self.after != self.before and self.epoch_after > self.epoch_before
 
 
+class Effect(StrEnum):
+    """What shows that a fault had an effect on the pipeline.
+
+    `REDONE`: work was done again; `SUCCEEDED`: a driver of a newer generation started; `JOINED`: the pod that took the
+    place announced its work; `HELD`: the epoch that ran stood still while somebody was away; `MET`: what it hit is
+    counted in its own evidence; `OUTSIDE`: no epoch waits for who was struck, whose end or stop is all there is to see.
+    """
+
+    REDONE = "work was done again"
+    SUCCEEDED = "a newer driver took over"
+    JOINED = "the successor works"
+    HELD = "the epoch stood still"
+    MET = "what it met is counted"
+    OUTSIDE = "outside the pipeline"
+    NONE = "none"
+
+
 class Fault(_Frozen):
     """One injected fault. `hit` is what the history confirms, not what the injector claimed.
 
-    `recovered_s` is the time to the next published epoch (of a server: the next one after it was back at `healed_at`),
+    `effect` is what the history shows of it; a fault without one is no hit, and None is one that was not looked at.
+    `recovered_s` is the time to the next publication of an epoch that was declared, or done again, after the fault (of
+    a server: at its return at `healed_at` or later),
     `replaced_s` to the start of the process that took the place, `caught_up_s` to the publication that left no more
     records behind than `backlog`, what the last ones before the fault had left; `stopped_s` is how long the process
     stood still, `planned_s` how long it was to, or a cut was to last; `response` what the pipeline did meanwhile;
@@ -91,6 +112,7 @@ class Fault(_Frozen):
     direction: str | None = None
     between: tuple[str, ...] | None = None
     dropped: dict[str, int] | None = None
+    effect: Effect | None = None
     hit: bool = False
 
 
@@ -213,7 +235,10 @@ class Struck(_Frozen):
 
 
 class Part(_Frozen):
-    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on, `commit` of what tree."""
+    """One run of a campaign. `run` is its directory as it was named, `stack` what it ran on, `commit` of what tree.
+
+    `controls` counts those that failed as they must.
+    """
 
     run: str
     stack: str
@@ -224,6 +249,7 @@ class Part(_Frozen):
     faults_planned: int | None = None
     hits: int = 0
     exact: bool = False
+    controls: int = 0
     workload: Workload = Workload()
     longest_gap_s: float | None = None
 

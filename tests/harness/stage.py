@@ -24,6 +24,7 @@ from tests.harness.adapters.rendering import RUN_LABEL, Chart, of_run, values_fo
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
+from tests.harness.adapters.witness import PodWitness
 from tests.harness.controls.names import NegativeControl
 from tests.harness.controls.run import run_controls
 from tests.harness.deployed import Target
@@ -223,7 +224,10 @@ class Stage:
             pods = (self.cluster, self.chart, values, self.run, log, self.console.say)
             supervised = SupervisedPods(*pods, history=history) if arsenal else None
             drivers = supervised or PodDrivers(*pods)
-            place = Place(self.endpoints, settings, drivers, watch, self.replication, PATIENCE)
+            place = Place(
+                self.endpoints, settings, drivers, watch, self.replication, PATIENCE,
+                witness=lambda noted: PodWitness(noted, lambda: self.cluster.reader.get("/api/v1/pods")["items"]),
+            )  # fmt: skip
             act = Act(
                 directory, history, place, subject, console=self.console, stop=self.stop, faults=planned,
                 arsenal=arsenal(supervised, watch) if arsenal and supervised else None,

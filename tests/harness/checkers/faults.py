@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tests.harness.checkers import cuts
+from tests.harness.aftermath import shown_by
+from tests.harness.checkers import cuts, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
-from tests.harness.checkers.measured import announced_by, measured, names
+from tests.harness.checkers.measured import measured
 from tests.harness.checkers.stalls import STALL, unshown
 from tests.harness.evidence import EvidenceError
-from tests.harness.results import Fault
-
-__all__ = ["Checked", "check", "names", "refutation", "running"]
+from tests.harness.processes import announced_by, names
+from tests.harness.results import Effect, Fault
 
 ENDING = (
     "sigkill", "zombie", "second_driver", "restart", "pod_delete_now", "pod_delete_graceful", "out_of_memory",
@@ -40,10 +40,18 @@ REFUSAL = "StaleDriverError"
 
 @dataclass(frozen=True)
 class Checked:
-    """A fault as confirmed. `refuted` tells why a hit that was claimed is none; `fault.hit` is then False."""
+    """A fault as confirmed. `refuted` tells why a hit that was claimed is none; `fault.hit` is then False.
+
+    A fault that is true, and had no effect, is no hit either.
+    """
 
     fault: Fault
     refuted: str | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it happened as it was told, and the history shows nothing of it."""
+        return self.refuted is None and self.fault.effect is Effect.NONE
 
 
 def running(events: Iterable[dict[str, Any]], epoch: int) -> list[tuple[int, int]]:
@@ -77,6 +85,8 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
 
     """
     name = f"{fault.kind} of {fault.target} {fault.process_before or ''} at {fault.injected_at}"
+    if not shown_by(fault.kind, fault.target):
+        return f"{name}: there is no such fault"
     if (why := _unreal(fault, events)) is not None:
         return f"{name}: {why}"
     epochs_told = any(event["event"] == "epoch" for event in events)
@@ -88,7 +98,8 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     if not any(start <= fault.injected_at <= end for start, end in spans):
         told = ", ".join(f"{start} to {end}" for start, end in spans) or "never"
         return f"{name}: epoch {fault.epoch} was not running then, but {told}"
-    return None
+    why = witness.complaint(fault, events) if chained else None
+    return None if why is None else f"{name}: {why}"
 
 
 def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
@@ -139,7 +150,7 @@ def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
 
 
 def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Backlog | None = None) -> list[Checked]:
-    """Check every fault of a history, in its order, and measure its recovery.
+    """Check every fault of a history, in its order, and measure its effect and its recovery.
 
     Args:
         events: the history.
@@ -165,16 +176,20 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
                 "record every field of the fault",
             ) from error
         fault = measured(fault, events, backlog)
+        if not chained:
+            # Nothing but the batches is told of a control; what its kill did, its output shows.
+            fault = fault.model_copy(update={"effect": None})
         if not fault.hit:
             found.append(Checked(fault))
             continue
-        why = refutation(fault, events, chained=chained)
-        if why is None and chained and fault.recovered_s is None:
-            why = f"{fault.kind} of {fault.target} {fault.process_before}: no epoch was published after it"
+        why, who = refutation(fault, events, chained=chained), f"{fault.kind} of {fault.target} {fault.process_before}"
         struck = names(fault.process_before)
         if why is None and struck & killed:
-            why = f"{fault.kind} of {fault.target} {fault.process_before}: this process was killed before"
+            why = f"{who}: this process was killed before"
+        if why is None and chained and fault.recovered_s is None:
+            why = f"{who}: no epoch that was declared or done again after it was published"
         if fault.kind in ENDING:
             killed |= struck
-        found.append(Checked(fault.model_copy(update={"hit": why is None}), why))
+        hit = why is None and fault.effect is not Effect.NONE
+        found.append(Checked(fault.model_copy(update={"hit": hit}), why))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.harness.checkers.measured import names
+from tests.harness.processes import names
 from tests.harness.results import Fault
 
 STALL = "stall"

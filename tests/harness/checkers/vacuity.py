@@ -13,7 +13,7 @@ from tests.harness.checkers import telling
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
-from tests.harness.evidence import Send
+from tests.harness.evidence import PlannedFaults, Send
 from tests.harness.results import Control, Oracle, Verdict, Workload
 
 Guard = Callable[[Case], Oracle]
@@ -101,7 +101,7 @@ def windows(case: Case) -> Oracle:
 
 
 def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
-    """Demand that at least as many faults as planned hit a running epoch, each hit confirmed by the history."""
+    """Demand that at least as many faults as planned hit a running epoch and had an effect, as the history tells."""
     hits = [one for one in checked if one.fault.hit]
     complaints = [one.refuted for one in checked if one.refuted is not None]
     planned = case.manifest.faults_planned
@@ -110,11 +110,19 @@ def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
         if by_kind[sort.kind, sort.target] < sort.count:
             complaints.append(
                 f"{by_kind[sort.kind, sort.target]} {sort.kind} of {sort.target} hit a running epoch, "
-                f"{sort.count} were planned"
+                f"{sort.count} were planned{_without(checked, sort)}"
             )
     if len(hits) < planned:
-        complaints.append(f"{len(hits)} faults hit a running epoch, {planned} were planned")
-    return guard("faults", f"{len(hits)} faults hit a running epoch, {planned} were planned", complaints)
+        complaints.append(f"{len(hits)} faults hit a running epoch, {planned} were planned{_without(checked)}")
+    says = f"{len(hits)} faults hit a running epoch, {planned} were planned{_without(checked)}"
+    return guard("faults", says, complaints)
+
+
+def _without(checked: Sequence[Checked], sort: PlannedFaults | None = None) -> str:
+    """Say how many faults, of a sort or of all, came without effect; nothing of none."""
+    idle = [one.fault for one in checked if one.idle]
+    count = sum(sort is None or (one.kind, one.target) == (sort.kind, sort.target) for one in idle)
+    return f"; {count} more had no effect" if count else ""
 
 
 def controls(found: Sequence[tuple[Control, str | None]]) -> Oracle:

@@ -6,13 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum, auto
 from typing import Any
 
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
+from tests.harness.aftermath import Aftermath
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.fault import POLL_S, Fault, now_ms
 from tests.harness.history import History
+from tests.harness.mixture import with_work_left
+from tests.harness.results import Effect
+from tests.harness.results import Fault as Evidence
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
 
 REARMED = 2
@@ -39,6 +44,14 @@ SAID = {
     "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
     "cut": "cut the network between",
 }  # fmt: skip
+
+
+class Came(Enum):
+    """What came of one try."""
+
+    HIT = auto()
+    MISSED = auto()
+    WITHOUT_EFFECT = auto()
 
 
 class Campaign(threading.Thread):
@@ -72,6 +85,8 @@ class Campaign(threading.Thread):
         self.stop_asked = threading.Event()
         self.waiting = threading.Event()
         """Set while the next fault waits for its step, and after the last one: who sends little data waits for it."""
+        self.drained = threading.Event()
+        """Set once everything was sent and published: no epoch follows that would show how a fault was survived."""
         self._portions_undone = 0
         self.error: BaseException | None = None
 
@@ -84,7 +99,8 @@ class Campaign(threading.Thread):
                     return
                 if not hit:
                     strike = planned.strike
-                    self._say(f"✗ {SAID[strike.kind]} {strike.target} at {planned.phase} never hit a running epoch")
+                    done = f"{SAID[strike.kind]} {strike.target}"
+                    self._say(f"✗ {done} at {planned.phase} never hit a running epoch with effect")
         except BaseException as error:
             self.error = error
         finally:
@@ -114,13 +130,16 @@ class Campaign(threading.Thread):
         for attempt in range(1 + REARMED):
             # One whose delay outlasted the epoch comes sooner in the next.
             sooner = replace(planned, after_s=planned.after_s / 2**attempt)
-            if self._once(sooner, exactly=attempt == 0):
+            came = self._once(sooner, exactly=attempt == 0)
+            if came is Came.HIT:
                 return True
             if self.stop_asked.is_set():
                 return False
+            if came is Came.WITHOUT_EFFECT:
+                planned = with_work_left(planned)
         return False
 
-    def _once(self, planned: PlannedFault, *, exactly: bool) -> bool:
+    def _once(self, planned: PlannedFault, *, exactly: bool) -> Came:
         """One try: wait for the step, strike, see what came of it."""
         fault = self._arsenal.fault(planned.strike)
         fault.prepare(planned)
@@ -134,20 +153,17 @@ class Campaign(threading.Thread):
         event = self._watch.next_step(lambda seen: planned.matches(seen, exactly=exactly), after, self.stop_asked)
         if event is None:
             fault.disarm()
-            return False
+            return Came.MISSED
         self.waiting.clear()
         if not self._delayed(planned.after_s, event):
             fault.disarm()
-            self._missed(planned, event["epoch"], f"it was over {planned.after_s:g} s later")
-            return False
+            return self._missed(planned, event["epoch"], f"it was over {planned.after_s:g} s later")
         try:
             struck = fault.strike(event)
         except NoProcessError as error:
-            self._missed(planned, event["epoch"], str(error))
-            return False
+            return self._missed(planned, event["epoch"], str(error))
         if not struck:
-            self._missed(planned, event["epoch"], "there was nobody to strike")
-            return False
+            return self._missed(planned, event["epoch"], "there was nobody to strike")
         self._history.record("phase", t=struck[0][1], phase="inject")
         self._history.record("phase", phase="impact")
         return self._settled(fault, planned, event["epoch"], struck)
@@ -173,8 +189,8 @@ class Campaign(threading.Thread):
             for one in self._watch.seen
         )  # fmt: skip
 
-    def _settled(self, fault: Fault, planned: PlannedFault, epoch: int, struck: list[Struck]) -> bool:
-        """Let it last, undo it, wait for the next publication and for the replacements, and write the fault down."""
+    def _settled(self, fault: Fault, planned: PlannedFault, epoch: int, struck: list[Struck]) -> Came:
+        """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
         # All were struck by then.
         injected_at = max(at for _, at in struck)
         healed_at: int | None = None
@@ -187,17 +203,13 @@ class Campaign(threading.Thread):
                 self._portions_undone = PORTIONS_UNDONE if fault.wants_records else 0
                 fault.heal()
             healed_at = now_ms()
-        published: list[int] = []
-
-        def recovered() -> bool:
-            published[:] = [
-                event["t"] for event in self._watch.seen
-                if event["event"] == "epoch" and event["state"] == "published" and event["t"] >= injected_at
-            ]  # fmt: skip
-            # A kill that came after the last epoch was published is followed by none: it missed.
-            return bool(published) or self._ended_before(epoch, injected_at)
-
-        self._watch.wait_for("an epoch published after the fault", recovered, self._replaced_s * 2, self._alive)
+        victims = [who for who, _ in struck]
+        told: dict[str, Any] = {
+            "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
+            "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
+            "process_before": BETWEEN.join(victims), **({} if healed_at is None else {"healed_at": healed_at}),
+        }  # fmt: skip
+        self._recovered(told)
         if not fault.lasting:
             self._history.record("phase", phase="heal")
         after: list[str] = []
@@ -206,31 +218,55 @@ class Campaign(threading.Thread):
             after[:] = fault.after()
             return bool(after)
 
-        patience_s = fault.after_s or self._replaced_s
-        self._watch.wait_for(f"what replaces {struck[0][0]}", replaced, patience_s, self._alive)
+        if self._aftermath(told).recovered_at is not None:
+            patience_s = fault.after_s or self._replaced_s
+            self._watch.wait_for(f"what replaces {struck[0][0]}", replaced, patience_s, self._alive)
         self._portions_undone = 0
-        victims = [who for who, _ in struck]
+        told |= {"process_after": BETWEEN.join(after), **fault.evidence()}
+        told |= {"after_s": planned.after_s} if planned.after_s else {}
         # Of several that were to go at once, one alone shows nothing of what was planned.
         alone = planned.strike.target == EVERY_EXECUTOR and len(victims) < 2
-        hit = self._was_running(epoch, injected_at) and not alone and fault.landed()
-        told: dict[str, Any] = {
-            "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
-            "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
-            "process_before": BETWEEN.join(victims), "process_after": BETWEEN.join(after),
-            "recovered_s": round((published[0] - injected_at) / 1000, 3) if published else None, "hit": hit,
-            **({} if healed_at is None else {"healed_at": healed_at}),
-            **({"after_s": planned.after_s} if planned.after_s else {}), **fault.evidence(),
-        }  # fmt: skip
+        aftermath = self._aftermath(told)
+        at = aftermath.recovered_at
+        met = self._was_running(epoch, injected_at) and not alone and fault.landed() and at is not None
+        came = Came.MISSED
+        if met:
+            came = Came.WITHOUT_EFFECT if aftermath.effect is Effect.NONE else Came.HIT
+        told |= {"recovered_s": None if at is None else round((at - injected_at) / 1000, 3), "hit": came is Came.HIT}
         self._history.record("fault", **told)
         self._history.record("phase", phase="recovery")
-        self._report(planned, epoch, victims, told)
-        return hit
+        self._report(planned, epoch, victims, told, came)
+        return came
 
-    def _missed(self, planned: PlannedFault, epoch: int, why: str) -> None:
+    def _recovered(self, told: Mapping[str, Any]) -> None:
+        """Wait for an epoch that was declared or done again after a fault, or until it is known that none comes."""
+        granted = 0
+
+        def recovered() -> bool:
+            nonlocal granted
+            aftermath = self._aftermath(told)
+            if aftermath.recovered_at is not None or self.drained.is_set():
+                return True
+            if aftermath.idle and not self._portions_undone and granted < PORTIONS_UNDONE:
+                # All that was sent is published, and who sends waits for this fault.
+                self._portions_undone, granted = 1, granted + 1
+            return False
+
+        self._watch.wait_for("an epoch declared after the fault", recovered, self._replaced_s * 2, self._alive)
+
+    def _aftermath(self, told: Mapping[str, Any]) -> Aftermath:
+        """What was announced since a fault; asked with `changed` held, or when nothing more is waited for."""
+        fields = {name: told[name] for name in Evidence.model_fields if name in told}
+        return Aftermath(Evidence(**fields), self._watch.seen)
+
+    def _missed(self, planned: PlannedFault, epoch: int, why: str) -> Came:
         done = f"{SAID[planned.strike.kind]} {planned.strike.target}"
         self._say(f"… {done} in epoch {epoch} at {planned.phase}: missed, {why}")
+        return Came.MISSED
 
-    def _report(self, planned: PlannedFault, epoch: int, victims: list[str], told: dict[str, Any]) -> None:
+    def _report(
+        self, planned: PlannedFault, epoch: int, victims: list[str], told: Mapping[str, Any], came: Came
+    ) -> None:
         named = " and ".join(who.partition("@")[0] for who in victims)
         target = "executor" if planned.strike.target == EVERY_EXECUTOR else planned.strike.target
         # A task's name begins with what it is.
@@ -241,20 +277,14 @@ class Campaign(threading.Thread):
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
         lasted += f" ({told['response']})" if told.get("response") else ""
         lasted += f" for {told['cut_s']} s, direction {told['direction']}" if told.get("cut_s") else ""
-        hit = told["hit"]
-        outcome = f"next epoch published after {told['recovered_s']} s" if hit else "missed, trying again"
+        hit = came is Came.HIT
+        outcome = f"the next epoch was published after {told['recovered_s']} s" if hit else "missed"
+        outcome = "without effect" if came is Came.WITHOUT_EFFECT else outcome
         done = f"{SAID[planned.strike.kind]} {target} {named}{lasted}"
         self._say(f"{'✓' if hit else '…'} {done} in epoch {epoch} at {planned.phase}: {outcome}")
 
     def _alive(self) -> str | None:
         return "the run ends" if self._broken_off.is_set() else self._drivers.alive()
-
-    def _ended_before(self, epoch: int, at: int) -> bool:
-        """Whether the epoch had been published when the fault came."""
-        return any(
-            event["event"] == "epoch" and event["epoch"] == epoch and event["state"] == "published" and event["t"] < at
-            for event in self._watch.seen
-        )
 
     def _was_running(self, epoch: int, at: int) -> bool:
         """Whether the fault came between the epoch's last declaration before it and the publication that followed."""

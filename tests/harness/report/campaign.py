@@ -13,7 +13,7 @@ from tests.harness.report import matrix, recovery, typeset
 from tests.harness.report.controls import KINDS
 from tests.harness.report.listing import Listed, listed
 from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, total
-from tests.harness.results import CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
+from tests.harness.results import CAMPAIGNS, CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 
@@ -31,7 +31,9 @@ def sum_up(directories: Sequence[Path]) -> CampaignResults:
     found = [_part(path) for path in _different(directories)]
     reasons = [reason for _, _, why in found for reason in why]
     judged = [(part, results) for part, results, _ in found if results is not None]
-    verdict = worst(part.verdict for part, _, _ in found)
+    lacking = _lacking([part for part, _, _ in found])
+    reasons += lacking
+    verdict = worst([*(part.verdict for part, _, _ in found), *(Verdict.UNKNOWN for _ in lacking)])
     # A part that is unknown shows nothing, so its faults prove nothing; after a violation none bounds anything.
     proven = [fault for part, results in judged if part.verdict is Verdict.PASS for fault in results.faults]
     faults = [fault for _, results in judged for fault in results.faults]
@@ -128,11 +130,22 @@ def _part(run: Listed) -> tuple[Part, Results | None, list[str]]:
         "duration_s": results.duration_s,
         "hits": sum(fault.hit for fault in results.faults),
         "exact": bool(results.outputs) and all(output.exact for output in results.outputs.values()),
+        "controls": sum(one.must == "fail" and one.verdict is Verdict.FAIL for one in results.controls),
         "workload": results.workload,
         "longest_gap_s": results.epochs.longest_gap_s,
     })  # fmt: skip
     said = results.reasons or ("it gives no reason",)
     return part, results, [] if results.verdict is Verdict.PASS else [f"{where} is {results.verdict}: {said[0]}"]
+
+
+def _lacking(parts: Sequence[Part]) -> list[str]:
+    """Say on which stacks no part of a campaign had a negative control: alone such a part claims none."""
+    stacks = [f"campaign {one}" for one in CAMPAIGNS]
+    return [
+        f"no part on stack {stack} had a negative control that failed as it must: add one that has"
+        for stack in stacks
+        if (of_it := [part for part in parts if part.stack == stack]) and not any(part.controls for part in of_it)
+    ]
 
 
 def _workload(of: Sequence[Workload]) -> Workload:

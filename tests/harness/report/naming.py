@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.harness.report import typeset
 from tests.harness.report.lenient import real, text
+from tests.harness.results import Effect
 
 _DONE = {
     "sigkill": "SIGKILL",
@@ -59,6 +60,11 @@ def done_for(fault: dict[str, Any]) -> str:
 def told(fault: dict[str, Any]) -> str:
     """Say who was struck, and how."""
     return f"{role(text(fault.get('target')))}: {done_for(fault)}"
+
+
+def miss(fault: dict[str, Any]) -> str:
+    """Say why a fault is no hit."""
+    return "no effect" if fault.get("effect") == Effect.NONE else "missed"
 
 
 def role(target: str) -> str:

@@ -282,6 +282,7 @@ def _fault_row(number: int, fault: dict[str, Any], start_ms: float) -> dict[str,
         "after": typeset.processes(text(fault.get("process_after")), start_ms),
         "recovered": typeset.seconds(real(fault.get("recovered_s")), 2),
         "hit": fault.get("hit") is True,
+        "miss": naming.miss(fault),
     }
 
 

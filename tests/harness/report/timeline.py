@@ -186,7 +186,7 @@ def _marks(of: Story, frame: Frame, x: Scale, top: float) -> tuple[list[Mark], i
         title += f"at {typeset.moment(injected, of.start)}, "
         title += "no recovery seen" if recovered is None else f"recovered after {typeset.seconds(recovered)}"
         hit = fault.get("hit") is True
-        title += "" if hit else "; hit no running epoch"
+        title += "" if hit else f"; {naming.miss(fault)}"
         marks.append(Mark(place, width, top + row * 16, label, title, hit))
     return marks, max(rows, default=0) + 1 if marks else 0
 

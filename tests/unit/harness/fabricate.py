@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from effectively_once import digest
 from tests.harness.checkers.xxhash64 import shard_of
+from tests.unit.harness.witnessed import processes_of
 
 WINDOW_MS, LATENESS_MS, PARTITIONS, SHARDS = 60_000, 120_000, 3, 2
 T0, EVENT_T0 = 1_750_000_000_000, 1_749_999_960_000
@@ -309,10 +310,11 @@ class _Simulation:
             self._tell("driver", state="started", pid=self.driver, generation=self.generation)
             self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
         self._tell(
-            "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open",
-            process_before=f"{before}@1.0", process_after=f"{after}@2.0", injected_at=injected,
-            recovered_s=1.5, hit=True,
+            "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open:accepted",
+            process_before=f"{before}@{injected / 1000 - 1:.2f}", process_after=f"{after}@{injected / 1000 + 0.5:.2f}",
+            injected_at=injected, recovered_s=1.5, hit=True,
         )  # fmt: skip
+        self.history += processes_of(self.history[-1:])
         return True
 
     def _write(self, epilogue: Row, planned: int) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import faults
-from tests.harness.checkers.measured import names
 from tests.harness.judge import judge
+from tests.harness.processes import names
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.tamper import change_json, change_lines
@@ -70,13 +70,16 @@ def test_every_planned_kind_has_to_hit(run: Path, kinds: list[Row], verdict: Ver
 def strike(before: str, after: str, at: int, kind: str = "pod_delete_now") -> Row:
     return {
         "t": at, "event": "fault", "kind": kind, "target": "every executor", "epoch": 0, "process_before": before,
-        "process_after": after, "injected_at": at, "hit": True,
+        "process_after": after, "injected_at": at, "phase": "dedup_begun", "hit": True,
     }  # fmt: skip
 
 
 RUNNING: list[Row] = [
     {"t": 1, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1},
-    {"t": 100, "event": "epoch", "epoch": 0, "state": "published", "driver": 1},
+    {"t": 2, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 0},
+    {"t": 55, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 0},
+    {"t": 80, "event": "step", "epoch": 0, "shard": 0, "step": "dedup_begun", "sink": None, "attempt": 1},
+    {"t": 100, "event": "epoch", "epoch": 0, "state": "published", "driver": 1, "repeat": True, "ms": {"total": 99}},
 ]
 
 

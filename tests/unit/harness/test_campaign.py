@@ -112,8 +112,9 @@ class Place:
     def declare(self, epoch: int) -> None:
         self.tell("epoch", epoch=epoch, state="declared", driver=1)
 
-    def publish(self, epoch: int) -> None:
-        self.tell("epoch", epoch=epoch, state="published", driver=1)
+    def publish(self, epoch: int, *, repeat: bool = True) -> None:
+        """Publish an epoch, by default one of which a part was done again."""
+        self.tell("epoch", epoch=epoch, state="published", driver=1, repeat=repeat)
 
     def step(self, epoch: int, shard: int = 0) -> None:
         self.tell("step", epoch=epoch, step="committed", sink="accepted", shard=shard, pid=1)
@@ -163,18 +164,20 @@ def test_a_fault_at_its_step_in_a_running_epoch_hits(place: Place) -> None:
 def test_a_fault_that_misses_is_armed_twice_more_and_then_given_up(place: Place) -> None:
     place.begin(PLANNED)
     place.declare(1)
-    for _ in range(1 + REARMED):
+    for number in range(1 + REARMED):
         place.waits()
         # The epoch had been published before the blow came, in another millisecond.
-        place.publish(1)
+        place.publish(1 + number)
         time.sleep(0.005)
         before = place.calls.count("strike")
-        place.step(1, shard=0)
+        place.step(1 + number, shard=0)
         place.struck(before + 1)
+        place.declare(2 + number)
+        place.publish(2 + number, repeat=False)
     place.ended()
     assert place.calls.count("arm") == 1 + REARMED
     assert [fault["hit"] for fault in place.faults()] == [False] * (1 + REARMED)
-    assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch"
+    assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch with effect"
 
 
 def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:
@@ -197,12 +200,52 @@ def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: P
     place.declare(1)
     place.struck(1)
     time.sleep(0.01)
+    place.tell("driver", state="started", pid=2, generation=2)
     place.declare(1)
     place.publish(1)
     place.ended()
     (fault,) = place.faults()
     assert fault["hit"] is True
     assert fault["phase"] == DECLARED
+
+
+def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(place: Place) -> None:
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    time.sleep(0.005)
+    place.publish(1, repeat=False)
+    soon("records to be let through: no epoch follows by itself", place.campaign.more)
+    assert place.faults() == [], "the epoch that ran is none that was survived"
+    place.declare(2)
+    place.publish(2, repeat=False)
+    soon("it to be written down", place.faults)
+    place.waits()
+    assert (place.faults()[0]["hit"], place.faults()[0]["recovered_s"] is None) == (False, False)
+    assert "without effect" in place.said[-1]
+    place.declare(3)
+    place.step(3)
+    place.tell("step", epoch=3, step="dedup_begun", sink=None, shard=1, pid=1, attempt=0)
+    place.struck(2)
+    place.publish(3)
+    place.ended()
+    assert [(one["phase"], one["hit"]) for one in place.faults()] == [
+        ("committed:accepted", False),
+        ("dedup_begun", True),
+    ]
+
+
+def test_a_fault_that_no_epoch_follows_is_a_miss_once_all_is_published(place: Place) -> None:
+    place.begin(PLANNED)
+    place.declare(1)
+    place.step(1)
+    place.struck(1)
+    time.sleep(0.005)
+    place.publish(1, repeat=False)
+    place.campaign.drained.set()
+    soon("it to be written down", place.faults)
+    assert [fault["hit"] for fault in place.faults()] == [False]
 
 
 def test_one_of_several_that_were_to_go_at_once_is_a_miss(place: Place) -> None:
@@ -272,7 +315,7 @@ def test_a_fault_that_no_epoch_is_left_for_is_given_up_once_and_said(place: Plac
         place.watch.changed.notify_all()
     place.ended()
     assert place.calls == ["arm", "disarm"]
-    assert place.said == ["✗ kill -9 executor at committed:accepted never hit a running epoch"]
+    assert place.said == ["✗ kill -9 executor at committed:accepted never hit a running epoch with effect"]
 
 
 def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) -> None:

@@ -236,8 +236,10 @@ def test_exit_codes_and_files(run: Path) -> None:
     assert (
         json.loads((run / "controls" / CONTROLS[0] / "results.json").read_text(encoding="utf-8"))["verdict"] == "fail"
     )
+    whole = (run / "observed" / "accepted.jsonl").read_bytes()
     change_lines(run / "observed" / "accepted.jsonl", lambda rows: rows.pop())
     assert main([str(run)]) == 1
+    (run / "observed" / "accepted.jsonl").write_bytes(whole)
     (run / "observed" / "chain.json").unlink()
     assert main([str(run)]) == 2
     assert main([str(run / "nowhere")]) == 2

@@ -159,8 +159,19 @@ def test_a_driver_pod_of_the_same_name_is_told_by_its_uid(after: str, uid: str, 
     history: list[Row] = [
         {"t": 1, "event": "epoch", "epoch": 0, "state": "declared", "driver": "d@aaaa1111"},
         started,
-        {"t": 9_000, "event": "epoch", "epoch": 0, "state": "published", "driver": f"d@{uid[:8]}"},
+        {"t": 8_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": f"d@{uid[:8]}"},
+        {
+            "t": 9_000,
+            "event": "epoch",
+            "epoch": 0,
+            "state": "published",
+            "driver": f"d@{uid[:8]}",
+            "ms": {"total": 1_000},
+        },
     ]
-    told = {**fault("driver", process_before="d@aaaa1111", process_after=after, epoch=0).model_dump(), "t": 9_001}
+    told = {
+        **fault("driver", process_before="d@aaaa1111", process_after=after, epoch=0, phase="declared").model_dump(),
+        "t": 9_001,
+    }
     (checked,) = faults.check([*history, {**told, "event": "fault"}])
     assert checked.fault.hit is takes_over, checked.refuted

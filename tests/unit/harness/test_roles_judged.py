@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import faults, measured
-from tests.harness.results import Fault
+from tests.harness.results import Effect, Fault
+from tests.unit.harness.witnessed import witnessed
 
 Row = dict[str, Any]
 HISTORY: list[Row] = [
     {"t": 1_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1},
     {"t": 6_000, "event": "driver", "state": "started", "pid": 9, "generation": 2},
     {"t": 7_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 9},
-    {"t": 8_000, "event": "epoch", "epoch": 0, "state": "published", "driver": 9},
+    {"t": 8_000, "event": "epoch", "epoch": 0, "state": "published", "driver": 9, "ms": {"total": 1_000}},
 ]
 REFUSAL = "exit code 75: StaleDriverError: driver a was replaced by b"
 
@@ -22,12 +23,12 @@ REFUSAL = "exit code 75: StaleDriverError: driver a was replaced by b"
 def fault(kind: str, target: str, after: str = "9@5.50", **more: Any) -> Row:
     return {
         "t": 8_001, "event": "fault", "kind": kind, "target": target, "epoch": 0, "process_before": "1@0.50",
-        "process_after": after, "injected_at": 2_000, "hit": True, **more,
+        "process_after": after, "injected_at": 2_000, "phase": "declared", "hit": True, **more,
     }  # fmt: skip
 
 
 def checked(event: Row, history: list[Row] = HISTORY) -> faults.Checked:
-    (one,) = faults.check([*history, event])
+    (one,) = faults.check(witnessed([*history, event]))
     return one
 
 
@@ -53,7 +54,10 @@ CUT: Row = {
     "after": "1@0.50", "healed_at": 14_100, "planned_s": 12.0, "cut_s": 12.05, "direction": "both",
     "between": ["uc-exec-1", "uc-exec-2"], "dropped": {"packets in": 3, "packets out": 9},
 }  # fmt: skip
-PUBLISHED_LATER = {"t": 20_000, "event": "epoch", "epoch": 1, "state": "published", "driver": 9}
+LATER: list[Row] = [
+    {"t": 9_000, "event": "epoch", "epoch": 1, "state": "declared", "driver": 9},
+    {"t": 20_000, "event": "epoch", "epoch": 1, "state": "published", "driver": 9, "ms": {"total": 11_000}},
+]
 STEPPED = {"t": 3_000, "event": "epoch", "epoch": 0, "state": "declared", "driver": 1, "told_t": 123_000}
 OF_ITS_CLOCK = {"t": 3_000, "event": "driver", "state": "ended", "pid": 1, "says": "AccessError: this clock is ahead"}
 
@@ -142,7 +146,7 @@ def cut(**change: Any) -> Row:
     ],
 )
 def test_a_cut_with_its_evidence_hit_and_nobody_has_to_end_of_it(change: Row) -> None:
-    one = checked(cut(**change), [*HISTORY, PUBLISHED_LATER])
+    one = checked(cut(**change), [*HISTORY, *LATER])
     assert one.fault.hit, one.refuted
     assert one.fault.recovered_s == 18.0, "who is cut off is away until packets flow again"
 
@@ -174,13 +178,13 @@ def test_a_cut_with_its_evidence_hit_and_nobody_has_to_end_of_it(change: Row) ->
     ],
 )
 def test_a_cut_without_its_evidence_did_not_hit(change: Row, why: str) -> None:
-    one = checked(cut(**change), [*HISTORY, PUBLISHED_LATER])
+    one = checked(cut(**change), [*HISTORY, *LATER])
     assert not one.fault.hit
     assert why in (one.refuted or "")
 
 
 def test_a_cut_that_no_epoch_followed_did_not_hit() -> None:
-    assert "no epoch was published after it" in (checked(cut()).refuted or "")
+    assert "no epoch that was declared or done again after it" in (checked(cut()).refuted or "")
 
 
 def test_a_driver_that_had_taken_over_before_the_fault_is_no_replacement() -> None:
@@ -189,7 +193,7 @@ def test_a_driver_that_had_taken_over_before_the_fault_is_no_replacement() -> No
 
 
 def test_an_epoch_that_another_driver_recovered_was_running_when_the_first_one_was_struck() -> None:
-    assert checked({**fault("sigkill", "driver"), "injected_at": 5_999}).fault.hit
+    assert checked({**fault("sigkill", "driver", after="9@6.00"), "injected_at": 5_999}).fault.hit
     assert not checked({**fault("sigkill", "broker"), "injected_at": 8_500}).fault.hit
 
 
@@ -214,19 +218,25 @@ def test_the_time_to_a_replacement_is_that_to_its_start(after: str, took: float 
 def test_who_stood_still_can_be_killed_later_and_who_was_killed_cannot_be_stopped() -> None:
     stop = fault("sigstop", "broker", after="1@0.50", stopped_s=1.0)
     kill = {**fault("sigkill", "broker"), "injected_at": 4_000}
-    assert [one.fault.hit for one in faults.check([*HISTORY, stop, kill])] == [True, True]
-    assert [one.fault.hit for one in faults.check([*HISTORY, kill, {**stop, "injected_at": 4_500}])] == [True, False]
+    assert [one.fault.effect for one in faults.check(witnessed([*HISTORY, stop, kill]))] == [Effect.HELD, Effect.REDONE]
+    assert [one.fault.hit for one in faults.check(witnessed([*HISTORY, stop, kill]))] == [True, True]
+    assert [one.fault.hit for one in faults.check(witnessed([*HISTORY, kill, {**stop, "injected_at": 4_500}]))] == [
+        True,
+        False,
+    ]
 
 
 def test_a_server_has_recovered_with_what_is_published_when_it_is_back() -> None:
-    early = {"t": 2_100, "event": "epoch", "epoch": 0, "state": "published", "driver": 1}
+    early = {"t": 5_600, "event": "epoch", "epoch": 0, "state": "published", "driver": 1, "repeat": True}
     history = [HISTORY[0], early, *HISTORY[1:]]
-    assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 6.0
+    assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=5_700), history).fault.recovered_s == 6.0
     assert checked(fault("sigkill", "broker", recovered_s=0.1, healed_at=9_000), history).fault.recovered_s is None
-    assert checked(fault("sigkill", "driver", recovered_s=0.1, healed_at=3_000), history).fault.recovered_s == 0.1
+    assert checked(fault("sigkill", "executor", recovered_s=0.1, healed_at=5_700), history).fault.recovered_s == 3.6
 
 
 @pytest.mark.parametrize("kind", ["sigkill", "out_of_memory", "pod_delete_now", "node_restart"])
 def test_who_has_ended_is_not_struck_again(kind: str) -> None:
-    first, again = fault(kind, "executor"), {**fault("sigkill", "executor"), "injected_at": 4_000}
-    assert [one.fault.hit for one in faults.check([*HISTORY, first, again])] == [True, False]
+    first, again = fault(kind, "executor"), {**fault("sigkill", "executor", after="8@7.60"), "injected_at": 7_500}
+    one, other = faults.check(witnessed([*HISTORY, first, again]))
+    assert one.fault.hit, one.refuted
+    assert "was killed before" in (other.refuted or "")

@@ -9,7 +9,8 @@ import pytest
 from tests.harness.checkers import faults
 from tests.harness.checkers.stalls import LEAST_TIME_OUT_S
 from tests.harness.report import naming
-from tests.unit.harness.test_roles_judged import HISTORY, Row, checked, fault
+from tests.unit.harness.test_roles_judged import HISTORY, LATER, Row, checked, fault
+from tests.unit.harness.witnessed import witnessed
 
 SAME = "1@0.50"
 
@@ -82,8 +83,10 @@ def test_a_stall_outside_a_running_epoch_did_not_hit(at: int) -> None:
 
 
 def test_a_process_that_stalled_can_be_struck_again() -> None:
-    twice = [*HISTORY, stall("executor"), stall("executor", injected_at=7_500, healed_at=7_900)]
-    assert [one.fault.hit for one in faults.check(twice)] == [True, True]
+    last = [{**one, "t": one["t"] + 12_000, "epoch": 2} for one in LATER]
+    again = stall("executor", injected_at=10_000, healed_at=13_001, epoch=1)
+    twice = [*HISTORY, *LATER, *last, stall("executor"), again]
+    assert [one.fault.hit for one in faults.check(witnessed(twice))] == [True, True]
 
 
 def test_reports_have_words_for_stalls() -> None:

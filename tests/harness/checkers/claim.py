@@ -1,0 +1,83 @@
+"""What a run claims: the least that it has to show, and the sentence that follows from what it showed.
+
+Both are here and not in the manifest: what a manifest leaves out would not be asked for otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.harness.checkers.case import Case
+from tests.harness.checkers.faults import Checked
+from tests.harness.checkers.recovery import role_of
+from tests.harness.checkers.vacuity import guard
+from tests.harness.controls.names import QUICK
+from tests.harness.evidence import SINKS, Manifest
+from tests.harness.results import CAMPAIGNS, Control, Fault, Oracle, Output, Verdict
+
+NAME = "minimum"
+BASELINE = "/baseline"
+SORTS = ("fresh", "duplicate", "late", "malformed")
+"""Of records, each of which a seeded stream has."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The least that a run has to show for what it claims.
+
+    Attributes:
+        faults: that hit, with effect.
+        controls: by name, each of which failed.
+        sorts: of records that were sent.
+    """
+
+    faults: int
+    controls: tuple[str, ...]
+    sorts: tuple[str, ...]
+
+
+def minimum_of(manifest: Manifest) -> Minimum:
+    """Return what a run needs: a part of a campaign leaves its controls to another part, and claims none."""
+    sorts = SORTS if manifest.workload.kind == "seeded" else ("fresh",)
+    if manifest.run.endswith(BASELINE):
+        return Minimum(0, (), sorts)
+    part = manifest.settings.campaign in CAMPAIGNS
+    return Minimum(1, () if part else tuple(one.name for one in QUICK), sorts)
+
+
+def minimum(case: Case, checked: Iterable[Checked], controls: Iterable[Control]) -> Oracle:
+    """Demand the least that the run's claim needs, whatever its manifest says was planned."""
+    least, hits = minimum_of(case.manifest), sum(one.fault.hit for one in checked)
+    complaints = [f"the claim needs a fault that hit, and {hits} did"] if hits < least.faults else []
+    failed = {one.name for one in controls if one.must == "fail" and one.verdict is Verdict.FAIL}
+    complaints += [
+        f"the claim needs control {name}, which did not fail" for name in least.controls if name not in failed
+    ]
+    complaints += [
+        f"the claim needs a reader during the run, and there is none of {sink}"
+        for sink in SINKS
+        if not case.run.concurrent_path(sink).exists()
+    ]
+    sent = Counter(send.kind for send in case.sends)
+    complaints += [f"the claim needs {sort} records, and none was sent" for sort in least.sorts if not sent[sort]]
+    says = f"{hits} faults, {len(failed)} failed controls, a reader, {len(least.sorts)} sorts of records"
+    return guard(NAME, f"the claim has what it needs: {says}", complaints)
+
+
+def sentence(
+    outputs: Mapping[str, Output], faults: Iterable[Fault], controls: Sequence[Control], oracles: Iterable[Oracle]
+) -> str:
+    """Say what a run claims, by what it showed: who was struck, which sinks were judged, who looked, what failed."""
+    struck = Counter(role_of(fault.target) for fault in faults if fault.hit)
+    told = ", ".join(f"{role} {count}" for role, count in sorted(struck.items()))
+    whichever = f"whatever was struck with effect ({told})" if struck else "nothing was struck"
+    judged = ", ".join(outputs) or "no sink"
+    read = any(one.name == "monotone" for one in oracles)
+    failed = [one.name for one in controls if one.must == "fail" and one.verdict is Verdict.FAIL]
+    return (
+        f"Every event in time is counted exactly once per user and minute, {whichever}. Judged: {judged}; "
+        f"{'a reader saw none of it change' if read else 'no reader looked meanwhile'}; "
+        f"{f'{len(failed)} controls failed as they must' if failed else 'no control was played'}."
+    )

@@ -1,0 +1,30 @@
+"""Processes as the evidence of a fault names them, and who of them announced something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OF_PIPELINE = ("executor", "every executor", "executor JVM", "neighbours", "driver", "python worker", "task", "stage")
+"""Targets that are the pipeline's own processes; every other is a server or a part of the machine under it."""
+
+
+def names(processes: str | None) -> set[str]:
+    """Return the processes of a fault; several struck at once are joined by ` + `."""
+    return {one for one in (processes or "").split(" + ") if one}
+
+
+def started_s(who: str) -> float | None:
+    """Return when a process `pid@start time` began, in seconds since 1970; None of a pod, whose name does not say."""
+    try:
+        return float(who.partition("@")[2])
+    except ValueError:
+        return None
+
+
+def announced_by(who: str, event: Mapping[str, Any]) -> bool:
+    """Return whether an announcement comes from a process `pid@start time`, or a pod `name@uid` or start of its uid."""
+    name, _, of = who.partition("@")
+    if "pod" in event:
+        return event["pod"] == name and bool(of) and str(event.get("pod_uid", "")).startswith(of)
+    return str(event.get("pid")) == name

@@ -1,0 +1,113 @@
+"""The witness notes processes and pods that come and go, by what kernel and API tell, and is told of nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.embedded.process import identity
+from tests.harness.adapters.witness import PodWitness, ProcessWitness
+from tests.harness.history import History, read_history
+from tests.harness.processes import started_s
+from tests.unit.harness.fake_cluster import RUNS, UIDS, ended, pod
+from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, sleeper, soon
+
+EVERY_S = 0.02
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with History(tmp_path / "history.jsonl") as made:
+        yield made
+
+
+def told(history: History, state: str) -> dict[str, dict[str, Any]]:
+    if not history.path.stat().st_size:
+        return {}
+    events = [one for one in read_history(history.path) if one["state"] == state]
+    return {one["process"]: one for one in events}
+
+
+def test_processes_are_noted_with_the_start_that_the_kernel_tells(history: History, tmp_path: Path) -> None:
+    witness = ProcessWitness(history, every_s=EVERY_S)
+    other = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        witness.start()
+        child = sleeper(tmp_path, WITH_CHILD)
+        who = identity(child.pid)
+        assert who is not None
+        soon(
+            "both to be seen",
+            lambda: len([one for one in told(history, "seen") if int(one.split("@")[0]) != other.pid]) >= 2,
+        )
+        seen = {one.partition("@")[0]: one for one in told(history, "seen")}
+        assert abs((started_s(seen[str(child.pid)]) or 0.0) - (started_s(who) or 0.0)) <= 0.02
+        assert not told(history, "gone")
+        child.kill()
+        soon("both to be gone", lambda: len(told(history, "gone")) >= 2)
+        gone = told(history, "gone")[seen[str(child.pid)]]
+        assert gone["last"] <= gone["t"]
+    finally:
+        other.kill()
+        other.wait()
+        witness.stop()
+
+
+def test_a_process_that_belongs_to_somebody_else_is_not_noted(history: History, tmp_path: Path) -> None:
+    mine, other = sleeper(tmp_path, name="mine"), sleeper(tmp_path, name="other")
+    witness = ProcessWitness(history, root=mine.pid, every_s=EVERY_S)
+    try:
+        witness.note(witness._look())
+        witness.note(witness._look())
+        assert told(history, "seen") == {}
+    finally:
+        mine.kill()
+        other.kill()
+
+
+def container(name: str, uid: str, cid: str, state: Any, restarts: int = 0) -> dict[str, Any]:
+    made = pod(name, UIDS[uid], state=state)
+    made["status"]["containerStatuses"][0] |= {"containerID": f"containerd://{cid}", "restartCount": restarts}
+    return made
+
+
+def test_containers_of_pods_are_noted_with_their_restarts_and_exit_codes(history: History) -> None:
+    pods: list[dict[str, Any]] = [container("e-1", "a", "c" * 20, RUNS), pod("waiting", UIDS["b"])]
+    witness = PodWitness(history, lambda: pods)
+    for _ in range(2):
+        witness.note(witness._look())
+    who = f"e-1@{UIDS['a']}/{'c' * 12}"
+    assert told(history, "seen")[who]["started"] == RUNS["running"]["startedAt"]
+    pods[:] = [container("e-1", "a", "c" * 20, ended(137, "OOMKilled"))]
+    witness.note(witness._look())
+    gone = told(history, "gone")[who]
+    assert (gone["code"], gone["reason"]) == (137, "OOMKilled")
+    pods[:] = [container("e-1", "a", "d" * 20, RUNS, restarts=1)]
+    for _ in range(3):
+        witness.note(witness._look())
+    again = told(history, "seen")[f"e-1@{UIDS['a']}/{'d' * 12}"]
+    assert again["restarts"] == 1
+    pods.clear()
+    witness.note(witness._look())
+    assert len(told(history, "gone")) == 2
+
+
+def test_an_api_that_does_not_answer_is_asked_again(history: History) -> None:
+    answers: list[Any] = [OSError("away"), [], OSError("away")]
+
+    def read() -> Any:
+        answer = answers.pop(0) if answers else []
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    witness = PodWitness(history, read, every_s=EVERY_S)
+    witness.start()
+    soon("all answers", lambda: not answers)
+    assert witness.is_alive()
+    witness.stop()
