@@ -44,6 +44,8 @@ def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
     """
     if not run.is_dir():
         raise RejudgeError(f"there is no run directory {run}; `make demo` makes one")
+    if not (run / MANIFEST).is_file() and run.resolve().is_relative_to(EVIDENCE):
+        raise RejudgeError(f"{run} is no run: name one of the folders in it that have a {MANIFEST}; nothing was written")
     if not is_packed(run) and ((run / LEFT_OUT).exists() or run.resolve().is_relative_to(EVIDENCE)):
         raise RejudgeError(
             f"{run} cannot be judged again: what was sent and read is not kept with it; nothing was written"
@@ -76,6 +78,8 @@ def differences(kept: Path, judged: Path) -> list[str]:
         before = orjson.loads((kept / RESULTS).read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         return [f"the kept {RESULTS} cannot be read ({error})"]
+    if not isinstance(before, dict) or "verdict" not in before:
+        return [f"the kept {RESULTS} holds no verdict"]
     return list(_differences(before, orjson.loads((judged / RESULTS).read_bytes()), ""))
 
 
