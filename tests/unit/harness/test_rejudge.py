@@ -145,6 +145,8 @@ def test_a_run_is_judged_into_another_folder(
         assert (out / "report.html").is_file()
     assert checked(monkeypatch, run, "--out", str(tmp_path / "of-plain")) == 2
     assert "of-plain holds something" in capsys.readouterr().err
+    assert checked(monkeypatch, kept, "--out", str(kept / "again")) == 2
+    assert "again is in what is judged" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_there_is_named(
