@@ -44,12 +44,16 @@ def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
     """
     if not run.is_dir():
         raise RejudgeError(f"there is no run directory {run}; `make demo` makes one")
+    if not (run / MANIFEST).is_file() and run.resolve().is_relative_to(EVIDENCE):
+        raise RejudgeError(f"{run} is no run: name one of the folders in it with a {MANIFEST}; nothing was written")
     if not is_packed(run) and ((run / LEFT_OUT).exists() or run.resolve().is_relative_to(EVIDENCE)):
         raise RejudgeError(
             f"{run} cannot be judged again: what was sent and read is not kept with it; nothing was written"
         )
     if out is not None and out.exists() and any(out.iterdir()):
         raise RejudgeError(f"{out} holds something: name a folder that is empty or not there; nothing was written")
+    if out is not None and out.resolve().is_relative_to(run.resolve()):
+        raise RejudgeError(f"{out} is in what is judged: name a folder elsewhere; nothing was written")
     if is_packed(run):
         with TemporaryDirectory(prefix="effectively-once-check-") as temporary:
             # The page names the run by its folder.
@@ -76,6 +80,8 @@ def differences(kept: Path, judged: Path) -> list[str]:
         before = orjson.loads((kept / RESULTS).read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         return [f"the kept {RESULTS} cannot be read ({error})"]
+    if not isinstance(before, dict) or "verdict" not in before:
+        return [f"the kept {RESULTS} holds no verdict"]
     return list(_differences(before, orjson.loads((judged / RESULTS).read_bytes()), ""))
 
 

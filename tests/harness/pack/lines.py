@@ -141,9 +141,10 @@ def _told(line: bytes, references: References) -> tuple[str, dict[str, Value], F
     """Template, numbers and facts of a line."""
     try:
         row = orjson.loads(line)
+        hidden = references.hidden(row)
         named = {path: value for path in references.keys if (value := number_at(row, path)) is not None}
-        facts = references.facts(named)
-        text, values = shape(row, facts)
+        facts = references.facts({**named, **hidden})
+        text, values = shape(row, facts, hidden)
     except (ValueError, UnfitError):
         return Template.whole(line).text, {}, NOTHING
     return text, values, facts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -14,6 +15,8 @@ from tests.harness.workload.record import Planned, line_of, partition_of
 
 _MESSAGE = ("id", "user", "event_time_ms", "payload", "crc")
 """Members of a well-formed record's message."""
+_ORDINAL = "@send"
+"""Hidden: which of the sends it is, in the order of partitions and offsets. No name in a path is like it."""
 
 
 class References:
@@ -24,6 +27,10 @@ class References:
     """
 
     keys: tuple[str, ...] = ()
+
+    def hidden(self, row: Any) -> Mapping[str, int]:
+        """Numbers at `keys` that are not in a line, found when it is packed."""
+        return {}
 
     def facts(self, values: Mapping[str, Value]) -> Facts:
         """What is known of a line with these numbers at `keys`."""
@@ -72,13 +79,13 @@ class Plan(References):
 
 
 class Sends(References):
-    """Rows of a sink: each is of the send at its source coordinate.
+    """Rows of a sink: each is of the send at its source coordinate; one that has none, of the send of its id.
 
     Args:
         lines: of `sent.jsonl`.
     """
 
-    keys = ("source.1", "source.2")
+    keys = ("source.1", "source.2", _ORDINAL)
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines: dict[tuple[int, int], bytes] = {}
@@ -86,13 +93,24 @@ class Sends(References):
             partition, offset = row.get("partition"), row.get("offset")
             if type(partition) is int and type(offset) is int:
                 self._lines[partition, offset] = line
+        self._in_order = [self._lines[place] for place in sorted(self._lines)]
+
+    @cached_property
+    def _ordinals(self) -> dict[str, int]:
+        """The last send of every id."""
+        ids = (orjson.loads(line).get("id") for line in self._in_order)
+        return {id_: n for n, id_ in enumerate(ids) if isinstance(id_, str)}
+
+    def hidden(self, row: Any) -> Mapping[str, int]:
+        """The ordinal of a row's send, where the row does not say where it was sent."""
+        if not isinstance(row, dict) or "source" in row or not isinstance(row.get("id"), str):
+            return {}
+        ordinal = self._ordinals.get(row["id"])
+        return {} if ordinal is None else {_ORDINAL: ordinal}
 
     def facts(self, values: Mapping[str, Value]) -> Facts:
         """What the row of a send holds."""
-        partition, offset = values.get("source.1"), values.get("source.2")
-        if not isinstance(partition, int) or not isinstance(offset, int):
-            return {}
-        line = self._lines.get((partition, offset))
+        line = self._line(values)
         if line is None:
             return {}
         send: dict[str, Any] = orjson.loads(line)
@@ -101,6 +119,12 @@ class Sends(References):
         if "value" not in send:
             send["value"] = compact({name: send.get(name) for name in _MESSAGE}).decode()
         return send
+
+    def _line(self, values: Mapping[str, Value]) -> bytes | None:
+        ordinal, partition, offset = (values.get(path) for path in (_ORDINAL, "source.1", "source.2"))
+        if isinstance(ordinal, int):
+            return self._in_order[ordinal] if 0 <= ordinal < len(self._in_order) else None
+        return self._lines.get((partition, offset)) if isinstance(partition, int) and isinstance(offset, int) else None
 
 
 class Rows(References):

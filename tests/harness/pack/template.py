@@ -17,8 +17,9 @@ Facts = Mapping[str, Any]
 FACT: Final = "\x01"
 NUMBER: Final = "\x02"
 NUMBERS: Final = "\x03"
-"""Marks of the holes, around a path. JSON text has no such character."""
-_HOLE = re.compile("([\x01-\x03])([^\x01-\x03]*)\\1")
+HIDDEN: Final = "\x04"
+"""Marks of the holes, around a path. JSON text has no such character. A hidden number is not in the line."""
+_HOLE = re.compile("([\x01-\x04])([^\x01-\x04]*)\\1")
 _NAME = re.compile(r"[\w-]+", re.ASCII)
 """Names that a path can hold: no dot, no slash."""
 _WHOLE = "="
@@ -65,7 +66,7 @@ class Template:
         """Make a line; raises KeyError where a fact or number is missing."""
         made = []
         for kind, path, text in self._pieces:
-            if not kind:
+            if not kind or kind == HIDDEN:
                 made.append(text)
             elif kind == FACT:
                 made.append(orjson.dumps(facts[path]))
@@ -74,16 +75,16 @@ class Template:
         return b"".join(made)
 
 
-def shape(row: Any, facts: Facts) -> tuple[str, dict[str, Value]]:
-    """The template of a JSON value, as text, and the numbers for it.
+def shape(row: Any, facts: Facts, hidden: Mapping[str, int]) -> tuple[str, dict[str, Value]]:
+    """The template of a JSON value, as text, and the numbers for it, with those that are hidden.
 
     Raises:
         UnfitError: it is no object, or a name in it is none that a path can have.
     """
     if type(row) is not dict:
         raise UnfitError(row)
-    values: dict[str, Value] = {}
-    pieces = [_HOLED]
+    values: dict[str, Value] = dict(hidden)
+    pieces = [_HOLED, *(f"{HIDDEN}{path}{HIDDEN}" for path in hidden)]
     _walk(row, "", facts, pieces.append, values)
     return "".join(pieces), values
 

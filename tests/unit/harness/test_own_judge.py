@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.harness.own_judge import is_own, judge, main
+from tests.harness.rejudge import differences, place_to_judge
 from tests.harness.results import Results, Verdict
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
 from tests.unit.harness.tamper import change_json, lines_of, watch
+from tests.unit.harness.test_rejudge import keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
 DECLARATION = {
@@ -43,6 +45,15 @@ def run(tmp_path: Path) -> Path:
     write_lines(made / "observed" / "given.jsonl", given)
     write_json(made / "observed" / "declaration.json", DECLARATION)
     return made
+
+
+def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) -> None:
+    judge(run)
+    kept = keep(run, tmp_path / "kept")
+    with place_to_judge(kept) as place:
+        assert is_own(place)
+        assert judge(place).verdict is Verdict.PASS
+        assert differences(kept, place) == []
 
 
 def changed(run: Path, name: str, change: Callable[[Lines], object]) -> Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import random
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -143,8 +144,9 @@ HARD = (
     b'{"a.b":1}', b'{"source.1":1}', b'{"source":{"1":0,"2":0}}', b'{"n":[1,2]}', b'{"n":18446744073709551615}',
     b'{"n":4611686018427387904}', b'{"source":["events",[1],2]}', b'{"source":["events",0,0],"id":7}',
     b'{"partition":[0],"offsets":0,"crcs":[]}', b'{"partition":0,"offsets":[0,1],"crcs":[1]}',
-    b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}', b"\xff", b"~{}", b"=",
-    b'{"n":0,"offset":true,"sent_at":null}', b"NaN", b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
+    b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}', b'{"id":"closer-1"}',
+    b'{"id":"closer-1","crc":7,"@send":1}', b"\xff", b"~{}", b"=", b'{"n":0,"offset":true,"sent_at":null}', b"NaN",
+    b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
 )  # fmt: skip
 
 
@@ -194,24 +196,33 @@ def test_bytes_that_are_no_numbers_are_refused(content: bytes) -> None:
         varints.decode(content)
 
 
-def test_sends_of_a_control_are_made_again_from_its_seed(tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_a_control_takes_two_bytes_a_record(tmp_path: Path) -> None:
+    run, drawn = tmp_path / "run", random.Random(7)
     control = run / "controls" / CATALOG_OFF.name
     records = list(Seeded(7, shape_of(CATALOG_OFF)))[:3_000]
     with LinesWriter(control / SENT) as sent, LinesWriter(control / ROWS) as rows:
+        ends = [0, 0]
         for n, record in enumerate(records):
             partition = partition_of(record, 2)
-            sent.write(line_of(record, "c.events", partition, n, 1_750_000_000_000 + n))
-            row = {"id": record.id, "user": record.user, "source": ["c.events", partition, n]}
-            rows.write({"sink": "accepted", **row, "partition": 0, "offset": n})
-    seen = [crc_of_row(orjson.loads(line)) for line in lines_of(control / ROWS)][:-1]
+            sent.write(line_of(record, "c.events", partition, ends[partition], 1_750_000_000_000 + n))
+            ends[partition] += 1
+        for partition in (0, 1):
+            # A task reads a partition of the input, and a sink's partition gets a share of each.
+            read = sorted(records, key=lambda record: partition_of(record, 2))
+            there = [record for record in read if drawn.random() < 0.5]
+            for offset, record in enumerate(there):
+                # Spark's JSON of the record: it has no source, no epoch.
+                row = {name: getattr(record, name) for name in ("id", "user", "event_time_ms", "payload", "crc")}
+                at = {"message": {"key": record.user}, "partition": partition, "offset": offset}
+                rows.write({"sink": "accepted", **row, **at})
+    seen = [crc_of_row(row) for line in lines_of(control / ROWS) if (row := orjson.loads(line)).get("partition") == 0]
     with LinesWriter(control / SEEN) as reader:
         # A reader of uncommitted records saw one that is not there in the end.
-        reader.write({"t": 1, "partition": 0, "offsets": [*range(3_000), 3_000], "crcs": [*seen, 7]})
+        reader.write({"t": 1, "partition": 0, "offsets": [*range(len(seen) + 1)], "crcs": [*seen, 7]})
     (control / "manifest.json").write_bytes(orjson.dumps({"seed": 7, "control": CATALOG_OFF.name}))
     (run / "manifest.json").write_bytes(b"{}")
     assert again(run, tmp_path) == contents(run)
-    assert (tmp_path / "run.tar.xz").stat().st_size < 3_000
+    assert (tmp_path / "run.tar.xz").stat().st_size < 2 * len(records)
 
 
 def altered(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:

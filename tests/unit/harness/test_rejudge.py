@@ -96,6 +96,19 @@ def test_a_manifest_of_another_run_is_no_pass(
     assert f"manifest.json is not the one in {NAME}" in capsys.readouterr().err
 
 
+def test_results_without_a_verdict_are_no_pass(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (kept / "results.json").write_text("{}")
+    assert checked(monkeypatch, kept) == 2
+
+
+def test_a_folder_of_runs_is_no_run(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rejudge, "EVIDENCE", kept.parent)
+    assert checked(monkeypatch, kept.parent) == 2
+    assert "name one of the folders in it" in capsys.readouterr().err
+
+
 def test_a_damaged_pack_is_unknown_in_one_line(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +145,8 @@ def test_a_run_is_judged_into_another_folder(
         assert (out / "report.html").is_file()
     assert checked(monkeypatch, run, "--out", str(tmp_path / "of-plain")) == 2
     assert "of-plain holds something" in capsys.readouterr().err
+    assert checked(monkeypatch, kept, "--out", str(kept / "again")) == 2
+    assert "again is in what is judged" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_there_is_named(
