@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import catalog
-from effectively_once.catalog import Catalog, keys
+from effectively_once.catalog import Catalog, bucket, keys, runs
 from effectively_once.errors import SourceError
 from effectively_once.windows import Windows
 
@@ -68,14 +68,22 @@ def test_an_id_leaves_when_its_window_closes_and_not_before() -> None:
 @pytest.mark.parametrize("closed", range(11))
 @pytest.mark.parametrize("bucket_ms", [1, 300, 1000, 600_000])
 def test_of_a_bucket_that_is_partly_closed_the_open_windows_are_known(closed: int, bucket_ms: int) -> None:
-    """To the millisecond, and by every bucket there is, not only by the one of the row's time."""
+    """To the millisecond; by every bucket there is, not only that of the row's time; and when runs were merged."""
     known, ids = Catalog(WINDOWS, bucket_ms), [f"{window}" for window in range(10)]
     for window in range(10):
         known.fold(_delta([(ids[window], 100 * window + 99)]))
+        known.settle()
     bound_ms = 100 * closed + 50
     for watermark_ms, gone in ((bound_ms - 1, max(closed - 1, 0)), (bound_ms, closed)):
         known.expire(watermark_ms)
         assert _new(known, *ids) == [window < gone for window in range(10)]
+
+
+def test_a_delta_of_more_ids_than_a_run_is_known_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (bucket, runs):
+        monkeypatch.setattr(module, "RUN_IDS", 3)
+    ids = [f"{number}" for number in range(10)]
+    assert _new(_folded([(each, 0) for each in ids]), *ids) == [False] * 10
 
 
 def test_memory_goes_with_the_last_window_of_a_bucket_and_ids_before_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -103,6 +105,34 @@ def test_a_mark_that_stands_in_the_way_ends_in_a_rollback_and_tells_why(session:
     with pytest.raises(FencedError, match="sink counts shard 1"):
         sink.publish(2, 4, _table("ann"))
     assert session.mark[:2] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "generation", "taken"),
+    [(5, 2, True), (5, 3, True), (9, 2, True), (4, 2, False), (3, 9, False), (5, 1, False)],
+)
+def test_a_mark_is_taken_by_a_later_epoch_of_no_older_generation(epoch: int, generation: int, taken: bool) -> None:
+    """The statements themselves, by another database: each is one `UPDATE` of the shard's own row."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("greatest", 2, max)
+    database.execute("ATTACH ':memory:' AS effectively_once")
+    database.execute("CREATE TABLE effectively_once.progress (pipeline, sink, shard, epoch, generation, rows, digest)")
+
+    def say(statement: sql.Composed, shard: int, **values: Any) -> Any:
+        text = re.sub(r"%\((\w+)\)s", r":\1", statement.as_string(None))
+        return database.execute(text, {"pipeline": "clicks", "sink": "counts", "shard": shard, **values})
+
+    for shard in (0, 1):
+        key = ("clicks", "counts", shard)
+        database.execute("INSERT INTO effectively_once.progress VALUES (?, ?, ?, 4, 1, 7, 'd')", key)
+    for raised in (2, 1):
+        assert say(postgres._FENCE, 1, generation=raised).rowcount == 1
+    assert say(postgres._READ, 1).fetchone() == (4, 2, 7, "d")
+    ours = {"epoch": epoch, "generation": generation, "rows": 3, "digest": "e"}
+    assert say(postgres._ADVANCE, 1, **ours).rowcount == int(taken)
+    assert say(postgres._READ, 1).fetchone() == (tuple(ours.values()) if taken else (4, 2, 7, "d"))
+    assert say(postgres._READ, 0).fetchone() == (4, 1, 7, "d"), "another shard's"
+    database.close()
 
 
 def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None:
