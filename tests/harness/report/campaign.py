@@ -189,7 +189,16 @@ def _facts(results: CampaignResults) -> list[tuple[str, str, str]]:
         ("epochs published", typeset.count(results.epochs.published), f"{results.epochs.replayed} repeated"),
         ("longest gap", typeset.seconds(results.epochs.longest_gap_s), "without a publication while records waited"),
         ("runs", typeset.count(len(results.parts)), f"{typeset.seconds(results.duration_s, 0)} in all"),
+        ("commit", *_commits(results.parts)),
     ]  # fmt: skip
+
+
+def _commits(parts: Sequence[Part]) -> tuple[str, str]:
+    """Name the commits that runs are of, and say whether their trees were clean."""
+    commits = sorted({(part.commit or typeset.NOT_KNOWN)[:12] for part in parts})
+    dirty = sum(part.dirty is not False for part in parts)
+    clean = f"{dirty} of {len(parts)} runs not of a clean tree" if dirty else "clean trees"
+    return ", ".join(commits), clean
 
 
 def _share(number: int, of: Workload) -> str:
