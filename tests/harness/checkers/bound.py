@@ -30,7 +30,8 @@ def judge(case: Case) -> Oracle:
     for planned in manifest.controls:
         control = run.control(planned.name)
         if control.path.is_dir():
-            complaints += _foreign(manifest, control, planned.name) + _copied(control, planned.name)
+            complaints += _foreign(manifest, control, planned.name)
+            complaints += _copied(control, planned.name) if planned.must == "fail" else []
             sent = control.sent_path.read_bytes()
             if (other := seen.setdefault(sent, planned.name)) != planned.name:
                 complaints.append(f"controls {other} and {planned.name} sent the same: one is a copy of the other")

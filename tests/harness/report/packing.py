@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tests.harness.report import campaign
-from tests.harness.report.lenient import mappings, text
+from tests.harness.report.lenient import mapping, mappings, text
 from tests.harness.report.listing import listed
 from tests.harness.report.recording import read_object
 from tests.harness.results import CampaignResults
@@ -113,6 +113,8 @@ def _kept(run: Path, any_verdict: bool) -> dict[Path, bytes]:
         raise PackingError(f"{run}: {found.gaps[0]}")
     if found.verdict != "pass" and not any_verdict:
         raise PackingError(f"{run} is {found.verdict}: --any-verdict packs it all the same")
+    if mapping(found.manifest.get("git")).get("dirty") is not False:
+        raise PackingError(f"{run} is not of a clean tree: commit, and run again; nothing else is kept as evidence")
     if not found.reported:
         raise PackingError(f"{run} has no page: `make report RUN={run}` draws it")
     kept = {Path(PAGE): (run / PAGE).read_bytes()}
