@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,9 +16,14 @@ import orjson
 
 from tests.harness.evidence import EvidenceError
 
+LINK = "link"
+"""Field of an event: digest of the line before it and of itself, so that the lines are a chain."""
+FIRST = ""
+_LINKED = re.compile(rb',"link":"([0-9a-f]{16})"}$')
+
 
 class History:
-    """Appends events to `history.jsonl`.
+    """Appends events to `history.jsonl`, each with a digest of all before it.
 
     Every event is one `write` on a descriptor opened with O_APPEND, so that threads and other processes that
     append to the same file never tear each other's lines.
@@ -29,6 +37,8 @@ class History:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = threading.Lock()
+        last = path.read_bytes().splitlines()[-1:] if path.is_file() else []
+        self._link = link_in(last[0]) if last else FIRST
         self._descriptor: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def record(self, event: str, /, *, t: int | None = None, **fields: Any) -> int:
@@ -50,7 +60,8 @@ class History:
             if self._descriptor is None:
                 raise ValueError(f"history is closed: {self.path}; record events before closing it")
             at = time.time_ns() // 1_000_000 if t is None else t
-            line = orjson.dumps({"t": at, "event": event, **fields}) + b"\n"
+            self._link, whole = linked(self._link, orjson.dumps({"t": at, "event": event, **fields}))
+            line = whole + b"\n"
             written = os.write(self._descriptor, line)
         if written != len(line):
             raise OSError(f"history line was cut after {written} of {len(line)} bytes: {self.path}; free disk space")
@@ -79,6 +90,48 @@ class History:
         self.close()
 
 
+def linked(before: str, line: bytes) -> tuple[str, bytes]:
+    """Return the link of a line, and the line with it.
+
+    Args:
+        before: the link of the line before it; FIRST of none.
+        line: a JSON object that is not empty, without a line end.
+    """
+    link = hashlib.sha256(before.encode() + line).hexdigest()[:16]
+    return link, line[:-1] + f',"{LINK}":"{link}"}}'.encode()
+
+
+def link_in(line: bytes) -> str:
+    """Return the link that a line ends with; FIRST where it has none."""
+    found = _LINKED.search(line)
+    return found[1].decode() if found else FIRST
+
+
+def chained(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Make a chain of lines, whatever links they had."""
+    link = FIRST
+    for line in lines:
+        link, whole = linked(link, _LINKED.sub(b"}", line))
+        yield whole
+
+
+def end_of_links(path: Path) -> str:
+    """Return the link of the last line, when all lines are a chain.
+
+    Raises:
+        EvidenceError: a line is not linked to those before it.
+        OSError: the file cannot be read.
+    """
+    link = FIRST
+    lines = path.read_bytes().splitlines()
+    for number, (line, whole) in enumerate(zip(lines, chained(lines), strict=True), start=1):
+        if line != whole:
+            why = "is not linked to those before it" if link_in(line) else "has no link: recorded before there were any"
+            raise EvidenceError(f"history line {why}", f"{path}:{number}", "judge an unaltered run, or run again")
+        link = link_in(line)
+    return link
+
+
 def read_history(path: Path) -> list[dict[str, Any]]:
     """Every event, in the order of the file.
 
@@ -101,5 +154,6 @@ def read_history(path: Path) -> list[dict[str, Any]]:
             raise EvidenceError(f"history line is not JSON ({error})", f"{path}:{number}", todo) from error
         if not isinstance(event, dict) or type(event.get("t")) is not int or not isinstance(event.get("event"), str):
             raise EvidenceError("history line is no event with `t` and `event`", f"{path}:{number}", todo)
+        event.pop(LINK, None)
         events.append(event)
     return events

@@ -13,9 +13,10 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
-from tests.harness import junit
+from tests.harness import binding, junit
 from tests.harness.checkers import (
     aggregates,
+    bound,
     chain,
     claim,
     decisions,
@@ -96,6 +97,7 @@ def _judge_run(case: Case, write: bool) -> Results:
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
         _protected("controls", 0, controls, case),
+        _protected(bound.NAME, 0, bound.judge, case),
         _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     verdict = worst(oracle.verdict for oracle in oracles)
@@ -203,6 +205,7 @@ def _results(
         controls=tuple(controls),
         versions=manifest.versions if manifest else {},
         git=manifest.git if manifest else {},
+        root=binding.root_of(case.run.path),
         oracles=tuple(oracles),
         reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
     )

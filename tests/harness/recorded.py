@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.console import Console
+from tests.harness import binding, report
 from tests.harness import judge as judging
-from tests.harness import report
 from tests.harness.history import History
 from tests.harness.report import index
 from tests.harness.results import Results
@@ -55,6 +55,7 @@ def run_recorded(
         trace.write_text(traceback.format_exc())
         console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(checkout)}")
     with console.step("judge"):
+        binding.bind(path)
         results = judge(path, broke_off) if judge is not None else judging.judge(path)
         page = report.write(path)
         for one in planned.controls:

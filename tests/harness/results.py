@@ -276,7 +276,7 @@ class CampaignResults(_Frozen):
 
 
 class Results(_Frozen):
-    """`results.json`."""
+    """`results.json`. `root` is the digest that its evidence is bound by; None where it was never bound."""
 
     claim: str
     verdict: Verdict
@@ -292,6 +292,7 @@ class Results(_Frozen):
     controls: tuple[Control, ...] = ()
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)
+    root: str | None = None
     oracles: tuple[Oracle, ...] = ()
     reasons: tuple[str, ...] = ()
 

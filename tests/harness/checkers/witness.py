@@ -18,6 +18,8 @@ PROCESS_ENDS_MS, POD_ENDS_MS = 10_000, 60_000
 """Within so long after a blow whoever was struck is gone, on a busy machine too, and of pods as their node tells it."""
 TAKES_MS = 1_000
 """The pipeline's own clock and the announcements' differ by some 30 ms, a busy machine's by less than that."""
+KILLED = (-9, 137)
+"""Exit codes of who was ended by SIGKILL: as a parent is told, and as a shell or a container tells it."""
 BLOWS = ("sigkill", "out_of_memory", "pod_delete_now")
 ENDING = (*BLOWS, "zombie", "second_driver", "restart", "pod_delete_graceful")
 """Kinds that end whom they strike, at once or later."""
@@ -41,12 +43,13 @@ _POD = re.compile(r"[a-z0-9.-]+@[0-9a-f]{8}-[0-9a-f-]{27}(/[0-9a-f]*)?")
 
 
 class _Life:
-    """When one process was first seen, when last, and when it was found gone (ms)."""
+    """When one process was first seen, when last, when it was found gone (ms), and its exit code where it is known."""
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self.first, self.role = int(event["t"]), event.get("role")
         self.last: int | None = None
         self.gone: int | None = None
+        self.code: int | None = None
 
 
 class Census:
@@ -64,6 +67,7 @@ class Census:
             life = self.lives.setdefault(event["process"], _Life(event))
             if event.get("state") == "gone":
                 life.gone, life.last = int(event["t"]), int(event.get("last", life.first))
+                life.code = event.get("code")
 
     def of(self, who: str) -> list[_Life]:
         """Return the lives of a process, or of the containers of a pod; nothing where nobody saw it."""
@@ -151,6 +155,9 @@ def _not_ended(fault: Fault, who: str, lives: list[_Life]) -> str | None:
     if max(gone) < fault.injected_at:
         return f"{who} was gone {fault.injected_at - max(gone)} ms before it is told to have been struck"
     last = max(life.last or life.first for life in lives)
+    otherwise = [life.code for life in lives if life.code not in (None, *KILLED)]
+    if fault.kind == "sigkill" and otherwise:
+        return f"{who} was not killed: it ended with exit code {otherwise[0]}"
     within = PROCESS_ENDS_MS if _PROCESS.fullmatch(who) else POD_ENDS_MS
     if fault.kind in BLOWS and last > fault.injected_at + within:
         return f"{who} was still there {last - fault.injected_at} ms after it is told to have ended"

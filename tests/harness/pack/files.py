@@ -8,6 +8,8 @@ from typing import Final
 
 import orjson
 
+from tests.harness.binding import NAME as BOUND
+from tests.harness.binding import bound_files
 from tests.harness.pack.references import References, Rows, Sends
 from tests.harness.pack.workload import RecordedWorkload, workload_of
 
@@ -43,7 +45,9 @@ class Referred:
 def evidence_in(folder: Path) -> Iterator[Path]:
     """Every file that the judge reads, each behind those it refers to."""
     observed = sorted((folder / OBSERVED).glob("*"), key=lambda path: (path.name.endswith(SEEN), path.name))
-    for path in (folder / MANIFEST, folder / HISTORY, folder / SENT, *observed):
+    first = (folder / MANIFEST, folder / HISTORY, folder / SENT, *observed)
+    rest = sorted({*bound_files(folder), folder / BOUND} - {*first})
+    for path in (*first, *rest):
         if path.is_file():
             yield path
 

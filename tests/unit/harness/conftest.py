@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.harness.fabricate import fabricate
-from tests.unit.harness.tamper import watch
+from tests.unit.harness.tamper import bind, watch
 
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a clean run, watched by a reader; not to be changed."""
-    return watch(fabricate(tmp_path_factory.mktemp("pristine") / "20261120-170301-7"))
+    """Return a clean run, watched by a reader, and bound; not to be changed."""
+    return bind(watch(fabricate(tmp_path_factory.mktemp("pristine") / "20261120-170301-7")))
 
 
 @pytest.fixture

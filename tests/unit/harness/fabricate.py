@@ -366,7 +366,7 @@ class _Simulation:
         run = self.run / "controls" / name
         sent: list[Row] = []
         for n in range(40):
-            record = self._record(f"c-{n:06d}", f"u{n % 4}", EVENT_T0 + n)
+            record = self._record(f"{name}-{n:06d}", f"u{n % 4}", EVENT_T0 + n)
             place = {"kind": "fresh", "topic": name, "partition": n % 2, "offset": n // 2, "sent_at": T0}
             sent.append({"n": n, **record, **place})
         rows = [
@@ -379,8 +379,10 @@ class _Simulation:
         ]  # fmt: skip
         settings = {**parent["settings"], "sinks": ["accepted"], "topic": name}
         workload = {"kind": "seeded", "sent": 40, "duplicates_sent": 0, "late_sent": 0, "malformed_sent": 0}
-        own = {"control": name, "faults_planned": 1, "settings": settings, "workload": workload, "controls": [],
-               "schemas": {}}  # fmt: skip
+        own = {
+            "run": f"{parent['run']}/{name}", "control": name, "faults_planned": 1, "settings": settings,
+            "workload": workload, "controls": [], "schemas": {},
+        }  # fmt: skip
         fault = {
             "t": T0 + 9, "event": "fault", "kind": "sigkill", "target": "executor", "signal": "SIGKILL", "epoch": 0,
             "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0", "injected_at": T0 + 5,

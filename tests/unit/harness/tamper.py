@@ -8,29 +8,48 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.harness import binding
 from tests.harness.evidence import SINKS, crc_of_row
+from tests.harness.history import LINK, chained
 from tests.unit.harness.fabricate import Row, write_json, write_lines
 
 
 def lines_of(path: Path) -> list[Row]:
     """Rows of a file, without its end line."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if "end" not in row]
+    rows: list[Row] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [{name: row[name] for name in row if name != LINK} for row in rows if "end" not in row]
 
 
 def change_lines(path: Path, change: Callable[[list[Row]], Any]) -> None:
-    """Change the rows of a file in place and keep its end line true."""
+    """Change the rows of a file in place, keep its end line true and bind its run anew: whoever tampers can do so."""
     ended = '"end"' in path.read_text(encoding="utf-8").splitlines()[-1]
     rows = lines_of(path)
     change(rows)
     write_lines(path, rows, end=ended)
+    rebind(path)
 
 
 def change_json(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a JSON document in place."""
+    """Change a JSON document in place, and bind its run anew."""
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
     write_json(path, document)
+    rebind(path)
+
+
+def rebind(path: Path) -> None:
+    """Bind the run anew that a file is of, where it was bound."""
+    runs = [one for one in path.parents if (one / binding.NAME).is_file()]
+    if runs:
+        bind(runs[-1])
+
+
+def bind(run: Path) -> Path:
+    """Link the histories of a run that was made up, and bind it."""
+    for path in run.rglob("history.jsonl"):
+        path.write_bytes(b"".join(line + b"\n" for line in chained(path.read_bytes().splitlines())))
+    binding.bind(run)
+    return run
 
 
 def name_of(row: Row) -> str:

@@ -14,6 +14,7 @@ from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.unit.harness.fabricate import SCHEMAS
+from tests.unit.harness.tamper import rebind
 
 Row = dict[str, Any]
 
@@ -36,6 +37,7 @@ def with_table(run: Path, change: Callable[[list[Row]], object] = lambda _: None
     for boundary in (epilogue["boundary"], *epilogue["closing"].values()):
         boundary[ACCEPTED_ROWS] = len(rows)
     directory.write_json(directory.epilogue_path, epilogue)
+    rebind(directory.epilogue_path)
     return judge(run, write=False)
 
 

@@ -11,7 +11,7 @@ from tests.harness.evidence import crc_of_row
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import CONTROLS, Row, write_lines
-from tests.unit.harness.tamper import change_json, change_lines, lines_of
+from tests.unit.harness.tamper import change_json, change_lines, lines_of, rebind
 
 NAME = CONTROLS[0]
 
@@ -39,6 +39,7 @@ def read_uncommitted(control: Path, *aborted: int) -> None:
         {"t": 1, "reader": "started"}, {"t": 2, "partition": 0, "offsets": offsets, "crcs": crcs},
         {"t": 3, "reader": "stopped"},
     ])  # fmt: skip
+    rebind(control / "manifest.json")
 
 
 def verdicts(run: Path) -> tuple[Verdict, Verdict]:

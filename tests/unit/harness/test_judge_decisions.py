@@ -9,7 +9,7 @@ import pytest
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import fabricate
-from tests.unit.harness.tamper import watch
+from tests.unit.harness.tamper import bind, watch
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from tests.unit.harness.tamper import watch
     ],
 )
 def test_what_was_not_decided_makes_a_run_unknown(tmp_path: Path, missing: object, says: str) -> None:
-    results = judge(watch(fabricate(tmp_path / "20261120-170301-7", without=(missing,))), write=False)
+    results = judge(bind(watch(fabricate(tmp_path / "20261120-170301-7", without=(missing,)))), write=False)
     assert results.verdict is Verdict.UNKNOWN, results.reasons
     assert [one.name for one in results.oracles if one.verdict is not Verdict.PASS] == ["decisions"]
     assert any(says in line for line in results.oracle("decisions").evidence)

@@ -12,7 +12,7 @@ from tests.harness.evidence import SINKS
 from tests.harness.judge import judge
 from tests.harness.results import Oracle, Verdict
 from tests.unit.harness.fabricate import Row
-from tests.unit.harness.tamper import change_lines, lines_of, watch
+from tests.unit.harness.tamper import change_json, change_lines, lines_of, watch
 
 
 @pytest.fixture
@@ -38,6 +38,9 @@ def test_a_run_that_was_watched_passes(watched: Path) -> None:
 
 
 def test_a_run_without_a_reader_is_not_judged_by_it(run: Path) -> None:
+    for sink in SINKS:
+        concurrent(run, sink).unlink()
+    change_json(run / "manifest.json", lambda manifest: manifest.update(concurrent_reader=False))
     with pytest.raises(KeyError):
         oracle_of(run)
 

@@ -238,7 +238,7 @@ TAMPERINGS = {
         _history(lambda rows: _fault(rows).update(process_after=_fault(rows)["process_before"])), "faults", UNKNOWN
     ),
     "a fault without anything published after it": Tampering(
-        _history(_nothing_published_after), "faults", UNKNOWN, ("epochs",)
+        _history(_nothing_published_after), "faults", UNKNOWN, ("epochs", "minimum")
     ),
     "a fault undone before it came": Tampering(
         _history(lambda rows: _fault(rows).update(healed_at=_fault(rows)["injected_at"] - 1)), "faults", UNKNOWN

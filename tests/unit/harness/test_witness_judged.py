@@ -73,6 +73,11 @@ def gone_before(rows: list[Row]) -> None:
     gone["t"] = of_faults(rows)[0]["injected_at"] - 500
 
 
+def ended_by_itself(rows: list[Row]) -> None:
+    who = of_faults(rows)[0]["process_before"]
+    next(row for row in rows if row.get("process") == who and row["state"] == "gone")["code"] = 0
+
+
 def another_role(rows: list[Row]) -> None:
     who = of_faults(rows)[0]["process_before"]
     for row in rows:
@@ -97,6 +102,7 @@ def nobody_looked(rows: list[Row]) -> None:
         (stretched, "is told to have taken"),
         (survived, "was not seen to end"),
         (gone_before, "500 ms before it is told to have been struck"),
+        (ended_by_itself, "was not killed: it ended with exit code 0"),
         (another_role, "is no executor, but a broker"),
         (nobody_looked, UNWITNESSED),
     ],
