@@ -238,11 +238,3 @@ def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.Ca
     (runs[0] / "report.html").unlink()
     assert main(["evidence", *map(str, runs), "--to", str(TO)]) == 2
     assert capsys.readouterr().err == f"✗ {runs[0]} has no page: `make report RUN={runs[0]}` draws it\n"
-
-
-@pytest.mark.parametrize("git", [{"commit": "a1b2c3", "dirty": True}, {}])
-def test_a_run_that_is_not_of_a_clean_tree_is_not_kept(runs: list[Path], git: dict[str, Any]) -> None:
-    change(runs[1], "manifest.json", git=git)
-    with pytest.raises(PackingError, match=rf"{runs[1]} is not of a clean tree"):
-        pack(runs, TO, [], any_verdict=True)
-    assert not TO.exists()
