@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.harness.checkers.faults import names
+from tests.harness.processes import names
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR

@@ -18,10 +18,7 @@ from tests.harness.evidence import EvidenceError
 from tests.harness.processes import announced_by, names
 from tests.harness.results import Effect, Fault
 
-ENDING = (
-    "sigkill", "zombie", "second_driver", "restart", "pod_delete_now", "pod_delete_graceful", "out_of_memory",
-    "node_restart",
-)  # fmt: skip
+ENDING = (*witness.ENDING, "node_restart")
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
 STOPPING = ("sigstop", "sigstop_beyond_time_out", "zombie", STALL)
 """Kinds of fault under which a process stands still."""
