@@ -16,7 +16,6 @@ from tests.harness.history import History, end_of_links, read_history
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import CONTROLS, fabricate
-from tests.unit.harness.recorded_run import RECORDED, as_recorded
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
 
 FIRST, SECOND = CONTROLS
@@ -145,8 +144,9 @@ def test_judging_and_drawing_do_not_unbind(run: Path) -> None:
     assert binding.bind(run) == root
 
 
-def test_a_run_that_was_never_bound_is_unknown_and_says_so(tmp_path: Path) -> None:
-    results = judge(as_recorded(RECORDED[0], tmp_path), write=False)
+def test_a_run_that_was_never_bound_is_unknown_and_says_so(run: Path) -> None:
+    (run / binding.NAME).unlink()
+    results = judge(run, write=False)
     assert results.root is None
     assert binding.UNBOUND in results.oracle("bound").says
 

@@ -248,11 +248,8 @@ def test_a_sink_that_cannot_be_read_does_not_hide_the_offences_of_another(run: P
     assert judge(run, write=False).oracle("messages").verdict is Verdict.FAIL
 
 
-@pytest.mark.parametrize("archive", RECORDED, ids=lambda path: path.name)
-def test_a_run_recorded_before_says_so_and_is_unknown_in_that(archive: Path, tmp_path: Path) -> None:
-    run = unpacked(archive, tmp_path)
-    if "schemas" in (run / "manifest.json").read_text():
-        pytest.skip("it was recorded since")
+def test_a_run_recorded_before_says_so_and_is_unknown_in_that(run: Path) -> None:
+    change_json(run / "manifest.json", lambda manifest: manifest.pop("schemas"))
     results = judge(run, write=False)
     assert results.verdict is Verdict.UNKNOWN
     assert "recorded before messages were looked at whole" in results.oracle("messages").says

@@ -12,7 +12,6 @@ from tests.harness.checkers.witness import UNWITNESSED
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row
-from tests.unit.harness.recorded_run import RECORDED, as_recorded
 from tests.unit.harness.tamper import change_lines
 
 
@@ -114,9 +113,3 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
     found = judge(run, write=False).oracle("faults")
     assert found.verdict is Verdict.UNKNOWN
     assert any(why in one for one in found.evidence), found.evidence
-
-
-def test_a_run_recorded_without_a_witness_is_unknown_and_says_why(tmp_path: Path) -> None:
-    found = judge(as_recorded(RECORDED[0], tmp_path), write=False).oracle("faults")
-    assert found.verdict is Verdict.UNKNOWN
-    assert UNWITNESSED in found.says

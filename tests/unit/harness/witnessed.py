@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tests.harness.processes import names, started_s
@@ -40,13 +38,3 @@ def event_of(row: Row) -> Any:
 def witnessed(events: list[Row]) -> list[Row]:
     """Return a history with what was noted of the processes of its faults."""
     return [*events, *processes_of(events)]
-
-
-def witness(run: Path) -> Path:
-    """Give a run directory that was recorded without it what a witness would have noted, before its end."""
-    path = run / "history.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    noted = [json.dumps(row) for row in processes_of(rows)]
-    path.write_text("\n".join([*lines[:-1], *noted, lines[-1]]) + "\n", encoding="utf-8")
-    return run
