@@ -69,9 +69,8 @@ def compare(sink: str, expected: Expectation, rows: Iterator[dict[str, Any]]) ->
     evidence: list[str] = []
     for sort in _SORTS:
         evidence += clipped([f"{sink}: {sort} {line}" for line in tally.first[sort]], tally.counts[sort])
-    return Comparison(
-        sink, Output(expected=len(expected.due), observed=observed, **tally.counts), tuple(evidence), error
-    )
+    output = Output.model_validate({"expected": len(expected.due), "observed": observed, **tally.counts})
+    return Comparison(sink, output, tuple(evidence), error)
 
 
 def _naming(row: Mapping[str, Any], key: Hashable) -> str:
