@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Row is one JSON object; numbers stay as they are written, so that 1 is not 1.0.
+type Row = map[string]any
+
+func decode(content []byte) (Row, error) {
+	decoder, found := json.NewDecoder(bytes.NewReader(content)), Row{}
+	decoder.UseNumber()
+	if err := decoder.Decode(&found); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("something follows the object")
+	}
+	return found, nil
+}
+
+func readObject(path string) Row { return must(decode(must(os.ReadFile(path)))) }
+
+// readRows reads lines up to the end line, which has to say how many there are.
+func readRows(path string) []Row {
+	file := must(os.Open(path))
+	defer file.Close()
+	var rows []Row
+	for reader := bufio.NewReaderSize(file, 1<<20); ; {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			panic(path + " has no end line: it was cut short")
+		}
+		row, err := decode(line)
+		if err != nil {
+			panic(fmt.Sprintf("%s:%d: %v", path, len(rows)+1, err))
+		}
+		if row["end"] == nil {
+			rows = append(rows, row)
+			continue
+		}
+		if _, err := reader.ReadByte(); err != io.EOF || number(row["rows"]) != int64(len(rows)) {
+			panic(fmt.Sprintf("%s: %d rows, its end line says %v, or it goes on", path, len(rows), row["rows"]))
+		}
+		return rows
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err.Error())
+	}
+	return value
+}
+
+// as is a value of a type, or the empty one where it is of another.
+func as[T any](value any) T {
+	found, _ := value.(T)
+	return found
+}
+
+const none = int64(-1) << 63
+
+// number is a whole number, or none where there is no such.
+func number(value any) int64 {
+	if found, err := as[json.Number](value).Int64(); err == nil {
+		return found
+	}
+	return none
+}
+
+func written(value int64) json.Number { return json.Number(fmt.Sprint(value)) }

@@ -1,0 +1,3 @@
+module second-judge
+
+go 1.21

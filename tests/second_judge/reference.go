@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Send is an acknowledged record, and the epoch that read it.
+type Send struct {
+	row                     Row
+	topic, place            string
+	partition, offset, time int64
+	malformed               bool
+	epoch                   int64
+}
+
+func (s *Send) source() []any { return []any{s.row["topic"], s.row["partition"], s.row["offset"]} }
+
+// readSends returns the sends in the order of their coordinates.
+func readSends(path string) []*Send {
+	var sends []*Send
+	for n, row := range readRows(path) {
+		reason, place := as[string](row["reason"]), fmt.Sprint(row["topic"], "/", row["partition"])
+		send := &Send{row, as[string](row["topic"]), place, number(row["partition"]), number(row["offset"]),
+			number(row["event_time_ms"]), row["kind"] == "malformed" || reason != "" && reason != "late", none}
+		named := as[string](row["id"]) != "" && as[string](row["user"]) != ""
+		whole := named && send.time != none && number(row["crc"]) == checksum(row)
+		if send.offset < 0 || send.partition < 0 || !send.malformed && !whole {
+			panic(fmt.Sprintf("%s:%d: no coordinate, or well-formed without id, user, time or checksum", path, n+1))
+		}
+		sends = append(sends, send)
+	}
+	sort.SliceStable(sends, func(i, j int) bool {
+		a, b := sends[i], sends[j]
+		return a.topic < b.topic || a.topic == b.topic &&
+			(a.partition < b.partition || a.partition == b.partition && a.offset < b.offset)
+	})
+	return sends
+}
+
+// replay decides every send in the order of the epochs, and returns what each sink has to hold.
+func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[string]Due {
+	length, lateness := number(settings["window_ms"]), number(settings["lateness_ms"])
+	if len(epochs) == 0 || len(sends) == 0 || length <= 0 || lateness < 0 {
+		panic("the chain holds no epoch, nothing was sent, or the manifest has no window")
+	}
+	due := map[string]Due{"accepted": {}, "accepted_rows": {}, "dead_letter": {}, "user_counts": {}, "global_counts": {}}
+	ends, known, open := map[string]int64{}, map[string]bool{}, map[int64]map[string]int64{}
+	reached, before, unread := none, none, len(sends)
+	for n, one := range epochs {
+		record := as[Row](one)
+		epoch, watermark := number(record["epoch"]), number(record["watermark_ms"])
+		if epoch != int64(n) {
+			answer.complain("chain", "epoch %v is the one of place %d", record["epoch"], n)
+		}
+		read, givenUp := take(sends, as[Row](record["ranges"]), ends, epoch, answer)
+		if wanted := map[bool]int64{true: before, false: reached}[givenUp]; watermark != wanted {
+			answer.complain("chain", "epoch %d: the watermark is %v, due is %d", epoch, record["watermark_ms"], wanted)
+		}
+		passed := func(start int64) bool { return watermark != none && start+length+lateness <= watermark }
+		for start, users := range open {
+			if !passed(start) {
+				continue
+			}
+			all := int64(0)
+			for user, count := range users {
+				due["user_counts"].add("user_counts", Row{"user": user, "window_start_ms": written(start),
+					"count": written(count), "epoch": written(epoch)})
+				all += count
+			}
+			due["global_counts"].add("global_counts",
+				Row{"window_start_ms": written(start), "count": written(all), "epoch": written(epoch)})
+			delete(open, start)
+		}
+		counts := map[string]int64{"in": int64(len(read))}
+		for _, send := range read {
+			start, id := send.time-((send.time%length)+length)%length, as[string](send.row["id"])
+			switch {
+			case send.malformed:
+				counts["malformed"]++
+				due["dead_letter"].add("dead_letter", letter(send, as[string](send.row["reason"])))
+			case passed(start):
+				counts["late"]++
+				due["dead_letter"].add("dead_letter", letter(send, "late"))
+			case known[id]:
+				counts["duplicate"]++
+			default:
+				counts["accepted"]++
+				known[id] = true
+				if open[start] == nil {
+					open[start] = map[string]int64{}
+				}
+				open[start][as[string](send.row["user"])]++
+				reached = max(reached, send.time)
+				due["accepted_rows"].add("accepted_rows", accepted(send, "source"))
+				due["accepted"].add("accepted", accepted(send, "source", "epoch"))
+			}
+		}
+		for _, name := range []string{"in", "accepted", "duplicate", "late", "malformed"} {
+			if told := as[Row](record["counts"])[name]; number(told) != counts[name] {
+				answer.complain("chain", "epoch %d: %s is %v, due is %d", epoch, name, told, counts[name])
+			}
+		}
+		before, unread = watermark, unread-len(read)
+	}
+	if unread != 0 {
+		answer.complain("chain", "%d records lie in no epoch's ranges", unread)
+	}
+	return due
+}
+
+// take returns the sends of an epoch's ranges, and whether these are all empty: then an operator gave it up.
+func take(sends []*Send, ranges Row, ends map[string]int64, epoch int64, answer *Answer) ([]*Send, bool) {
+	spans, given := map[string][2]int64{}, false
+	for topic, partitions := range ranges {
+		for name, bounds := range as[Row](partitions) {
+			pair, place := append(as[[]any](bounds), nil, nil), topic+"/"+name
+			span := [2]int64{number(pair[0]), number(pair[1])}
+			if span[0] != ends[place] || span[1] < span[0] {
+				answer.complain("chain", "epoch %d: %s is read over %v, before it up to %d", epoch, place, bounds, ends[place])
+			}
+			ends[place], spans[place], given = span[1], span, given || span[0] != span[1]
+		}
+	}
+	var read []*Send
+	for _, send := range sends {
+		if span, there := spans[send.place]; there && span[0] <= send.offset && send.offset < span[1] && send.epoch == none {
+			send.epoch = epoch
+			read = append(read, send)
+		}
+	}
+	return read, len(spans) > 0 && !given
+}
