@@ -36,11 +36,13 @@ class GoTool:
     stamps: Mapping[str, str] = field(default_factory=dict)
     """Variables that the linker sets."""
     tags: str = ""
+    source: Path | None = None
+    """Folder of a module that is no wrapper."""
 
     @property
     def folder(self) -> Path:
         """Where go.mod and go.sum are."""
-        return WRAPPERS / self.name
+        return self.source or WRAPPERS / self.name
 
     def flags(self) -> tuple[str, ...]:
         """Build flags; part of the key of the artefact."""

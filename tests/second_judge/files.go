@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// Row is one JSON object; numbers stay as they are written, so that 1 is not 1.0.
-type Row = map[string]any
+type Row = map[string]any // one JSON object; numbers stay as they are written, so that 1 is not 1.0
 
 func decode(content []byte) (Row, error) {
 	decoder, found := json.NewDecoder(bytes.NewReader(content)), Row{}

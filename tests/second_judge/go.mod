@@ -1,3 +1,3 @@
-module second-judge
+module effectively-once/second-judge
 
 go 1.21

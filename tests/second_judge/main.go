@@ -31,8 +31,7 @@ func main() {
 	}
 	answer := &Answer{"pass", map[string]map[string]int{}, []string{}, map[string]int{}}
 	judge(os.Args[1], answer)
-	line, _ := json.Marshal(answer)
-	fmt.Println(string(line))
+	json.NewEncoder(os.Stdout).Encode(answer)
 	os.Exit(map[string]int{"pass": 0, "fail": 1, "unknown": 2}[answer.Verdict])
 }
 

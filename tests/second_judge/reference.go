@@ -68,8 +68,8 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 					"count": written(count), "epoch": written(epoch)})
 				all += count
 			}
-			due["global_counts"].add("global_counts",
-				Row{"window_start_ms": written(start), "count": written(all), "epoch": written(epoch)})
+			total := Row{"window_start_ms": written(start), "count": written(all), "epoch": written(epoch)}
+			due["global_counts"].add("global_counts", total)
 			delete(open, start)
 		}
 		counts := map[string]int64{"in": int64(len(read))}

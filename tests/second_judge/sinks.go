@@ -99,8 +99,8 @@ func letter(send *Send, reason string) Row {
 	if found, err := decode(content); err == nil && as[string](found["id"]) != "" {
 		row["id"] = found["id"]
 	}
-	if reason == "not_json" { // the parser that refuses it may have come to its id, or not
-		delete(row, "id")
+	if reason == "not_json" {
+		delete(row, "id") // the parser that refuses it may have come to its id, or not
 	}
 	return row
 }

@@ -1,0 +1,1 @@
+"""A judge of run directories in another language, and its tests."""

@@ -1,0 +1,157 @@
+"""The second judge comes to the numbers of the first, of a run that passes and of every sort of offence."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.toolchain.cache import Cache, cache_root
+from tests.harness.evidence import SINKS, crc_of
+from tests.harness.judge import judge
+from tests.harness.results import Verdict
+from tests.second_judge.program import TOOL, Answer, ask
+from tests.unit.harness.fabricate import Row, fabricate
+from tests.unit.harness.recorded_run import RECORDED, unpacked
+from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
+
+LINES = 400
+Change = Callable[[list[Row]], Any]
+
+
+@pytest.fixture(scope="module", params=["fabricated", "recorded"])
+def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run that passes; not to be changed."""
+    folder = tmp_path_factory.mktemp("clean")
+    if request.param == "recorded":
+        return unpacked(RECORDED[-1], folder)
+    return bind(watch(fabricate(folder / "20261120-170301-7")))
+
+
+@pytest.fixture
+def run(clean: Path, tmp_path: Path) -> Path:
+    """Return a copy of it, to be tampered with."""
+    return Path(shutil.copytree(clean, tmp_path / clean.name))
+
+
+def answer_of(run: Path) -> Answer:
+    return ask(Cache(cache_root()), run)
+
+
+def agree(run: Path) -> Answer:
+    """Both judges come to the same numbers; the second one's answer."""
+    answer, first = answer_of(run), judge(run, write=False)
+    bare = {sink: output.model_copy(update={"causes": {}}) for sink, output in first.outputs.items()}
+    assert {sink: output for sink, output in answer.sinks.items() if sink in bare} == bare, answer.reasons
+    return answer
+
+
+def test_a_run_that_passes_passes(clean: Path) -> None:
+    answer = agree(clean)
+    assert (answer.verdict, answer.reasons) == (Verdict.PASS, ())
+    assert {*SINKS} <= {*answer.sinks}
+    for control in clean.glob("controls/*"):
+        assert agree(control).verdict is Verdict.FAIL
+
+
+def _twice(rows: list[Row]) -> None:
+    rows.insert(6, {**rows[5], **({"offset": rows[-1]["offset"] + 9} if "offset" in rows[5] else {})})
+
+
+OFFENCES: dict[str, Change] = {
+    "missing": lambda rows: rows.pop(5),
+    "duplicated": _twice,
+    "phantom": lambda rows: rows[5].update(id="nobody", user="nobody", window_start_ms=1, source=["events", 0, 10**9]),
+    "corrupted": lambda rows: rows[5].update(epoch=rows[5]["epoch"] + 1),
+}
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("sort", OFFENCES)
+def test_an_offence_in_a_sink_is_counted_alike(run: Path, sink: str, sort: str) -> None:
+    change_lines(run / "observed" / f"{sink}.jsonl", OFFENCES[sort])
+    answer = agree(run)
+    assert answer.verdict is Verdict.FAIL
+    assert getattr(answer.sinks[sink], sort) == 1
+    assert any(reason.startswith(f"{sink}: ") for reason in answer.reasons)
+
+
+def _other_payload(rows: list[Row]) -> None:
+    rows[5]["payload"] += "!"
+    rows[5]["crc"] = crc_of(*(rows[5][name] for name in ("id", "user", "event_time_ms", "payload")))
+
+
+FIELDS: dict[str, tuple[str, Change]] = {
+    "a payload with its checksum": ("accepted", _other_payload),
+    "a number in another form": ("user_counts", lambda rows: rows[5].update(count=float(rows[5]["count"]))),
+    "a count": ("global_counts", lambda rows: rows[2].update(count=rows[2]["count"] + 1)),
+    "bytes of a dead letter": ("dead_letter", lambda rows: rows[0].update(value=rows[0]["value"] + " ")),
+    "a dead letter's reason": ("dead_letter", lambda rows: rows[0].update(reason="bad_user")),
+}
+
+
+@pytest.mark.parametrize("what", FIELDS)
+def test_a_field_that_was_altered_is_seen(run: Path, what: str) -> None:
+    sink, change = FIELDS[what]
+    change_lines(run / "observed" / f"{sink}.jsonl", change)
+    assert agree(run).sinks[sink].corrupted == 1
+
+
+def _range(chain: Any) -> None:
+    spans = chain["epochs"][2]["ranges"]["events"]
+    spans[min(spans)][1] += 1
+
+
+def _watermark(chain: Any) -> None:
+    chain["epochs"][3]["watermark_ms"] -= 1
+
+
+CHAINS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a watermark": (
+        lambda chain: chain["epochs"][3].update(watermark_ms=chain["epochs"][3]["watermark_ms"] - 1),
+        "due",
+    ),
+    "a range": (_range, "is read over"),
+    "a count": (lambda chain: chain["epochs"][3]["counts"].update(duplicate=77), "duplicate is 77"),
+    "an epoch": (lambda chain: chain["epochs"].pop(1), "is the one of place 1"),
+}
+
+
+@pytest.mark.parametrize("what", CHAINS)
+def test_a_chain_that_was_altered_fails(run: Path, what: str) -> None:
+    change, said = CHAINS[what]
+    change_json(run / "observed" / "chain.json", change)
+    answer = answer_of(run)
+    assert answer.verdict is Verdict.FAIL
+    assert any(reason.startswith("chain: ") and said in reason for reason in answer.reasons)
+
+
+def test_a_record_that_no_epoch_read_fails(run: Path) -> None:
+    path = run / "sent.jsonl"
+    last = max(row["offset"] for row in lines_of(path) if row["partition"] == 0)
+    change_lines(path, lambda rows: rows.append({**rows[0], "partition": 0, "offset": last + 1, "kind": "resent"}))
+    assert "chain: 1 records lie in no epoch's ranges" in answer_of(run).reasons
+
+
+@pytest.mark.parametrize("name", ["sent.jsonl", "observed/accepted.jsonl", "observed/chain.json", "manifest.json"])
+def test_evidence_that_is_cut_short_or_gone_is_unknown(run: Path, name: str) -> None:
+    path = run / name
+    path.write_bytes(path.read_bytes()[:-20])
+    assert answer_of(run).verdict is Verdict.UNKNOWN
+    path.unlink()
+    assert answer_of(run).verdict is Verdict.UNKNOWN
+
+
+def test_a_send_that_is_not_what_its_checksum_says_is_unknown(run: Path) -> None:
+    whole = next(number for number, row in enumerate(lines_of(run / "sent.jsonl")) if row["reason"] is None)
+    change_lines(run / "sent.jsonl", lambda rows: rows[whole].update(user="somebody"))
+    assert answer_of(run).verdict is Verdict.UNKNOWN
+
+
+def test_it_is_small_and_of_the_standard_library() -> None:
+    sources = [path.read_text() for path in TOOL.folder.glob("*.go")]
+    assert sum(len(source.splitlines()) for source in sources) <= LINES
+    assert "require" not in (TOOL.folder / "go.mod").read_text()
