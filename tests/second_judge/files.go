@@ -25,11 +25,10 @@ func decode(content []byte) (Row, error) {
 
 func readObject(path string) Row { return must(decode(must(os.ReadFile(path)))) }
 
-// readRows reads lines up to the end line, which has to say how many there are.
-func readRows(path string) []Row {
+// readRows hands over the lines up to the end line, which has to say how many there are; returns their number.
+func readRows(path string, take func(Row)) (rows int) {
 	file := must(os.Open(path))
 	defer file.Close()
-	var rows []Row
 	for reader := bufio.NewReaderSize(file, 1<<20); ; {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {
@@ -37,14 +36,15 @@ func readRows(path string) []Row {
 		}
 		row, err := decode(line)
 		if err != nil {
-			panic(fmt.Sprintf("%s:%d: %v", path, len(rows)+1, err))
+			panic(fmt.Sprintf("%s:%d: %v", path, rows+1, err))
 		}
 		if row["end"] == nil {
-			rows = append(rows, row)
+			take(row)
+			rows++
 			continue
 		}
-		if _, err := reader.ReadByte(); err != io.EOF || number(row["rows"]) != int64(len(rows)) {
-			panic(fmt.Sprintf("%s: %d rows, its end line says %v, or it goes on", path, len(rows), row["rows"]))
+		if _, err := reader.ReadByte(); err != io.EOF || number(row["rows"]) != int64(rows) {
+			panic(fmt.Sprintf("%s: %d rows, its end line says %v, or it goes on", path, rows, row["rows"]))
 		}
 		return rows
 	}

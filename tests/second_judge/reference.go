@@ -19,17 +19,17 @@ func (s *Send) source() []any { return []any{s.row["topic"], s.row["partition"],
 // readSends returns the sends in the order of their coordinates.
 func readSends(path string) []*Send {
 	var sends []*Send
-	for n, row := range readRows(path) {
+	readRows(path, func(row Row) {
 		reason, place := as[string](row["reason"]), fmt.Sprint(row["topic"], "/", row["partition"])
 		send := &Send{row, as[string](row["topic"]), place, number(row["partition"]), number(row["offset"]),
 			number(row["event_time_ms"]), row["kind"] == "malformed" || reason != "" && reason != "late", none}
 		named := as[string](row["id"]) != "" && as[string](row["user"]) != ""
 		whole := named && send.time != none && number(row["crc"]) == checksum(row)
 		if send.offset < 0 || send.partition < 0 || !send.malformed && !whole {
-			panic(fmt.Sprintf("%s:%d: no coordinate, or well-formed without id, user, time or checksum", path, n+1))
+			panic(fmt.Sprintf("%s:%d: no coordinate, or well-formed without id, user, time or checksum", path, len(sends)+1))
 		}
 		sends = append(sends, send)
-	}
+	})
 	sort.SliceStable(sends, func(i, j int) bool {
 		a, b := sends[i], sends[j]
 		return a.topic < b.topic || a.topic == b.topic &&

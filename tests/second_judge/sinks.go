@@ -29,18 +29,17 @@ func (d Due) add(sink string, row Row) { d[keyOf(sink, row)] = row }
 
 // compare holds the rows of a sink against what is due.
 func compare(run, sink string, due Due, answer *Answer) {
-	rows, seen := readRows(filepath.Join(run, "observed", sink+".jsonl")), map[string]bool{}
-	counts := map[string]int{"expected": len(due), "observed": len(rows)}
+	seen, counts := map[string]bool{}, map[string]int{"expected": len(due)}
 	count := func(sort, format string, value any) {
 		counts[sort]++
 		answer.complain(sink, format, value)
 	}
-	for _, row := range rows {
+	counts["observed"] = readRows(filepath.Join(run, "observed", sink+".jsonl"), func(row Row) {
 		key := keyOf(sink, row)
 		wanted, there := due[key]
 		if !there {
 			count("phantom", "nobody sent %v", row)
-			continue
+			return
 		}
 		if seen[key] {
 			count("duplicated", "twice: %v", row)
@@ -49,7 +48,7 @@ func compare(run, sink string, due Due, answer *Answer) {
 		if name := difference(row, wanted, sink); name != "" {
 			count("corrupted", "another "+name+" than is due: %v", row)
 		}
-	}
+	})
 	for key, row := range due {
 		if !seen[key] {
 			count("missing", "missing %v", row)
