@@ -382,6 +382,7 @@ def _judge_again(run: Path) -> int:
     from tests.arms.judges import judge_of  # noqa: PLC0415
     from tests.harness import judge, own_judge, report  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
+    from tests.second_judge.program import ask  # noqa: PLC0415
 
     if (run / "ways").is_dir():
         from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
@@ -389,7 +390,7 @@ def _judge_again(run: Path) -> int:
         return of_cards([str(run)])
     if (its_own := judge_of(run)) is not None:
         return its_own([str(run)])
-    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run)
+    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run, second=ask)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)

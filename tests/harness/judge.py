@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from rich.markup import escape
 from tests.harness import binding, junit
 from tests.harness.checkers import (
     aggregates,
+    agreement,
     bound,
     chain,
     claim,
@@ -32,13 +34,17 @@ from tests.harness.checkers import (
 )
 from tests.harness.checkers.case import Case
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
-from tests.harness.results import Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 _T = TypeVar("_T")
 
 
-def judge(run: Path, write: bool = True) -> Results:
+Second = Callable[[Path], Answer]
+"""Asks the second judge of a run directory."""
+
+
+def judge(run: Path, write: bool = True, second: Second | None = None) -> Results:
     """Judge a run, and first its negative controls.
 
     Never raises for bad evidence: an oracle that cannot read its evidence, or crashes, is unknown with the reason.
@@ -46,6 +52,7 @@ def judge(run: Path, write: bool = True) -> Results:
     Args:
         run: the run directory, or that of a control.
         write: whether `results.json` and `junit.xml` are written into it (and into those of its controls).
+        second: is asked meanwhile; the verdict is unknown where it comes to something else. None: nobody is asked.
 
     Raises:
         OSError: a result cannot be written.
@@ -54,7 +61,9 @@ def judge(run: Path, write: bool = True) -> Results:
     case = Case(RunDirectory(run))
     manifest = _or(lambda: case.manifest, None)
     is_control = manifest is not None and manifest.control is not None
-    results = _judge_control(case) if is_control else _judge_run(case, write)
+    with ThreadPoolExecutor(1) as pool:
+        ask = pool.submit(second, run).result if second is not None else None
+        results = _judge_control(case, ask) if is_control else _judge_run(case, write, second, ask)
     if write:
         write_results(case.run, results)
     return results
@@ -66,7 +75,7 @@ def write_results(run: RunDirectory, results: Results) -> None:
     write_atomically(run.junit_path, junit.to_xml(results))
 
 
-def _judge_run(case: Case, write: bool) -> Results:
+def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.Ask | None) -> Results:
     outputs: dict[str, Output] = {}
     checked: list[faults.Checked] = []
     judged: list[tuple[Control, str | None]] = []
@@ -81,7 +90,7 @@ def _judge_run(case: Case, write: bool) -> Results:
         return vacuity.faults(case, checked)
 
     def controls(case: Case) -> Oracle:
-        judged.extend(_control(case, planned, write) for planned in case.manifest.controls)
+        judged.extend(_control(case, planned, write, second) for planned in case.manifest.controls)
         return vacuity.controls(judged)
 
     oracles = [
@@ -98,6 +107,7 @@ def _judge_run(case: Case, write: bool) -> Results:
         _protected("faults", 0, hits, case),
         _protected("controls", 0, controls, case),
         _protected(bound.NAME, 0, bound.judge, case),
+        *_agreement(case, ask, outputs),
         _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     verdict = worst(oracle.verdict for oracle in oracles)
@@ -114,7 +124,14 @@ def _monotone(case: Case) -> list[Oracle]:
     return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
 
 
-def _judge_control(case: Case) -> Results:
+def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:
+    """Whether the second judge comes to the same, where it was asked."""
+    if ask is None:
+        return []
+    return [_protected(agreement.NAME, agreement.NUMBER, lambda _: agreement.judge(ask, outputs), case)]
+
+
+def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
     """Judge a negative control by the oracle that has to find what it was built to show.
 
     That is oracle 1, or, for what only a reader of uncommitted records saw, oracle 3: to a reader of committed ones all
@@ -139,6 +156,7 @@ def _judge_control(case: Case) -> Results:
         _protected("workload", 0, vacuity.workload, case),
         _protected("acknowledged", 0, vacuity.unacknowledged, case),
         _protected("faults", 0, hits, case),
+        *_agreement(case, ask, outputs),
     ]
     # Here a guard outweighs the oracle: a duplicate without a kill is not what the control claims to show.
     *before, finds = oracles
@@ -147,7 +165,7 @@ def _judge_control(case: Case) -> Results:
     return _results(case, verdict, oracles=[*oracles, *guards], outputs=outputs, checked=checked, controls=[])
 
 
-def _control(case: Case, planned: PlannedControl, write: bool) -> tuple[Control, str | None]:
+def _control(case: Case, planned: PlannedControl, write: bool, second: Second | None) -> tuple[Control, str | None]:
     run = case.run.control(planned.name)
     if not run.path.is_dir():
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), f"{run.path} is missing"
@@ -155,7 +173,7 @@ def _control(case: Case, planned: PlannedControl, write: bool) -> tuple[Control,
     if manifest is not None and not _belongs(manifest, planned):
         other = f"{run.manifest_path} is of run {manifest.run}, control {manifest.control}"
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), other
-    results = judge(run.path, write)
+    results = judge(run.path, write, second)
     why = next((f"{one.name}: {one.says}" for one in results.oracles if one.verdict is results.verdict), None)
     return Control(name=planned.name, must=planned.must, verdict=results.verdict), why
 

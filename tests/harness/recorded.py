@@ -14,6 +14,7 @@ from tests.harness.history import History
 from tests.harness.report import index
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
+from tests.second_judge.program import ask
 
 
 def run_recorded(
@@ -56,7 +57,7 @@ def run_recorded(
         console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(checkout)}")
     with console.step("judge"):
         binding.bind(path)
-        results = judge(path, broke_off) if judge is not None else judging.judge(path)
+        results = judge(path, broke_off) if judge is not None else judging.judge(path, second=ask)
         page = report.write(path)
         for one in planned.controls:
             # A control that must pass is a whole run, with a page of its own.

@@ -178,6 +178,14 @@ class Output(_Frozen):
         return Output(**numbers, causes=dict(Counter(self.causes) + Counter(other.causes)))
 
 
+class Answer(_Frozen):
+    """What the second judge says of a run: the numbers of each sink, and complaints in sentences."""
+
+    verdict: Verdict
+    sinks: dict[str, Output]
+    reasons: tuple[str, ...] = ()
+
+
 class Oracle(_Frozen):
     """What one oracle (number 1-6) or vacuity guard (number 0) found."""
 

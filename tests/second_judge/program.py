@@ -6,27 +6,21 @@ import subprocess
 from pathlib import Path
 
 import orjson
-from pydantic import BaseModel, ConfigDict
 
-from infra.toolchain.cache import Cache
+from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.go_tools import GoTool, build
-from tests.harness.results import Output, Verdict
+from tests.harness.results import Answer
 
 TOOL = GoTool("second-judge", {"second-judge": "."}, 5, source=Path(__file__).parent)
 DEADLINE_S = 600.0
 
 
-class Answer(BaseModel):
-    """What it says of a run: the numbers of each sink, and complaints in sentences."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    verdict: Verdict
-    sinks: dict[str, Output]
-    reasons: tuple[str, ...]
+def built() -> Path:
+    """Return the program, built at most once per source. Raises ToolchainError."""
+    return build(Cache(cache_root()), TOOL) / TOOL.name
 
 
-def ask(cache: Cache, run: Path) -> Answer:
+def ask(run: Path) -> Answer:
     """Judge a run directory, or that of a control.
 
     Raises:
@@ -34,8 +28,7 @@ def ask(cache: Cache, run: Path) -> Answer:
         ValueError: it does not answer as it should.
         subprocess.TimeoutExpired: nor in time.
     """
-    words = [build(cache, TOOL) / TOOL.name, run]
-    done = subprocess.run(words, capture_output=True, timeout=DEADLINE_S, check=False)
+    done = subprocess.run([built(), run], capture_output=True, timeout=DEADLINE_S, check=False)
     try:
         answer = Answer.model_validate(orjson.loads(done.stdout))
     except ValueError as error:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from infra.toolchain.cache import Cache, cache_root
 from tests.harness.evidence import SINKS, crc_of
 from tests.harness.judge import judge
-from tests.harness.results import Verdict
-from tests.second_judge.program import TOOL, Answer, ask
+from tests.harness.results import Answer, Verdict
+from tests.second_judge.program import TOOL, ask
 from tests.unit.harness.fabricate import Row, fabricate
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, watch
@@ -38,7 +37,7 @@ def run(clean: Path, tmp_path: Path) -> Path:
 
 
 def answer_of(run: Path) -> Answer:
-    return ask(Cache(cache_root()), run)
+    return ask(run)
 
 
 def agree(run: Path) -> Answer:
@@ -149,6 +148,37 @@ def test_a_send_that_is_not_what_its_checksum_says_is_unknown(run: Path) -> None
     whole = next(number for number, row in enumerate(lines_of(run / "sent.jsonl")) if row["reason"] is None)
     change_lines(run / "sent.jsonl", lambda rows: rows[whole].update(user="somebody"))
     assert answer_of(run).verdict is Verdict.UNKNOWN
+
+
+def _other(run: Path) -> Answer:
+    answer = ask(run)
+    accepted = answer.sinks["accepted"].model_copy(update={"missing": 1})
+    return answer.model_copy(update={"verdict": Verdict.FAIL, "sinks": {**answer.sinks, "accepted": accepted}})
+
+
+def _complains(run: Path) -> Answer:
+    return ask(run).model_copy(update={"verdict": Verdict.FAIL, "reasons": ("chain: epoch 3",)})
+
+
+def _silent(run: Path) -> Answer:
+    raise ValueError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        (_other, "accepted: missing is 0 here and 1 there"),
+        (_complains, "it says fail: chain: epoch 3"),
+        (_silent, "no answer"),
+    ],
+)
+def test_a_run_that_both_do_not_judge_alike_is_unknown(
+    clean: Path, second: Callable[[Path], Answer], says: str
+) -> None:
+    assert judge(clean, write=False, second=ask).verdict is Verdict.PASS
+    results = judge(clean, write=False, second=second)
+    assert results.verdict is Verdict.UNKNOWN
+    assert says in results.oracle("second judge").says
 
 
 def test_it_is_small_and_of_the_standard_library() -> None:
