@@ -22,6 +22,7 @@ WITH_SERVERS = Limits(seconds=1200.0, resident_bytes=12 * GIB, address_bytes=Non
 LINE_LENGTH = 200
 TOLD, LOG = "witness.json", "log.txt"
 PASSED, FAILED = 0, 1
+_OUT_OF_MEMORY = re.compile(r"[^:]*:\d+: (\w+\.)*(MemoryError|ArrowMemoryError|_ArrayMemoryError)\b")
 _PLACES = re.compile(re.escape(tempfile.gettempdir()) + r"/[^\s'\":]*")
 
 
@@ -79,7 +80,7 @@ def _sighting(seed: int, ended: Ended, scratch: Path, sources: Path, root: Path)
         return Sighting(seed=seed, how="passed", by=f"{seen['tests']} tests", draws=seen["draws"], seconds=seconds)
     line = _short(failed["line"], sources, root)
     # Memory that ran out inside of a test fails it, and shows nothing of the bug.
-    how = "memory" if "MemoryError" in line else "caught"
+    how = "memory" if _OUT_OF_MEMORY.match(line) else "caught"
     return Sighting.model_validate(
         {"seed": seed, "how": how, "by": failed["test"], "line": line, "draws": failed["draws"], "seconds": seconds}
     )

@@ -121,7 +121,14 @@ def test_of_the_correct_product_files_are_played_whole_where_one_bug_asks_for_al
 
 
 @pytest.mark.parametrize(
-    ("line", "how"), [("a.py:1: MemoryError", "memory"), ("a.py:1: assert 1 == 2", "caught"), (None, "passed")]
+    ("line", "how"),
+    [
+        ("a.py:1: MemoryError", "memory"),
+        ("a.py:1: pyarrow.lib.ArrowMemoryError: malloc of size 64", "memory"),
+        ("a.py:1: Failed: DID NOT RAISE any of (OSError, MemoryError)", "caught"),
+        ("a.py:1: assert 1 == 2", "caught"),
+        (None, "passed"),
+    ],
 )
 def test_memory_that_ran_out_inside_of_a_test_shows_nothing(line: str | None, how: str, tmp_path: Path) -> None:
     failed = line and {"test": "t", "line": line, "draws": False}

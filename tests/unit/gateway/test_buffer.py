@@ -258,6 +258,19 @@ def test_a_lost_acknowledged_file_and_lost_segments_never_give_an_ordinal_that_h
     third.close()
 
 
+def test_the_ordinal_of_a_file_that_was_put_aside_is_not_used_again(directory: Path) -> None:
+    """Damaged as well, the new file would take its place, and with it what is left of accepted records."""
+    directory.mkdir()
+    kept = directory / f"{7:020d}.damaged"
+    kept.write_bytes(b"what is left")
+    buffer = opened(directory)
+    append(buffer, "a")
+    (written,) = files(directory)
+    assert int(written.stem) > 7
+    buffer.close()
+    assert kept.read_bytes() == b"what is left"
+
+
 def test_a_full_disk_refuses_the_whole_batch_and_takes_the_next_when_there_is_room(directory: Path) -> None:
     FullDisk.room = 400
     buffer = opened(directory, open_file=FullDisk)

@@ -355,3 +355,11 @@ def test_a_chain_with_merged_deltas_is_published_to_its_end() -> None:
     store = MemoryStore()
     LedgerDriver.started(store, LAYOUT, fan=2).run(30)
     assert found(rows_of(store)) == global_counts(30)
+
+
+@pytest.mark.parametrize("floor", [0, 3, RECENT])
+def test_a_start_knows_what_lives_of_epochs_long_ago(floor: int) -> None:
+    """More of them than a former driver may have left undeleted."""
+    records = [record_of(declaration(epoch)) for epoch in range(RECENT + 6)]
+    live = LiveDeltas(LAYOUT, Windows(60_000, 120_000), records, floor)
+    assert [entry.epoch for entry in live.named()["ids"][0]] == list(range(floor, RECENT + 6))

@@ -10,7 +10,9 @@ import pytest
 from effectively_once import digest
 from effectively_once.errors import SinkError
 from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Head
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.manifest_span import allowed
 from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 
@@ -50,3 +52,13 @@ def test_of_two_attempts_without_rows_one_is_the_first() -> None:
     store = MemoryStore()
     attempts = [ManifestSink(store, Layout("clicks"), "raw", lambda: f"attempt {next(numbers)}") for _ in range(2)]
     assert [attempt.publish_staged(0, 1, [])[1] for attempt in attempts] == [Published.NOW, Published.BEFORE]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "floor", "may"),
+    [(999, 1000, False), (1000, 1000, True), (1000, 999, False), (2000, 1000, True), (998, 1000, False)],
+)
+def test_a_span_may_be_made_of_what_is_below_the_floor_and_no_mark(recorded: int, floor: int, may: bool) -> None:
+    """The manifest of the last recorded epoch is what a start looks for (R10)."""
+    head = Head(pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=recorded, floor=floor)
+    assert allowed(head, (0, 999)) == may

@@ -65,6 +65,17 @@ def test_every_row_that_was_published_is_read_once_in_order_of_epochs(store: Mem
     assert list(rows.pandas().itertuples(index=False, name=None)) == expected
 
 
+@pytest.mark.parametrize("verify", [True, False])
+def test_all_files_of_an_epoch_are_read(verify: bool, store: MemoryStore) -> None:
+    """A shard that had rows staged one."""
+    sink, tables = ManifestSink(store, LAYOUT, GLOBAL_COUNTS), dict(rows_of(store))
+    epoch, table = max(tables.items())
+    parts = [table, table.slice(0, 0), table.slice(0, 1)]
+    del store.objects[LAYOUT.manifest(GLOBAL_COUNTS, epoch)]
+    sink.publish_staged(epoch, 1, [sink.stage(epoch, part) for part in parts])
+    assert dict(rows_of(store, verify=verify))[epoch] == pa.concat_tables(parts)
+
+
 def test_nothing_published_is_a_table_without_rows() -> None:
     store = MemoryStore()
     LedgerDriver.started(store, LAYOUT)
