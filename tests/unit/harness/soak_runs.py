@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Runs:
 
 def _interrupted(told: Path) -> int:
     """A run that undoes its fault when it is interrupted, and takes a moment for it."""
+    # As every run does: in the background of a script it would ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         told.write_text("up")
         time.sleep(60)

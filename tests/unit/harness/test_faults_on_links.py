@@ -39,6 +39,7 @@ from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import Server, soon
+from tests.unit.harness.witnessed import witnessed
 
 STEP = {"t": 1, "event": "step", "step": "committed", "epoch": 3, "shard": 0, "pid": 7}
 
@@ -101,14 +102,20 @@ def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World
     assert fault.after() == [who], "the server itself is as it was"
     event = {
         "t": at + 1, "event": "fault", "kind": CUT, "target": TO_STORE.target, "injected_at": at, "epoch": 3,
-        "healed_at": at + 10_000, "process_before": who, "process_after": who, "hit": True, **fault.evidence(),
+        "phase": DECLARED, "healed_at": at + 10_000, "process_before": who, "process_after": who, "hit": True,
+        **fault.evidence(),
     }  # fmt: skip
     epoch = {"event": "epoch", "epoch": 3, "driver": 9}
-    history = [{**epoch, "t": at - 1, "state": "declared"}, {**epoch, "t": at + 20_000, "state": "published"}, event]
-    (judged,) = checked_faults.check(history)
+    published = {**epoch, "t": at + 20_000, "state": "published", "ms": {"total": 20_001}}
+    after = [
+        {**epoch, "epoch": 4, "t": at + 20_001, "state": "declared"},
+        {**published, "epoch": 4, "t": at + 20_101, "ms": {"total": 100}},
+    ]
+    history = [{**epoch, "t": at - 1, "state": "declared"}, published, event, *after]
+    (judged,) = checked_faults.check(witnessed(history))
     assert judged.fault.hit, judged.refuted
-    late = [history[0], {**history[1], "t": at - 1}, event]
-    assert "was not running then" in (checked_faults.check(late)[0].refuted or "")
+    late = [history[0], {**published, "t": at - 1, "ms": {"total": 0}}, event, *after]
+    assert "was not running then" in (checked_faults.check(witnessed(late))[0].refuted or "")
 
 
 def test_a_cut_during_which_nobody_said_anything_has_not_landed(world: World) -> None:

@@ -12,7 +12,7 @@ from tests.harness import junit
 from tests.harness.checkers.faults import running
 from tests.harness.judge import judge
 from tests.harness.results import Oracle, Results, Verdict, worst
-from tests.unit.harness.tamper import change_lines
+from tests.unit.harness.tamper import bind, change_lines
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 
@@ -39,6 +39,7 @@ def test_results_survive_json(pristine: Path) -> None:
 def test_junit_has_one_case_per_oracle_guard_and_control(run: Path) -> None:
     change_lines(run / "observed" / "accepted.jsonl", lambda rows: rows.pop())
     (run / "observed" / "quiet.json").unlink()
+    bind(run)
     results = judge(run)
     suite = Tree.fromstring((run / "junit.xml").read_bytes())  # noqa: S314
     assert len(suite) == int(suite.attrib["tests"]) == len(results.oracles) + len(results.controls)
