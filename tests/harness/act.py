@@ -187,12 +187,11 @@ class Act:
 
         def done() -> bool:
             head = self.chain.head()
-            if head is None:
+            if head is None or head.pinned is None:
                 return False
-            pinned = head.declared or (head.tail[-1] if head.tail else None)
-            spans = pinned.ranges.get(self.topic, {}) if pinned else {}
+            spans = head.pinned["ranges"].get(self.topic, {})
             all_in = all(spans.get(str(p), (0, 0))[1] >= end for p, end in sender.ends.items())
-            return all_in and pinned is not None and self.watch.last_published >= pinned.epoch
+            return all_in and self.watch.last_published >= head.last_pinned
 
         self.watch.wait_for("the last epoch", done, DRAIN_S, self.drivers.alive)
 

@@ -31,7 +31,7 @@ class Collector:
             ends[sink] = {str(p.partition): p.high_watermark for p in self._topics.partitions([self._topic(sink)])}
         head = self._chain.head()
         assert head is not None
-        ends[GLOBAL_COUNTS] = head.declared.epoch if head.declared else head.last_recorded
+        ends[GLOBAL_COUNTS] = head.last_pinned
         return ends
 
     def collect(self, open_transactions: Callable[[], list[str]], stop: threading.Event) -> None:
@@ -42,7 +42,7 @@ class Collector:
         for sink in KAFKA_SINKS:
             self._write(sink, self._read(sink, stop, reached))
         self._write_quiet(KAFKA_SINKS, reached, open_transactions())
-        rows = self._chain.manifests(GLOBAL_COUNTS).rows(evidence["head"]["last_recorded"])
+        rows = self._chain.rows(GLOBAL_COUNTS, evidence["head"]["last_recorded"])
         self._write(GLOBAL_COUNTS, ({**row, "epoch": epoch, "object": name} for epoch, name, row in rows))
 
     def _write(self, sink: str, rows: Iterable[dict[str, Any]]) -> None:

@@ -98,7 +98,7 @@ class Epilogue:
     def _last_epoch(self) -> int:
         head = self.chain.head()
         assert head is not None, "the pipeline ran"
-        return head.declared.epoch if head.declared else head.last_recorded
+        return head.last_pinned
 
     def _restarted(self, settings: Path) -> None:
         """Start the driver and wait until it has taken the chain over: before that it cannot stop in order."""

@@ -76,7 +76,7 @@ class OwnCollector(Collector):
         if sink.kind == "kafka":
             yield from self._read(sink.name, stop, reached)
         elif sink.kind == "files":
-            for epoch, name, row in self._chain.manifests(sink.name).rows(last_recorded):
+            for epoch, name, row in self._chain.rows(sink.name, last_recorded):
                 yield {**_plain(row), "epoch": epoch, "object": name}
         else:
             assert self._database is not None, "it has tables"

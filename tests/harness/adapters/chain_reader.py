@@ -1,85 +1,148 @@
-"""The chain as an observer reads it: progress for the sender, and the whole of it as evidence."""
+"""The chain as an observer reads it: progress for the sender, and the whole of it as evidence.
+
+It knows the names and formats of the objects by itself: what the product's own readers would say is not evidence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from effectively_once.ledger import chain
-from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, Found, Get, run
-from effectively_once.ledger.records import Declaration, Head
-from effectively_once.object_store import PATIENCE_S, BucketAddress, S3ObjectStore
-from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.object_store import PATIENCE_S, BucketAddress
+from tests.harness.adapters.objects import Objects
+from tests.harness.evidence import EvidenceError
 from tests.harness.workload.sender import Progress
+
+SPAN = 1000
+"""Epochs whose manifests are merged into one object (docs/adr/0022)."""
+NO_EVIDENCE = ("tail", "segments", "settings", "pipeline", "sequence")
+"""Fields of head that `observed/chain.json` does not repeat."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Head as it stands in the store, as JSON."""
+
+    content: Row
+
+    @property
+    def recorded(self) -> Row | None:
+        """The record of the last epoch."""
+        return self.content["tail"][-1] if self.content["tail"] else None
+
+    @property
+    def pinned(self) -> Row | None:
+        """The last epoch whose input is pinned: declared, or recorded."""
+        return self.content["declared"] or self.recorded
+
+    @property
+    def last_pinned(self) -> int:
+        """That epoch's number, -1 before the first."""
+        return self.pinned["epoch"] if self.pinned else -1
 
 
 class ChainReader:
-    """Reads head and everything it names; writes nothing but, on demand, the deletion of a checkpoint."""
+    """Reads head and everything it names; writes nothing but, on demand, deletes."""
 
     def __init__(self, address: BucketAddress, pipeline: str, topic: str, patience_s: float = PATIENCE_S) -> None:
         """`patience_s` is how long a store that does not answer is asked again."""
-        self.store = S3ObjectStore(address, patience_s)
-        self.layout, self._topic = Layout(pipeline), topic
+        self._objects, self._pipeline, self._topic = Objects(address, patience_s), pipeline, topic
 
     def head(self) -> Head | None:
         """Head now, None before the first driver."""
-        found = self.store.answer(Get(self.layout.head))
-        return chain.decoded(found.body, self.layout.head) if isinstance(found, Found) else None
+        body = self._objects.body(f"{self._pipeline}/head.json")
+        return Head(orjson.loads(body)) if body is not None else None
 
     def progress(self) -> Progress:
         """Watermark and end offsets, as the sender's pacing wants them."""
         head = self.head()
-        if head is None:
+        if head is None or head.pinned is None:
             return Progress()
-        recorded = head.tail[-1] if head.tail else None
-        last = head.declared or recorded
-        return Progress(last.watermark_ms if last else None, self._ends(last), self._ends(recorded))
+        return Progress(head.pinned["watermark_ms"], self._ends(head.pinned), self._ends(head.recorded))
 
-    def evidence(self) -> dict[str, Any]:
-        """The content of `observed/chain.json`."""
+    def evidence(self) -> Row:
+        """The content of `observed/chain.json`.
+
+        Raises:
+            EvidenceError: there is no head, or a segment that it names is missing.
+
+        """
         head = self.head()
-        assert head is not None, "the pipeline never started"
-        records = run(chain.history(self.layout, head), self.store)
-        brief = head.model_dump(
-            mode="json", by_alias=True, exclude={"tail", "segments", "settings", "pipeline", "sequence"}
-        )
-        return {"head": brief, "epochs": [record.model_dump(mode="json", by_alias=True) for record in records]}
+        if head is None:
+            raise EvidenceError("head is missing", f"{self._pipeline}/head.json", "did the pipeline ever start?")
+        brief = {name: value for name, value in head.content.items() if name not in NO_EVIDENCE}
+        moved = [record for span in head.content["segments"] for record in self._segment(*span)]
+        return {"head": brief, "epochs": [*moved, *head.content["tail"]]}
 
-    def manifests(self, sink: str) -> ManifestSink:
-        """Reader of an object-store sink."""
-        return ManifestSink(self.store, self.layout, sink)
+    def published(self, sink: str, epoch: int) -> tuple[str, list[Row]] | None:
+        """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did.
 
-    def published(self, sink: str, epoch: int) -> tuple[str, list[dict[str, Any]]] | None:
-        """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did."""
-        manifest = self.manifests(sink).manifest(epoch)
-        if manifest is None:
-            return None
-        rows: list[dict[str, Any]] = []
-        for file in manifest["files"]:
-            match self.store.answer(Get(file["name"])):
-                case Found(body):
-                    rows += pq.read_table(pa.BufferReader(body)).to_pylist()
-                case _:
-                    raise LookupError(f"{file['name']} is named by the manifest of epoch {epoch}, and not there")
-        return self.layout.manifest(sink, epoch), rows
+        Raises:
+            EvidenceError: a file that the manifest names is missing, or holds another number of rows.
+
+        """
+        name, files = self._manifest(sink, epoch)
+        return None if files is None else (name, [row for _, row in self._listed(files, name)])
+
+    def rows(self, sink: str, last_epoch: int) -> Iterator[tuple[int, str, Row]]:
+        """Yield (epoch, file, row) of everything published up to an epoch, by manifests only: never a listing.
+
+        Raises:
+            EvidenceError: a manifest is missing, or what it names.
+
+        """
+        for epoch in range(last_epoch + 1):
+            name, files = self._manifest(sink, epoch)
+            if files is None:
+                raise EvidenceError(f"epoch {epoch} has no manifest", name, "restore it from a backup")
+            for file, row in self._listed(files, name):
+                yield epoch, file, row
 
     def delete_objects(self) -> int:
         """Delete every object of the pipeline; how many those were."""
-        names = list(self.store.names(f"{self.layout.pipeline}/"))
-        for name in names:
-            self.store.answer(Delete(name))
-        return len(names)
+        return self._objects.delete(f"{self._pipeline}/")
 
     def delete_checkpoints(self) -> int:
         """Delete every checkpoint of the pipeline, as a lost volume would; how many objects that were."""
-        names = list(self.store.names(self.layout.checkpoint("")))
-        for name in names:
-            self.store.answer(Delete(name))
-        return len(names)
+        return self._objects.delete(f"{self._pipeline}/checkpoints/")
 
-    def _ends(self, pinned: Declaration | None) -> dict[int, int]:
-        spans = pinned.ranges.get(self._topic, {}) if pinned else {}
+    def _segment(self, first: int, last: int) -> list[Row]:
+        name = f"{self._pipeline}/segments/{first:09d}-{last:09d}.json"
+        body = self._objects.body(name)
+        if body is None:
+            raise EvidenceError("a segment of the chain is missing", name, "restore it from a backup")
+        return [orjson.loads(line) for line in body.split(b"\n")]
+
+    def _manifest(self, sink: str, epoch: int) -> tuple[str, list[Row] | None]:
+        """Name of an epoch's manifest, and the files that it names; None where there is none."""
+        name = f"{self._pipeline}/{sink}/manifests/{epoch:09d}.json"
+        # In this order, and the span is the word on it: a manifest goes only after its span has come.
+        body = self._objects.body(name)
+        first = epoch - epoch % SPAN
+        span = self._objects.body(f"{self._pipeline}/{sink}/manifests/{first:09d}-{first + SPAN - 1:09d}.json")
+        if span is not None:
+            body = span.split(b"\n")[epoch - first]
+        return name, None if body is None else orjson.loads(body)["files"]
+
+    def _listed(self, files: list[Row], manifest: str) -> Iterator[tuple[str, Row]]:
+        """(file, row) of the files that a manifest names."""
+        for file in files:
+            body = self._objects.body(file["name"])
+            rows = pq.read_table(pa.BufferReader(body)).to_pylist() if body is not None else []
+            if len(rows) != file["rows"]:
+                raise EvidenceError(
+                    f"the manifest names {file['rows']} rows, {len(rows)} are there", file["name"],
+                    f"compare it with {manifest}",
+                )  # fmt: skip
+            for row in rows:
+                yield file["name"], row
+
+    def _ends(self, record: Row | None) -> dict[int, int]:
+        spans = record["ranges"].get(self._topic, {}) if record else {}
         return {int(partition): span[1] for partition, span in spans.items()}
