@@ -16,7 +16,9 @@ from rich.console import Console
 
 from tests.harness.checkers import (
     adding_up,
+    bound,
     chain,
+    claim,
     faults,
     messages,
     monotone,
@@ -164,6 +166,8 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
         _protected("epochs", 0, vacuity.epochs, case),
         _protected("history", 0, lambda case: history(case, broke_off), case),
         _protected("faults", 0, hits, case),
+        _protected(bound.NAME, 0, bound.judge, case),
+        _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, ()), case),
     ]
     found = [one.fault for one in checked]
     verdict = worst(one.verdict for one in oracles)

@@ -57,8 +57,7 @@ from tests.harness.own_judge import DECLARATION, judge
 from tests.harness.own_plan import plan, subject_of
 from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
-from tests.harness.report.page import OWN_PIPELINE
-from tests.harness.results import Results
+from tests.harness.results import OWN_PIPELINE, Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
 from tests.harness.schemas import SinkSchema

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 On = Literal["embedded", "cluster"]
 """Where a run was played."""
 CAMPAIGNS = ("embedded", "cluster")
+OWN_PIPELINE = "own pipeline"
 """Stacks of campaigns: of their parts some have the negative controls."""
 
 

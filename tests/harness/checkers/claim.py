@@ -14,8 +14,8 @@ from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.recovery import role_of
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import QUICK
-from tests.harness.evidence import SINKS, Manifest
-from tests.harness.results import CAMPAIGNS, Control, Fault, Oracle, Output, Verdict
+from tests.harness.evidence import Manifest
+from tests.harness.results import CAMPAIGNS, OWN_PIPELINE, Control, Fault, Oracle, Output, Verdict
 
 NAME = "minimum"
 BASELINE = "/baseline"
@@ -39,11 +39,14 @@ class Minimum:
 
 
 def minimum_of(manifest: Manifest) -> Minimum:
-    """Return what a run needs: a part of a campaign leaves its controls to another part, and claims none."""
+    """Return what a run needs.
+
+    A part of a campaign leaves its controls to another part, and claims none; for a declared pipeline there are none.
+    """
     sorts = SORTS if manifest.workload.kind == "seeded" else ("fresh",)
     if manifest.run.endswith(BASELINE):
         return Minimum(0, (), sorts)
-    part = manifest.settings.campaign in CAMPAIGNS
+    part = manifest.settings.campaign in (*CAMPAIGNS, OWN_PIPELINE)
     return Minimum(1, () if part else tuple(one.name for one in QUICK), sorts)
 
 
@@ -57,7 +60,7 @@ def minimum(case: Case, checked: Iterable[Checked], controls: Iterable[Control])
     ]
     complaints += [
         f"the claim needs a reader during the run, and there is none of {sink}"
-        for sink in SINKS
+        for sink in case.sinks
         if not case.run.concurrent_path(sink).exists()
     ]
     sent = Counter(send.kind for send in case.sends)

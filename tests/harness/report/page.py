@@ -11,9 +11,9 @@ from tests.harness.report import epochs, naming, recovery, series, story, timeli
 from tests.harness.report.controls import KINDS, controls
 from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
 from tests.harness.report.recording import Recording, read
+from tests.harness.results import OWN_PIPELINE
 from tests.harness.run_directory import write_atomically
 
-OWN_PIPELINE = "own pipeline"
 VERDICTS = {
     "pass": "Every oracle holds and every guard is satisfied.",
     "fail": "At least one oracle found the claim broken.",

@@ -11,9 +11,9 @@ import pytest
 
 from tests.harness.own_judge import is_own, judge, main
 from tests.harness.rejudge import differences, place_to_judge
-from tests.harness.results import Results, Verdict
+from tests.harness.results import OWN_PIPELINE, Results, Verdict
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
-from tests.unit.harness.tamper import change_json, lines_of, watch
+from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
 from tests.unit.harness.test_rejudge import keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
@@ -44,7 +44,8 @@ def run(tmp_path: Path) -> Path:
         given.append({"source": place, "reason": reason, "row": columns, **value})
     write_lines(made / "observed" / "given.jsonl", given)
     write_json(made / "observed" / "declaration.json", DECLARATION)
-    return made
+    change_json(made / "manifest.json", lambda manifest: manifest["settings"].update(campaign=OWN_PIPELINE))
+    return bind(made)
 
 
 def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) -> None:
@@ -61,6 +62,7 @@ def changed(run: Path, name: str, change: Callable[[Lines], object]) -> Results:
     rows = lines_of(path)
     change(rows)
     write_lines(path, rows)
+    rebind(path)
     return judge(run, write=False)
 
 
@@ -228,3 +230,33 @@ def test_damaged_evidence_leaves_it_unknown(run: Path) -> None:
     assert changed(run, "given.jsonl", lambda rows: rows[0].pop("source")).verdict is Verdict.UNKNOWN
     write_json(run / "observed" / "declaration.json", {"sinks": []})
     assert judge(run, write=False).verdict is Verdict.UNKNOWN
+
+
+def _altered_unbound(run: Path) -> None:
+    path = run / "observed" / "given.jsonl"
+    path.write_text(path.read_text() + "\n")
+
+
+def _unread(run: Path) -> None:
+    (run / "observed" / "user_counts.concurrent.jsonl").unlink()
+    bind(run)
+
+
+def _unstruck(run: Path) -> None:
+    change_lines(run / "history.jsonl", lambda rows: [row.update(hit=False) for row in rows if row["event"] == "fault"])
+
+
+@pytest.mark.parametrize(
+    ("alter", "oracle", "said"),
+    [
+        (_altered_unbound, "bound", "given.jsonl is not as it was bound"),
+        (_unread, "minimum", "there is none of user_counts"),
+        (_unstruck, "minimum", "a fault that hit, and 0 did"),
+    ],
+)
+def test_what_a_run_is_worth_is_not_the_manifests_to_say(
+    run: Path, alter: Callable[[Path], None], oracle: str, said: str
+) -> None:
+    alter(run)
+    found = judge(run, write=False).oracle(oracle)
+    assert (found.verdict, said in found.says) == (Verdict.UNKNOWN, True), found.says
