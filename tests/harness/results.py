@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 On = Literal["embedded", "cluster"]
 """Where a run was played."""
 CAMPAIGNS = ("embedded", "cluster")
-OWN_PIPELINE = "own pipeline"
 """Stacks of campaigns: of their parts some have the negative controls."""
+OWN_PIPELINE = "own pipeline"
+"""What the campaign on a declared pipeline says in the place of a stack."""
 
 
 class Verdict(StrEnum):

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.checkers import agreement
 from tests.harness.commit import git_state, in_history
 from tests.harness.pack import archive
 from tests.harness.report import campaign
 from tests.harness.report.lenient import mapping, mappings, text
 from tests.harness.report.listing import listed
 from tests.harness.report.recording import read_object
-from tests.harness.results import CampaignResults
+from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.harness.run_directory import write_atomically
 
 LIMIT_BYTES = 20_000_000
@@ -120,11 +121,20 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
         raise PackingError(f"{run} is {found.verdict}: --any-verdict packs it all the same")
     if not found.reported:
         raise PackingError(f"{run} has no page: `make report RUN={run}` draws it")
+    _refuse_alone(run)
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
         for name in JUDGED:
             if not (folder / name).exists():
                 raise PackingError(f"{folder / name} is missing")
         _refuse_commit(folder, checkout)
+
+
+def _refuse_alone(run: Path) -> None:
+    """Raise where one judge alone has looked; the second one does not know declared pipelines."""
+    asked = {text(one.get("name")) for one in mappings(read_object(run / "results.json", "", []).get("oracles"))}
+    settings = mapping(read_object(run / "manifest.json", "", []).get("settings"))
+    if agreement.NAME not in asked and settings.get("campaign") != OWN_PIPELINE:
+        raise PackingError(f"{run} was judged by one judge alone: `make check RUN={run}` asks both")
 
 
 def _refuse_commit(run: Path, checkout: Path) -> None:

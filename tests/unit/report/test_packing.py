@@ -17,13 +17,14 @@ from tests.harness.report.__main__ import main, private
 from tests.harness.report.campaign import CampaignError
 from tests.harness.report.packing import PackingError, Private
 from tests.harness.report.packing import pack as pack_from
-from tests.harness.results import CampaignResults
+from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
 
 NAMES = ("20261120-170300-7", "20261121-090000-8")
 SENT = '{"n":0,"id":"p0-s0-000000"}\n{"end":true,"rows":1}\n'
 TO = Path("docs/evidence/reference")
+BOTH = {"name": "second judge", "number": 0, "verdict": "pass", "says": "it comes to the same", "evidence": []}
 
 
 @pytest.fixture
@@ -42,6 +43,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             (folder / "observed").mkdir(exist_ok=True)
         (run / "logs").mkdir()
         (run / "logs" / "driver.log").write_text("a line\n")
+        oracles = orjson.loads((run / "results.json").read_bytes())["oracles"]
+        change(run, "results.json", oracles=[*oracles, BOTH])
         draw(run)
     return [Path("runs") / name for name in NAMES]
 
@@ -168,6 +171,17 @@ def test_the_commit_of_a_run_has_to_be_in_the_history(runs: list[Path]) -> None:
     pack(runs, TO, [])
     index = orjson.loads(member_of(TO / NAMES[0] / NAME, "pack.json"))
     assert index["packed_by"] == git("rev-parse", "HEAD")
+
+
+def test_a_run_that_one_judge_alone_has_seen_is_refused_but_of_ones_own_pipeline(runs: list[Path]) -> None:
+    for run in runs:
+        change(run, "results.json", oracles=[])
+    with pytest.raises(PackingError, match="was judged by one judge alone: `make check RUN="):
+        pack(runs, TO, [])
+    for run in runs:
+        settings = orjson.loads((run / "manifest.json").read_bytes())["settings"]
+        change(run, "manifest.json", settings=settings | {"campaign": OWN_PIPELINE})
+    pack(runs, TO, [])
 
 
 def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path]) -> None:
