@@ -11,6 +11,7 @@ from tests.harness.report import epochs, naming, recovery, series, story, timeli
 from tests.harness.report.controls import KINDS, controls
 from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
 from tests.harness.report.recording import Recording, read
+from tests.harness.report.trail import Trails
 from tests.harness.results import OWN_PIPELINE
 from tests.harness.run_directory import write_atomically
 
@@ -71,7 +72,7 @@ def render(run: Path) -> str:
     Raises FileNotFoundError when there is no such directory.
     """
     recording = read(run)
-    return TEMPLATES.get_template("page.html.j2").render(_view(recording))
+    return TEMPLATES.get_template("page.html.j2").render(_view(recording, run))
 
 
 def write(run: Path) -> Path:
@@ -85,7 +86,7 @@ def write(run: Path) -> Path:
     return target
 
 
-def _view(run: Recording) -> dict[str, Any]:
+def _view(run: Recording, path: Path) -> dict[str, Any]:
     results, manifest = run.results, run.manifest
     verdict = _verdict(results)
     attempts = epochs.attempts(run.history)
@@ -93,6 +94,9 @@ def _view(run: Recording) -> dict[str, Any]:
     outputs = outputs_of(results)
     told = story.tell(run.history, attempts, series.flow(run.history, attempts), faults, run.start_ms)
     oracles = _oracles(results)
+    offending = [oracle for oracle in oracles if oracle["verdict"] != "pass" and oracle["evidence"]]
+    lines = [line for oracle in offending for line in oracle["evidence"][:SHOWN]]
+    trails = Trails(path, run, attempts, faults, lines)
     return {
         "run": text(manifest.get("run")) or run.name,
         "date": typeset.date(real(manifest.get("started_at")) or run.start_ms),
@@ -102,7 +106,8 @@ def _view(run: Recording) -> dict[str, Any]:
         "claim": text(results.get("claim")) or text(manifest.get("claim")) or "This run recorded no claim.",
         "reasons": _reasons(run, verdict),
         "gaps": run.gaps,
-        "offending": [oracle for oracle in oracles if oracle["verdict"] != "pass" and oracle["evidence"]],
+        "offending": offending,
+        "trails": {line: led for line in lines if (led := trails.of(line))},
         "shown": SHOWN,
         "totals": [total(kind, outputs) for kind in KINDS],
         "facts": _facts(run, faults),
