@@ -65,7 +65,8 @@ def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchai
     assert results.verdict is Verdict.PASS, results.reasons
     assert set(results.outputs) == {"accepted", "per_minute", "dead_letter"}
     assert all(output.exact and output.observed for output in results.outputs.values())
-    assert [fault.hit for fault in results.faults] == [True, True]
+    # One that had no effect is struck again.
+    assert sum(fault.hit for fault in results.faults) == 2
     assert results.epochs.replayed
     (page,) = (folder.parent / "runs").glob("*-11/report.html")
     assert "clicks" in page.read_text()
