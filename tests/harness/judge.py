@@ -255,6 +255,7 @@ def _epochs(case: Case) -> Epochs:
         replayed=sum(event.get("repeat") is True for event in published),
         longest_gap_s=None if backlog is None else backlog.longest_gap_s(),
         waits=None if backlog is None else backlog.waits(),
+        waits_by_minute=() if backlog is None else backlog.waits_by_minute(),
     )
 
 

@@ -222,6 +222,12 @@ class Waits(_Frozen):
     max: float
 
 
+class WaitsIn(Waits):
+    """Of the records that were published in the minute `minute`, counted from the first publication."""
+
+    minute: int
+
+
 class Epochs(_Frozen):
     """Epochs the chain holds, and publications that repeated one after a failure.
 
@@ -233,6 +239,7 @@ class Epochs(_Frozen):
     replayed: int = 0
     longest_gap_s: float | None = None
     waits: Waits | None = None
+    waits_by_minute: tuple[WaitsIn, ...] = ()
 
 
 class Struck(_Frozen):

@@ -10,13 +10,14 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from tests.harness.checkers.reference import NEVER
-from tests.harness.results import Waits
+from tests.harness.results import Waits, WaitsIn
 
 _USUAL = 5
+_MINUTE_MS = 60_000
 
 
 class Backlog:
@@ -37,21 +38,22 @@ class Backlog:
         self, sent_at: Sequence[int], epochs_of: Sequence[int], published_at: Mapping[int, int], until: int
     ) -> None:
         self._sent = array("q", sorted(sent_at))
-        ends = [(at, published_at.get(epoch)) for at, epoch in zip(sent_at, epochs_of, strict=True) if epoch != NEVER]
-        self._published = array("q", sorted(end for _, end in ends if end is not None))
-        self._waits = array("q", sorted(end - at for at, end in ends if end is not None))
+        ends = [(published_at.get(epoch), at) for at, epoch in zip(sent_at, epochs_of, strict=True) if epoch != NEVER]
+        done = sorted((end, at) for end, at in ends if end is not None)
+        self._published = array("q", (end for end, _ in done))
+        self._waits = array("q", (end - at for end, at in done))
         self.publications = sorted({at for at in published_at.values() if at <= until})
         self.until = until
 
     def waits(self) -> Waits | None:
         """Return how long records waited for their publication; None where none was published."""
-        if not self._waits:
-            return None
-        share = {
-            name: self._waits[max(0, math.ceil(part * len(self._waits)) - 1)] / 1000
-            for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
-        }
-        return Waits(n=len(self._waits), **share)
+        return Waits(n=len(self._waits), **_shares(self._waits)) if self._waits else None
+
+    def waits_by_minute(self) -> tuple[WaitsIn, ...]:
+        """Return the same for the records of each minute in which some were published."""
+        minutes = groupby(range(len(self._waits)), lambda n: (self._published[n] - self._published[0]) // _MINUTE_MS)
+        found = [(minute, [self._waits[n] for n in own]) for minute, own in minutes]
+        return tuple(WaitsIn(minute=minute, n=len(own), **_shares(own)) for minute, own in found)
 
     def at(self, time_ms: int) -> int:
         """Return the records sent up to a moment and not published up to it."""
@@ -87,6 +89,15 @@ class Backlog:
             return time_ms
         following = bisect_right(self._sent, time_ms)
         return self._sent[following] if following < len(self._sent) else self.until
+
+
+def _shares(waits: Iterable[int]) -> dict[str, float]:
+    """Return percentiles of some waits, given in ms, in s."""
+    ordered = sorted(waits)
+    return {
+        name: ordered[max(0, math.ceil(part * len(ordered)) - 1)] / 1000
+        for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
+    }
 
 
 def first_publications(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:

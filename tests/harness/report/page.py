@@ -117,6 +117,7 @@ def _view(run: Recording, path: Path) -> dict[str, Any]:
         "story": told,
         "says": story.sentence(told) if told else "",
         "figures": [timeline.draw(told, frame) for frame in (timeline.WIDE, timeline.NARROW)] if told else [],
+        "by_minute": _by_minute(mapping(results.get("epochs"))),
         "phases": [(phase.name, typeset.span(phase.begin, phase.end, run.start_ms)) for phase in told.phases]
         if told
         else [],
@@ -226,6 +227,17 @@ def _waits(waits: dict[str, Any]) -> list[tuple[str, str, str]]:
         return []
     rest = f"90 %: {typeset.seconds(most)}, 99 %: {typeset.seconds(nearly)}, all: {typeset.seconds(longest)}"
     return [("sent to published", typeset.seconds(half), f"half of the records; {rest}")]
+
+
+def _by_minute(counted: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
+    """Return minute, number of records, and how long they waited, in the order of the table's columns."""
+    return [
+        (
+            typeset.count(whole(row.get("minute"))), typeset.count(whole(row.get("n"))),
+            [typeset.seconds(real(row.get(name))) for name in ("p50", "p90", "p99", "max")],
+        )
+        for row in mappings(counted.get("waits_by_minute"))
+    ]  # fmt: skip
 
 
 def _seed(run: Recording) -> str:

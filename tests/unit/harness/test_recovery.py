@@ -63,6 +63,16 @@ def test_a_record_waits_for_the_first_publication_of_its_epoch_and_one_that_has_
     assert Backlog([0], [NEVER], {}, 10).waits() is None
 
 
+def test_waits_of_each_minute_are_those_of_the_records_that_were_published_in_it() -> None:
+    published = {0: 1_000, 1: 60_999, 2: 61_000, 3: 200_000}
+    sent, epochs = [0, 500, 10_999, 60_000, 190_000], [0, 0, 1, 2, 3]
+    found = Backlog(sent, epochs, published, 300_000).waits_by_minute()
+    assert [(one.minute, one.n, one.p50, one.max) for one in found] == [
+        (0, 3, 1.0, 50.0), (1, 1, 1.0, 1.0), (3, 1, 10.0, 10.0)
+    ]  # fmt: skip
+    assert Backlog([0], [NEVER], {}, 10).waits_by_minute() == ()
+
+
 def test_it_has_caught_up_with_the_publication_that_leaves_no_more_than_the_last_ones_before_the_fault() -> None:
     backlog = steady(stalled_s=3)
     assert backlog.usual_at(6_500) == 11
