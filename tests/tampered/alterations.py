@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
 from tests.harness import binding
-from tests.tampered.places import Evidence, Place
+from tests.tampered.places import Evidence, Place, matches
 from tests.tampered.values import ELEMENTS, OPERATIONS, SAME, VALUES, changed
 
 UNBOUND_EVERY = 10
@@ -121,7 +120,7 @@ def sites(files: Files, only: Iterable[str] = ()) -> list[Site]:
 
     Args:
         files: of the runs.
-        only: patterns of files, or of `file: field`; without any: all.
+        only: patterns of files, or of `file: field`, with `*` for anything; without any: all.
 
     """
     wanted = [*only]
@@ -129,7 +128,7 @@ def sites(files: Files, only: Iterable[str] = ()) -> list[Site]:
     for run, of_run in files.items():
         for name, evidence in of_run.items():
             for field in (FILE, *evidence.places):
-                if not wanted or any(fnmatchcase(name, one) or fnmatchcase(f"{name}: {field}", one) for one in wanted):
+                if not wanted or any(matches(one, name) or matches(one, f"{name}: {field}") for one in wanted):
                     operations = WHOLE if field == FILE else OPERATIONS
                     found += [Site(run, name, field, operation) for operation in operations]
     return found
@@ -177,4 +176,3 @@ def _places(evidence: Evidence, site: Site, random: Random) -> Iterator[Place | 
         else:
             idle = 0
             yield places[at]
-

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,13 @@ def files_of(run: Path) -> list[Evidence]:
     made = [name for name in binding.MADE_OF_IT if name != binding.NAME]
     paths = sorted(path for path in run.rglob("*") if path.is_file() and path.name not in made)
     return [Evidence(str(path.relative_to(run)), path.read_bytes()) for path in paths]
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile("|".join(".*".join(map(re.escape, one.split("*"))) for one in pattern.split("|")))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name is of a pattern; brackets stand for themselves, as names of fields have them."""
+    return _pattern(pattern).fullmatch(name) is not None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.harness import binding
 from tests.harness.judge import judge
 from tests.harness.results import Results, Verdict
 from tests.tampered.alterations import Alteration, Files
+from tests.tampered.due import due_to_object
+from tests.tampered.harmless import HARMLESS, Harmless
 from tests.tampered.known import Known
 from tests.unit.harness.tamper import bind
 
+CRASH = "crash"
+"""Stands for an oracle where the judge itself did not come to its end."""
 WHOLE_EVERY = 20
 """Of so many alterations one is judged as a whole, too, whatever is known of the run."""
 
@@ -30,6 +34,7 @@ class Tried:
     Attributes:
         alteration: the one.
         objecting: oracles that did not pass.
+        harmless: the entry that lists it, or None.
         says: the first of their reasons; of a judge that crashed, how.
 
     """
@@ -37,11 +42,22 @@ class Tried:
     alteration: Alteration
     objecting: tuple[str, ...]
     says: str
+    harmless: Harmless | None = None
 
     @property
-    def passed(self) -> bool:
-        """Whether nobody objected."""
-        return not self.objecting
+    def due(self) -> tuple[str, ...]:
+        """Oracles of which one at least has to object."""
+        return due_to_object(self.alteration)
+
+    @property
+    def caught(self) -> bool:
+        """Whether one of those objected whose matter it is, and the judge did not crash."""
+        return CRASH not in self.objecting and any(one in self.due for one in self.objecting)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is neither caught nor listed as harmless."""
+        return not self.caught and (self.harmless is None or bool(self.objecting))
 
 
 class Trial:
@@ -85,7 +101,10 @@ class Trial:
 
     def _judged(self, alteration: Alteration, run: Path) -> Tried:
         tried = _asked(alteration, run, self._known[alteration.run])
-        if tried.passed or alteration.number % WHOLE_EVERY == 0:
+        evidence = self._files[alteration.run][alteration.file]
+        listed = next((one for one in HARMLESS if alteration.bound and one.covers(alteration, evidence)), None)
+        tried = replace(tried, harmless=listed)
+        if tried.lost or alteration.number % WHOLE_EVERY == 0:
             whole = _asked(alteration, run, None)
             if whole.objecting != tried.objecting:
                 raise TrialError(
@@ -101,7 +120,7 @@ def _asked(alteration: Alteration, run: Path, known: Known | None) -> Tried:
             results: Results = judge(run, write=False)
     except Exception as error:
         # It has to find every run unknown that it cannot judge.
-        return Tried(alteration, ("crash",), f"the judge crashed: {type(error).__name__}: {error}")
+        return Tried(alteration, (CRASH,), f"the judge crashed: {type(error).__name__}: {error}")
     objecting: Sequence[str] = [one.name for one in results.oracles if one.verdict is not Verdict.PASS]
     return Tried(alteration, tuple(objecting), next(iter(results.reasons), ""))
 

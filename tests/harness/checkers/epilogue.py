@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
@@ -90,6 +91,39 @@ def completeness(
     return None if said else "nothing was sent again"
 
 
+def shrunk(epilogue: Epilogue, sink: str, last: Boundary) -> str | None:
+    """Tell that the ends of a sink are not those of one that only grows, up to its last; None where they are."""
+    ends = [epilogue.boundary[sink], epilogue.closing.before[sink], epilogue.closing.after[sink]]
+    for one, other in pairwise([*ends, *([] if last is None else [last])]):
+        if isinstance(one, dict) != isinstance(other, dict) and None not in (one, other):
+            return f"the ends of {sink} are of two sorts: {one}, {other}"
+        before, after = _per_partition(one), _per_partition(other)
+        # What the boundary does not name was empty.
+        if any(end < 0 or end > after.get(partition, 0) for partition, end in before.items()):
+            return f"{sink} ends at {one}, and later at {other}"
+    return None
+
+
+def _per_partition(boundary: Boundary) -> dict[int, int]:
+    """Return end offsets; the last epoch with a manifest, or the rows of a table, count as those of one partition."""
+    if isinstance(boundary, dict):
+        return boundary
+    return {} if boundary is None else {0: boundary}
+
+
+def _last(case: Case, sink: str) -> Boundary:
+    """Return where a sink ended after the run, as others tell it: broker, chain or the rows themselves."""
+    kind = case.schemas[sink].kind
+    if kind == "files":
+        return case.chain.epochs[-1].epoch if case.chain.epochs else None
+    if kind == "table":
+        return sum(1 for _ in case.run.rows(sink))
+    topic = f"{case.manifest.settings.pipeline}.{sink}"
+    ends = {part.partition: part.high_watermark for part in case.quiet.partitions if part.topic == topic}
+    # Of one that nobody looked at oracle 4 tells.
+    return {**_per_partition(case.epilogue.closing.after[sink]), **ends}
+
+
 def judge(case: Case) -> Oracle:
     """Oracle 6; raises EvidenceError, also when the epilogue was not gone through."""
     epilogue, sends = case.epilogue, case.sends
@@ -123,7 +157,8 @@ def judge(case: Case) -> Oracle:
             evidence=clipped(found[:FIRST], len(found)),
         )
     lineages = {record.epoch: record.lineage for record in case.chain.epochs}
-    undone = completeness(epilogue, sends, lineages, case.manifest.workload.sent)
+    undone = next((why for sink in case.sinks if (why := shrunk(epilogue, sink, _last(case, sink))) is not None), None)
+    undone = undone or completeness(epilogue, sends, lineages, case.manifest.workload.sent)
     if undone is not None:
         raise EvidenceError(f"the epilogue is incomplete: {undone}", case.run.epilogue_path, "run the epilogue again")
     resent = sum(step.resent for step in epilogue.steps)
