@@ -64,9 +64,10 @@ class Alteration:
         found = _altered(evidence, self.operation, self.field, self.place, Random(f"{self.seed} {self.number}"))
         if found is SAME:
             raise ValueError(f"nothing changes: {self}")
-        if not isinstance(found, list):
-            return found
-        return b"".join(line + b"\n" for line in found) if evidence.is_lines else b"".join(found)
+        whole: bytes | None = found
+        if isinstance(found, list):
+            whole = b"".join(line + b"\n" for line in found) if evidence.is_lines else b"".join(found)
+        return whole
 
 
 def _altered(evidence: Evidence, operation: str, field: str, place: Place | None, random: Random) -> Any:
