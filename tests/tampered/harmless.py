@@ -95,7 +95,8 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("observed/epilogue.json", "document.steps[]", ORDER,
              "the steps name their epochs, which say in which order they were"),
     Harmless("manifest.json|controls/*/manifest.json",
-             "document.settings.sinks[]|document.controls[]|document.faults[]", (*ORDER, "doubled"), "a list of names, each of which is judged; twice is no more and no less"),
+             "document.settings.sinks[]|document.controls[]|document.faults[]", (*ORDER, "doubled"),
+             "a list of names, each of which is judged; twice is no more and no less"),
     Harmless("observed/chain.json", "document.epochs[].sinks.*.*|document.epochs[].deltas.*.*", ("dropped",),
              "a shard that an epoch wrote no row to may be left out", _no_rows),
     # Figures: they are told, and no verdict rests on them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,6 @@ class Evidence:
 
     name: str
     raw: bytes
-    values: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def is_lines(self) -> bool:
@@ -74,18 +73,28 @@ class Evidence:
         names = KINDS.get(Path(self.name).name)
         return "line" if names is None else " ".join(str(row[name]) for name in names if row.get(name) is not None)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, list[Place]]:
         """Name of a field -> where it is found."""
+        return self._fields[0]
+
+    @property
+    def values(self) -> dict[str, list[Any]]:
+        """Name of a field -> values that it has."""
+        return self._fields[1]
+
+    @cached_property
+    def _fields(self) -> tuple[dict[str, list[Place]], dict[str, list[Any]]]:
         found: dict[str, list[Place]] = {}
+        values: dict[str, list[Any]] = {}
         for line, document in enumerate(self.documents):
             kind = self.kind(line)
             for name, steps, value in _walk(document, kind, ()):
                 found.setdefault(name, []).append(Place(line, steps))
-                known = self.values.setdefault(name, [])
+                known = values.setdefault(name, [])
                 if len(known) < KEPT_VALUES and value not in known:
                     known.append(value)
-        return found
+        return found, values
 
 
 def _walk(value: Any, name: str, steps: Steps) -> Iterator[tuple[str, Steps, Any]]:

@@ -13,7 +13,7 @@ from tests.tampered.bases import make_bases, read_bases
 from tests.tampered.trial import Trial, Tried
 
 PROCESSES = 2
-CHUNK = 25
+CHUNK = 10
 """Alterations that a process is given at once."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 """Where there is one, the copies are there: 10,000 alterations write some gigabytes."""
@@ -58,8 +58,11 @@ def _all(
     try:
         chunks = [pool.submit(_try, planned[at : at + CHUNK]) for at in range(0, len(planned), CHUNK)]
         for done, chunk in enumerate(as_completed(chunks), start=1):
-            tried += chunk.result()
-            if done % 20 == 0 or done == len(chunks):
+            some = chunk.result()
+            tried += some
+            for one in (one for one in some if one.lost):
+                say(f"✗ {one.alteration}: {', '.join(one.objecting) or 'nobody'} objected")
+            if done % 50 == 0 or done == len(chunks):
                 lost = sum(one.lost for one in tried)
                 say(f"{len(tried)}/{len(planned)} tried, {lost} lost")
     finally:
