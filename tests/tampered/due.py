@@ -25,6 +25,9 @@ DUE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 def due_to_object(alteration: Alteration) -> tuple[str, ...]:
     """Return the oracles of which one at least has to object; where a run was not bound anew, that is `bound`."""
+    if alteration.file == "manifest.json" and alteration.field == "document.control":
+        # What says that it is a control is judged as one, and is to fail.
+        return (bound.NAME, *SINK, "workload", "faults")
     if not alteration.bound:
         return (bound.NAME,)
     return next((oracles for files, oracles in DUE if matches(files, alteration.file)), ())

@@ -67,7 +67,13 @@ def _refused(row: Row, _: Any) -> bool:
 
 
 def _no_rows(_: Row, value: Any) -> bool:
-    return isinstance(value, dict) and value.get("rows") == 0
+    if not isinstance(value, dict):
+        return False
+    return value["rows"] == 0 if "rows" in value else all(_no_rows(_, below) for below in value.values())
+
+
+def _is_default(_: Row, value: Any) -> bool:
+    return value in ("events", 60_000, "text", [])
 
 
 LITTLE = ("one more", "one less", "half more")
@@ -97,8 +103,10 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("manifest.json|controls/*/manifest.json",
              "document.settings.sinks[]|document.controls[]|document.faults[]", (*ORDER, "doubled"),
              "a list of names, each of which is judged; twice is no more and no less"),
-    Harmless("observed/chain.json", "document.epochs[].sinks.*.*|document.epochs[].deltas.*.*", ("dropped",),
-             "a shard that an epoch wrote no row to may be left out", _no_rows),
+    Harmless("observed/chain.json", "document.epochs[].sinks*|document.epochs[].deltas*", ("dropped", "emptied"),
+             "a shard that an epoch wrote no row to may be left out, and a sink that has none else", _no_rows),
+    Harmless("manifest.json", "document.settings.topic|document.settings.window_ms|document.schemas.*", ("dropped",),
+             "it is the one that is meant where none is named", _is_default),
     # Figures: they are told, and no verdict rests on them.
     Harmless("sent.jsonl|controls/*/sent.jsonl", "*.n", ANY, "position in the plan; a send is known by its coordinate"),
     Harmless("sent.jsonl", "*.sent_at", (*LITTLE, "another that occurs"),
@@ -120,6 +128,7 @@ HARMLESS: tuple[Harmless, ...] = (
              "document.run|document.claim|document.seed|document.started_at|document.versions*|document.git*"
              "|document.settings.records|document.settings.faults", ANY,
              "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
+    Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
     Harmless("settings.json|settings-epilogue.json", "*", ANY,
              "what the drivers were given; judged are the manifest's settings and the digest in each epoch"),
@@ -132,6 +141,8 @@ HARMLESS: tuple[Harmless, ...] = (
              "of a record that has to be refused the bytes are compared, not what its author meant", _refused),
     Harmless("observed/chain.json", "document.epochs[].sinks.*.digest", ANY,
              "nobody recomputes it: oracle 1 compares the rows themselves, one by one"),
+    Harmless("observed/chain.json", "document.epochs[].sinks.*", ("another that occurs",),
+             "of another epoch with as many rows; but for their number nothing of it is judged"),
     Harmless("observed/chain.json", "document.epochs[].deltas.user_counts*", ANY,
              "counts on their way; oracles 1 and 2 compare what came of them"),
     Harmless("observed/chain.json", "document.epochs[].deltas.ids.*.inline", ANY,
@@ -142,6 +153,8 @@ HARMLESS: tuple[Harmless, ...] = (
              "Spark's numbers; they may not go back, and lineages are judged where the epilogue restarts"),
     Harmless("observed/epilogue.json", "document.boundary.*|document.closing.*", LITTLE,
              "between the two ends is a mark of a transaction, or an epoch without rows: no row is on another side"),
+    Harmless("observed/epilogue.json", "document.closing.*.dead_letter*", ANY,
+             "letters of copies are due before and after; each is known by its source, and ends only grow"),
     Harmless("observed/epilogue.json", "document.steps[].after_epoch", LITTLE,
              "both epochs are of the lineage that the step tells, and copies enough are dropped after each"),
     Harmless("observed/quiet.json", "document.at", LITTLE,
@@ -156,6 +169,9 @@ HARMLESS: tuple[Harmless, ...] = (
              "the injector's word; that a driver ended is told by witnesses and by its successor"),
     Harmless("history.jsonl", "*.t", (*LITTLE, "another that occurs"),
              "a moment; its line stays in its place, and what was struck then is the same"),
+    Harmless("history.jsonl", "fault.injected_at", LITTLE,
+             "a moment; the same epoch ran then, had come as far, and was done again after it"),
+    Harmless("history.jsonl", "driver started", ("doubled",), "said twice: it is one generation, of one driver"),
     Harmless("history.jsonl", "epoch declared", ("doubled",), "said twice: its publication says that it was repeated"),
     # Controls: each is there to show one offence, by its sink alone.
     Harmless("controls/*/manifest.json",
