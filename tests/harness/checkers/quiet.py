@@ -15,7 +15,7 @@ from tests.harness.results import Oracle, Verdict
 NAME, NUMBER = "quiet", 4
 PROGRESS = ".progress"
 """Ends the name of a sink's topic of marks, which are written in the transactions of its records."""
-APART_MS = 60_000
+APART_MS = 120_000
 """After the ends are asked for a run has moments of work left."""
 
 
