@@ -76,6 +76,14 @@ def _is_default(_: Row, value: Any) -> bool:
     return value in ("events", 60_000, "text", [])
 
 
+def _is_empty_range(_: Row, value: Any) -> bool:
+    return bool(value[0] == value[1])
+
+
+def _is_empty_list(_: Row, value: Any) -> bool:
+    return bool(value == [])
+
+
 LITTLE = ("one more", "one less", "half more")
 ORDER = ("swapped with the next",)
 DOCUMENTS = "observed/chain.json|observed/quiet.json|observed/epilogue.json|manifest.json|controls/*/manifest.json"
@@ -88,9 +96,9 @@ HARMLESS: tuple[Harmless, ...] = (
              "a number or flag written as text is read as what it was", _reads_the_same),
     Harmless("controls/*/manifest.json", "document.controls", ("dropped", "emptied"), "a control has none of its own"),
     Harmless("observed/chain.json", "document.epochs[].ranges.events.*", ("dropped",),
-             "a partition of which the epoch read nothing", lambda _, value: value[0] == value[1]),
+             "a partition of which the epoch read nothing", _is_empty_range),
     Harmless("observed/global_counts.concurrent.jsonl", "seen.crcs", ("another type",),
-             "an empty object names no rows, as an empty list does", lambda _, value: value == []),
+             "an empty object names no rows, as an empty list does", _is_empty_list),
     Harmless("history.jsonl", "driver started.t", ("far less", "zero"),
              "of the first driver; nothing stands before it, and the run's length, which it changes, is but told"),
     Harmless("manifest.json", "document.faults", ("dropped", "emptied"),
@@ -188,6 +196,8 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("controls/*/manifest.json",
              "document.settings.*|document.workload*|document.schemas*|document.faults*", ANY,
              "a control has no chain: nothing of it is recomputed from settings or planned numbers"),
+    Harmless("controls/*/history.jsonl", "file", ("first line cut off",),
+             "the line of a phase; of a control's history only its blow is asked for"),
     Harmless("controls/*/history.jsonl", "fault*", ANY, "a control's blow is shown by what its sink holds"),
     Harmless("controls/*/observed/*",
              "line.offset|line.partition|line.source*|line.epoch|line.object|line.message*", ANY,

@@ -45,7 +45,7 @@ def markdown(tried: Sequence[Tried], planned: str) -> str:
     lines += [_row(*group, of_group) for group, of_group in sorted(groups.items())]
     lines += ["", "## Harmless", "", "| what | why | passed | caught |", "|---|---|---|---|"]
     for entry in HARMLESS:
-        mine = [one for one in tried if one.harmless is entry]
+        mine = [one for one in tried if one.harmless == entry]
         passed = sum(not one.objecting for one in mine)
         lines.append(f"| `{str(entry).replace('|', ', ')}` | {entry.why} | {passed} | {len(mine) - passed} |")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from random import Random
 
@@ -102,3 +103,7 @@ def test_arguments_are_checked_before_work_begins(
     with pytest.raises(SystemExit, match="2"):
         run.main(arguments)
     assert says in capsys.readouterr().err
+
+
+def test_what_a_process_found_can_be_handed_to_another() -> None:
+    assert pickle.loads(pickle.dumps(HARMLESS)) == HARMLESS  # noqa: S301 - made here
