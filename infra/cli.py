@@ -469,6 +469,14 @@ def planted(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def tampered(context: typer.Context) -> None:
+    """Alterations of a run's evidence, one at a time; exit 0 all are caught, 1 one is not, 2 nothing to say."""
+    from tests.tampered.run import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "quick") -> None:
     """Measure; tables of ratios, raw samples and figures below runs/bench. Without a case: a quarter of an hour."""

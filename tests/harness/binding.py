@@ -72,8 +72,10 @@ def complaints(run: Path) -> list[str]:
         else f"{run / name} came in later"
         for name in names if told["files"].get(name) != due["files"].get(name)
     ]  # fmt: skip
-    if not found and told != due:
-        found = [f"{path}: {', '.join(name for name in due if told.get(name) != due[name])} is another"]
+    if not found and orjson.dumps(told, option=orjson.OPT_SORT_KEYS) != orjson.dumps(due, option=orjson.OPT_SORT_KEYS):
+        # Of 1 and true Python says that they are the same.
+        other = [name for name in {**due, **told} if repr(told.get(name)) != repr(due.get(name))]
+        found = [f"{path}: {', '.join(other) or 'a field'} is another"]
     return found + [one for control in _controls(run) for one in complaints(control)]
 
 

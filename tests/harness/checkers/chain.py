@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers import adding_up, digest, telling
@@ -11,6 +12,7 @@ from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.reference import EpochNumbers, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "chain", 5
 
@@ -34,6 +36,23 @@ def order(chain: Chain) -> list[str]:
         found.append(
             f"head: last recorded {head.last_recorded}, declared {head.declared_epoch}, but the records end at {last}"
         )
+    return found
+
+
+def lineages(epochs: Sequence[EpochRecord]) -> list[str]:
+    """Describe lineages that come back after another one began, and batches that are none after the one before.
+
+    A driver goes on with the last lineage, or begins another; Spark numbers the batches of each.
+    """
+    found: list[str] = []
+    over: set[str | None] = set()
+    for before, record in pairwise(epochs):
+        if record.lineage != before.lineage:
+            over.add(before.lineage)
+        elif None not in (record.batch_id, before.batch_id) and (record.batch_id or 0) <= (before.batch_id or 0):
+            found.append(f"epoch {record.epoch}: batch {record.batch_id} after batch {before.batch_id} of its lineage")
+        if record.lineage in over:
+            found.append(f"epoch {record.epoch}: lineage {record.lineage}, after another one had begun")
     return found
 
 
@@ -83,7 +102,7 @@ def constants(epochs: Sequence[EpochRecord]) -> list[str]:
     return found
 
 
-def numbers(record: EpochRecord, due: EpochNumbers) -> list[str]:
+def numbers(record: EpochRecord, due: EpochNumbers, with_table: bool = False) -> list[str]:
     """Describe where the counts, watermark and row numbers of an epoch differ from the reference's."""
     counts = record.counts
     where = f"epoch {record.epoch}"
@@ -106,6 +125,8 @@ def numbers(record: EpochRecord, due: EpochNumbers) -> list[str]:
         "user_counts": due.user_counts,
         "global_counts": due.global_counts,
     }
+    # A run without a result store has no such table.
+    rows |= {ACCEPTED_ROWS: due.accepted} if with_table else {}
     for sink, meant in rows.items():
         # A sink the epoch published nothing to may be left out or empty.
         if (said := _rows(record.sinks.get(sink, {}))) != meant:
@@ -158,13 +179,15 @@ def judge(case: Case) -> Oracle:
     chain, reference = case.chain, case.reference
     if not chain.epochs:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
-    found = order(chain) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    shards = case.manifest.settings.shards
+    found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
     found += telling.overtaken(case.events) + telling.contradicted(chain, case.events)
     accepted: dict[int, list[tuple[str, int]]] = {}
     for id_, index in reference.accepted.items():
         accepted.setdefault(reference.epochs_of[index], []).append((id_, case.sends[index].event_time_ms or 0))
     for record, due in zip(chain.epochs, reference.numbers, strict=True):
-        found += numbers(record, due)
+        found += numbers(record, due, ACCEPTED_ROWS in case.manifest.settings.sinks)
         found += catalog(record, accepted.get(record.epoch, []))
     found += published(case.run.rows("accepted"), reference)
     found += adding_up.complaints(adding_up.recorded(chain.epochs), len(case.sends))

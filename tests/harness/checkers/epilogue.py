@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
@@ -11,6 +12,7 @@ from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
 from tests.harness.evidence import Closing, Epilogue, EpilogueStep, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
+from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "epilogue", 6
 _UNCHANGED = ("accepted", "user_counts", "global_counts")
@@ -90,6 +92,47 @@ def completeness(
     return None if said else "nothing was sent again"
 
 
+def shrunk(epilogue: Epilogue, sink: str, last: Boundary, is_table: bool = False) -> str | None:
+    """Tell that the ends of a sink are not those of one that only grows, up to its last; None where they are.
+
+    Rows of a table have no places, so that their number alone tells that a restart added none.
+    """
+    ends = [epilogue.boundary[sink], epilogue.closing.before[sink], epilogue.closing.after[sink]]
+    for one, other in pairwise([*ends, *([] if last is None else [last])]):
+        if isinstance(one, dict) != isinstance(other, dict) and None not in (one, other):
+            return f"the ends of {sink} are of two sorts: {one}, {other}"
+        before, after = _per_partition(one), _per_partition(other)
+        # What the boundary does not name was empty.
+        if any(end < 0 or end > after.get(partition, 0) for partition, end in before.items()):
+            return f"{sink} ends at {one}, and later at {other}"
+    if isinstance(last, int) and is_table and (ends[0] != ends[1] or ends[2] != last):
+        return f"{sink} had {ends[0]} rows, {ends[1]} before windows were closed, {ends[2]} after it, {last} in the end"
+    return None
+
+
+def _per_partition(boundary: Boundary) -> dict[int, int]:
+    """Return end offsets; the last epoch with a manifest, or the rows of a table, count as those of one partition."""
+    if isinstance(boundary, dict):
+        return boundary
+    return {} if boundary is None else {0: boundary}
+
+
+def _last(case: Case, sink: str) -> Boundary:
+    """Return where a sink ended after the run, as others tell it: broker, chain or the rows themselves."""
+    if sink == "global_counts":
+        return case.chain.epochs[-1].epoch if case.chain.epochs else None
+    if sink == ACCEPTED_ROWS:
+        return sum(1 for _ in case.run.rows(sink))
+    topic = f"{case.manifest.settings.pipeline}.{sink}"
+    # Of one that nobody looked at, or of all, oracle 4 tells.
+    try:
+        partitions = case.quiet.partitions
+    except EvidenceError:
+        partitions = ()
+    ends = {part.partition: part.high_watermark for part in partitions if part.topic == topic}
+    return {**_per_partition(case.epilogue.closing.after[sink]), **ends}
+
+
 def judge(case: Case) -> Oracle:
     """Oracle 6; raises EvidenceError, also when the epilogue was not gone through."""
     epilogue, sends = case.epilogue, case.sends
@@ -123,7 +166,9 @@ def judge(case: Case) -> Oracle:
             evidence=clipped(found[:FIRST], len(found)),
         )
     lineages = {record.epoch: record.lineage for record in case.chain.epochs}
-    undone = completeness(epilogue, sends, lineages, case.manifest.workload.sent)
+    shrinks = (shrunk(epilogue, sink, _last(case, sink), sink == ACCEPTED_ROWS) for sink in case.sinks)
+    undone = next((why for why in shrinks if why is not None), None)
+    undone = undone or completeness(epilogue, sends, lineages, case.manifest.workload.sent)
     if undone is not None:
         raise EvidenceError(f"the epilogue is incomplete: {undone}", case.run.epilogue_path, "run the epilogue again")
     resent = sum(step.resent for step in epilogue.steps)

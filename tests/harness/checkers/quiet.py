@@ -13,6 +13,10 @@ from tests.harness.evidence import EvidenceError, Quiet
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "quiet", 4
+PROGRESS = ".progress"
+"""Ends the name of a sink's topic of marks, which are written in the transactions of its records."""
+APART_MS = 120_000
+"""After the ends are asked for a run has moments of work left."""
 
 
 def unquiet(quiet: Quiet) -> list[str]:
@@ -41,6 +45,9 @@ def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str,
     sinks = dict.fromkeys(sink for sink, _ in read_to)
     due = dict.fromkeys([*((sink, shard) for sink in sinks for shard in range(shards)), *read_to])
     found: list[str] = []
+    if any(part.topic.endswith(PROGRESS) for part in quiet.partitions):
+        marks = ((f"{pipeline}.{sink}{PROGRESS}", shard) for sink in sinks for shard in range(shards))
+        found += [f"{topic}/{shard} was not looked at" for topic, shard in marks if (topic, shard) not in looked_at]
     for sink, partition in due:
         part = looked_at.get((f"{pipeline}.{sink}", partition))
         offset = read_to.get((sink, partition), -1)
@@ -58,10 +65,14 @@ def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str,
 def early(quiet: Quiet, events: Iterable[Mapping[str, Any]]) -> str | None:
     """Tell why the ends are not those that all drivers left behind, or None."""
     # Of the last driver alone: those before it may have had a clock that was stepped.
-    words = [(event["generation"], event["t"]) for event in events if event.get("generation") is not None]
+    words_of_all = [*events]
+    words = [(event["generation"], event["t"]) for event in words_of_all if event.get("generation") is not None]
     _, last = max(words, default=(0, 0))
     if quiet.at is None:
         return "when the ends were asked for is not known"
+    ended = max((event["t"] for event in words_of_all), default=quiet.at)
+    if quiet.at > ended + APART_MS:
+        return f"the ends were asked for {(quiet.at - ended) / 1000:g} s after the run"
     if quiet.at < last:
         return f"the ends were asked for {(last - quiet.at) / 1000:g} s before the last word of the last driver"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,10 @@ from tests.harness.evidence import Chain
 
 PHASES = ("warm-up", "steady", "drain", "epilogue", "judge")
 """Every run goes through these, in this order; those of faults come in between."""
+EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process")
+"""All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
+BACK_MS = 600_000
+"""By so much no line is older than one before it: 60 s where a clock was stepped, less when a busy node tells late."""
 _COUNTS = {"in": "in_", "accepted": "accepted", "duplicate": "duplicate", "late": "late", "malformed": "malformed"}
 Events = Sequence[Mapping[str, Any]]
 
@@ -23,10 +28,24 @@ def cut(events: Events) -> list[str]:
     first = [phases.index(name) for name in PHASES if name in phases]
     if first != sorted(first):
         found.append(f"the phases are out of order: {', '.join(str(phases[at]) for at in sorted(first))}")
+    found += _misplaced(events)
     end = max(at for at, event in enumerate(events) if event["event"] == "phase")
     said = events[end].get("lines")
     if said is not None and said != end:
         found.append(f"{end} lines stand before the end, which says {said}")
+    return found
+
+
+def _misplaced(events: Events) -> list[str]:
+    """Describe lines of no known sort, and lines with a time that is not of this place of the history."""
+    found: list[str] = []
+    newest = 0
+    for number, event in enumerate(events, start=1):
+        if event["event"] not in EVENTS:
+            found.append(f"line {number} of the history tells of {event['event']!r}, which is no event")
+        if event["t"] < newest - BACK_MS:
+            found.append(f"line {number} of the history is {(newest - event['t']) / 1000:g} s older than one before it")
+        newest = max(newest, event["t"])
     return found
 
 
@@ -48,11 +67,18 @@ def untold(chain: Chain, events: Events) -> list[str]:
             found.append(
                 f"driver {attempt[1]} published epoch {attempt[0]}, and history tells of no declaration before"
             )
-    started = {
-        event.get("generation") for event in events if event["event"] == "driver" and event["state"] == "started"
-    }
-    generations = dict.fromkeys(event.get("generation") for event in told)
+    started: dict[Any, set[str]] = {}
+    for event in events:
+        if event["event"] == "driver" and event.get("state") == "started":
+            started.setdefault(event.get("generation"), set()).add(str(event.get("pid")))
+    generations = dict.fromkeys([*(event.get("generation") for event in told), chain.head.generation])
     found += [f"history does not tell that generation {one} started" for one in generations if one not in started]
+    attempts = dict.fromkeys((event.get("epoch"), event.get("generation"), str(event.get("driver"))) for event in told)
+    found += [
+        f"epoch {epoch} is told of driver {driver}, generation {generation} is {', '.join(sorted(started[generation]))}"
+        for epoch, generation, driver in attempts
+        if generation in started and driver not in started[generation]
+    ]
     return found
 
 
@@ -86,17 +112,24 @@ def contradicted(chain: Chain, events: Events) -> list[str]:
     records = {record.epoch: record for record in chain.epochs}
     found: list[str] = []
     by: dict[int, set[Any]] = {}
+    declared: Counter[int] = Counter()
     for event in events:
         record = records.get(event.get("epoch", -1)) if event["event"] == "epoch" else None
         if record is None:
             continue
         by.setdefault(record.epoch, set()).add(event.get("generation"))
+        declared[record.epoch] += event.get("state") == "declared"
         if event.get("state") == "published":
+            if declared[record.epoch] > 1 and event.get("repeat") is not True:
+                found.append(f"epoch {record.epoch}: declared again, and published as if it were not")
+            if lacking := [name for name in _COUNTS if type(event.get(name)) is not int]:
+                found.append(f"epoch {record.epoch}: published without its number of {', '.join(lacking)}")
+                continue
             found += [
                 f"epoch {record.epoch}: published with {name} {event[name]} by generation {event.get('generation')}, "
                 f"the chain says {getattr(record.counts, field)}"
                 for name, field in _COUNTS.items()
-                if name in event and event[name] != getattr(record.counts, field)
+                if event[name] != getattr(record.counts, field)
             ]
     found += [
         f"epoch {epoch}: the chain says generation {records[epoch].generation}, the history {sorted(map(str, told))}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.harness.checkers import telling
+from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
@@ -17,6 +18,8 @@ from tests.harness.evidence import PlannedFaults, Send
 from tests.harness.results import Control, Oracle, Verdict, Workload
 
 Guard = Callable[[Case], Oracle]
+APART_MS = 120_000
+"""So far two clocks of a run may be apart: faults step one of them by a minute."""
 
 
 def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
@@ -46,6 +49,10 @@ def workload(case: Case) -> Oracle:
     """Demand that the workload is not empty, and what was planned was sent."""
     sent, planned = counted(case.sends), case.manifest.workload
     complaints = [] if sent.acknowledged else ["no record was sent, so nothing can be judged"]
+    topics = {send.topic for send in case.sends} - {case.manifest.settings.topic}
+    complaints += [f"records were sent to topic {one}, the run's is {case.manifest.settings.topic}" for one in topics]
+    places = Counter(send.coordinate for send in case.sends)
+    complaints += [f"{times} records were sent to one place, {place}" for place, times in places.items() if times > 1]
     # A control sends a part of its own; only that it sent something matters.
     if case.manifest.control is None:
         names = ("sent", "duplicates_sent", "late_sent", "malformed_sent") if planned.kind == "seeded" else ("sent",)
@@ -53,6 +60,20 @@ def workload(case: Case) -> Oracle:
             if getattr(sent, name) != getattr(planned, name):
                 complaints.append(f"{name}: {getattr(planned, name)} planned, {getattr(sent, name)} acknowledged")
     return guard("workload", f"{sent.acknowledged} sends were acknowledged, as planned", complaints)
+
+
+def _untimely(case: Case) -> list[str]:
+    """Describe records that were sent while there was no run, or after the epoch that read them was published."""
+    events, times, epochs_of = case.events, case.sent_at, case.reference.epochs_of
+    began, ended = min(event["t"] for event in events), max(event["t"] for event in events)
+    published = first_publications(events)
+    found: list[str] = []
+    for index, (at, send) in enumerate(zip(times, case.sends, strict=True)):
+        if not began - APART_MS <= at <= ended + APART_MS:
+            found.append(f"id {send.id} was sent at {at}, the run was from {began} to {ended}")
+        elif at > published.get(epochs_of[index], at) + APART_MS:
+            found.append(f"id {send.id} was sent at {at}, after epoch {epochs_of[index]}, which read it, was published")
+    return found
 
 
 def unacknowledged(case: Case) -> Oracle:
@@ -63,11 +84,12 @@ def unacknowledged(case: Case) -> Oracle:
 
 
 def coverage(case: Case) -> Oracle:
-    """Demand that every acknowledged send lies in the ranges of exactly one epoch."""
+    """Demand that every acknowledged send lies in the ranges of exactly one epoch, which was published after it."""
     reference, sends = case.reference, case.sends
     unread = [index for index, outcome in enumerate(reference.outcomes) if outcome == Outcome.UNREAD]
     complaints = [f"no epoch read id {sends[index].id} at {source_of(sends[index])}" for index in unread]
     complaints += [f"two epochs read id {sends[index].id} at {source_of(sends[index])}" for index in reference.reread]
+    complaints += _untimely(case)
     return guard("coverage", f"the chain's ranges hold all {len(sends)} sends, each once", complaints)
 
 
@@ -105,6 +127,9 @@ def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
     hits = [one for one in checked if one.fault.hit]
     complaints = [one.refuted for one in checked if one.refuted is not None]
     planned = case.manifest.faults_planned
+    listed = sum(sort.count for sort in case.manifest.faults)
+    if case.manifest.faults and listed != planned:
+        complaints.append(f"{planned} faults were planned, and the list of them has {listed}")
     by_kind = Counter((one.fault.kind, one.fault.target) for one in hits)
     for sort in case.manifest.faults:
         if by_kind[sort.kind, sort.target] < sort.count:

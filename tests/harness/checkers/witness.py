@@ -118,6 +118,9 @@ def _unwitnessed(fault: Fault, events: Events) -> str | None:
     before, after = names(fault.process_before), names(fault.process_after)
     known = [who for who in sorted(before | after) if _PROCESS.fullmatch(who) or _POD.fullmatch(who)]
     census = Census(events)
+    nameless = sorted((before | after) - {*known})
+    if nameless and census.lives and fault.target in (*REPLACED, *ROLE_OF):
+        return f"{nameless[0]} names neither a process nor a pod, so nobody can have seen it"
     if known and not census.lives:
         return UNWITNESSED
     for who in known:

@@ -63,7 +63,8 @@ def test_a_baseline_that_does_not_pass_makes_the_run_unknown(based: Path, what: 
     ],
 )
 def test_every_planned_kind_has_to_hit(run: Path, kinds: list[Row], verdict: Verdict) -> None:
-    change_json(run / "manifest.json", lambda manifest: manifest.update(faults=kinds))
+    planned = sum(kind.get("count", 1) for kind in kinds)
+    change_json(run / "manifest.json", lambda manifest: manifest.update(faults=kinds, faults_planned=planned))
     assert judge(run, write=False).oracle("faults").verdict is verdict
 
 

@@ -199,12 +199,12 @@ TAMPERINGS = {
     "a record retracted": Tampering(_sink("accepted.concurrent", _seen_and_retracted), "monotone", FAIL),
     "a record retracted, and the reader denied": Tampering(_unwatched, "monotone", FAIL),
     "an open transaction not listed": Tampering(_document("quiet", _stable_earlier), "quiet", FAIL),
-    "an open transaction hidden": Tampering(_document("quiet", _ends_earlier), "quiet", UNKNOWN),
+    "an open transaction hidden": Tampering(_document("quiet", _ends_earlier), "quiet", UNKNOWN, ("epilogue",)),
     "a partition left out": Tampering(
         _document("quiet", lambda quiet: quiet["partitions"].remove(_of_accepted(quiet))), "quiet", UNKNOWN
     ),
     "an older generation publishing after a newer": Tampering(_history(_older_generation_publishes), "chain", FAIL),
-    "generations that changed places": Tampering(_history(_older_generation_declared), "chain", FAIL, ("faults",)),
+    "generations that changed places": Tampering(_history(_older_generation_declared), "chain", FAIL, ("faults", "epochs")),
     "an epoch of another generation than told": Tampering(
         _document("chain", _newer_generation_claimed), "chain", FAIL
     ),

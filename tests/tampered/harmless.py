@@ -1,0 +1,210 @@
+"""What may be altered without anybody objecting: in which field of which file, how, and why no claim rests on it.
+
+An alteration that is not listed has to be caught. One that is listed and caught is well, too: an entry of which each
+alteration is caught is stale, and the command says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.tampered.alterations import Alteration
+from tests.tampered.places import Evidence, matches
+
+Row = dict[str, Any]
+When = Callable[[Row, Any], bool]
+ANY: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Harmless:
+    """One entry.
+
+    Attributes:
+        files, fields: names; `*` is for anything, `|` between alternatives.
+        operations: without any: all.
+        why: nobody has to object.
+        when: of the line and the value that is altered; None: always.
+
+    """
+
+    files: str
+    fields: str
+    operations: tuple[str, ...]
+    why: str
+    when: When | None = None
+
+    def __str__(self) -> str:
+        return f"{self.files}: {self.fields}: {', '.join(self.operations) or 'whatever is done'}"
+
+    def covers(self, alteration: Alteration, evidence: Evidence) -> bool:
+        """Whether an alteration is one of these."""
+        if self.operations and alteration.operation not in self.operations:
+            return False
+        if not matches(self.files, alteration.file) or not matches(self.fields, alteration.field):
+            return False
+        place = alteration.place
+        if self.when is None or place is None:
+            return self.when is None
+        row = value = evidence.documents[place.line]
+        for step in place.steps:
+            value = value[step]
+        return self.when(row, value)
+
+
+def _is_null(_: Row, value: Any) -> bool:
+    return value is None
+
+
+def _reads_the_same(_: Row, value: Any) -> bool:
+    return type(value) in (int, float, bool)
+
+
+def _refused(row: Row, _: Any) -> bool:
+    return row.get("kind") == "malformed" or row.get("reason") not in (None, "", "late")
+
+
+def _no_rows(_: Row, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return value["rows"] == 0 if "rows" in value else all(_no_rows(_, below) for below in value.values())
+
+
+def _is_default(_: Row, value: Any) -> bool:
+    return value in ("events", 60_000, "text", [])
+
+
+def _is_empty_range(_: Row, value: Any) -> bool:
+    return bool(value[0] == value[1])
+
+
+def _is_empty_list(_: Row, value: Any) -> bool:
+    return bool(value == [])
+
+
+LITTLE = ("one more", "one less", "half more")
+ORDER = ("swapped with the next",)
+DOCUMENTS = "observed/chain.json|observed/quiet.json|observed/epilogue.json|manifest.json|controls/*/manifest.json"
+HISTORIES = "history.jsonl|controls/*/history.jsonl"
+HARMLESS: tuple[Harmless, ...] = (
+    # What nobody can tell apart.
+    Harmless("*", "*", ("field added",), "nobody asks for a field of this name; all that is asked for stands"),
+    Harmless("*", "*", ("dropped",), "a field that is null is read as one that is missing", _is_null),
+    Harmless(DOCUMENTS, "*", ("another type",),
+             "a number or flag written as text is read as what it was", _reads_the_same),
+    Harmless("controls/*/manifest.json", "document.controls", ("dropped", "emptied"), "a control has none of its own"),
+    Harmless("observed/chain.json", "document.epochs[].ranges.events.*", ("dropped",),
+             "a partition of which the epoch read nothing", _is_empty_range),
+    Harmless("observed/global_counts.concurrent.jsonl", "seen.crcs", ("another type",),
+             "an empty object names no rows, as an empty list does", _is_empty_list),
+    Harmless("history.jsonl", "driver started.t", ("far less", "zero"),
+             "of the first driver; nothing stands before it, and the run's length, which it changes, is but told"),
+    Harmless("manifest.json", "document.faults", ("dropped", "emptied"),
+             "how many have to hit is said beside it, and each is judged; without the list no sort is asked for"),
+    Harmless(HISTORIES, "fault.*|driver started.pid|epoch *.driver", ("another type",),
+             "a number or flag written as text is read as what it was", _reads_the_same),
+    Harmless("sent.jsonl|controls/*/sent.jsonl", "*", ORDER,
+             "sends are known by topic, partition and offset; the order of their lines says nothing"),
+    Harmless("observed/global_counts.jsonl|observed/accepted_rows.jsonl", "*", ORDER,
+             "rows of files and tables have no order"),
+    Harmless("observed/accepted.jsonl|observed/dead_letter.jsonl|observed/user_counts.jsonl", "*", ORDER,
+             "two rows of different partitions; those of one have to be in the order of their offsets"),
+    Harmless("observed/global_counts.concurrent.jsonl", "seen.crcs[]", ORDER, "rows of a manifest have no order"),
+    Harmless("*.concurrent.jsonl", "seen|reader", (*ORDER, "doubled"),
+             "the lines are of one moment or of different partitions, or the reader began twice: it saw the same"),
+    Harmless("history.jsonl", "*", ORDER, "what came first is told by the times in the lines, of which these stand"),
+    Harmless("observed/quiet.json", "document.partitions[]", (*ORDER, "doubled"),
+             "partitions are known by their names"),
+    Harmless("observed/epilogue.json", "document.steps[]", ORDER,
+             "the steps name their epochs, which say in which order they were"),
+    Harmless("manifest.json|controls/*/manifest.json",
+             "document.settings.sinks[]|document.controls[]|document.faults[]", (*ORDER, "doubled"),
+             "a list of names, each of which is judged; twice is no more and no less"),
+    Harmless("observed/chain.json", "document.epochs[].sinks*|document.epochs[].deltas*", ("dropped", "emptied"),
+             "a shard that an epoch wrote no row to may be left out, and a sink that has none else", _no_rows),
+    Harmless("manifest.json", "document.settings.topic|document.settings.window_ms|document.schemas.*", ("dropped",),
+             "it is the one that is meant where none is named", _is_default),
+    # Figures: they are told, and no verdict rests on them.
+    Harmless("sent.jsonl|controls/*/sent.jsonl", "*.n", ANY, "position in the plan; a send is known by its coordinate"),
+    Harmless("sent.jsonl", "*.sent_at", (*LITTLE, "another that occurs"),
+             "figures of waits are measured with it; it stays within the run, and before the publication"),
+    Harmless("controls/*/sent.jsonl", "*.sent_at", ANY, "waits are measured of the run alone, not of its controls"),
+    Harmless("observed/chain.json", "document.epochs[].catalog*|document.epochs[].ms*|document.epochs[].*.bytes", ANY,
+             "figures of cost; no verdict rests on them"),
+    Harmless("history.jsonl", "epoch published.ms*", ANY,
+             "figures of time; of an epoch that was struck the total is compared, within a second"),
+    Harmless("history.jsonl", "epoch published.repeat", ANY,
+             "figure of repeats; of an epoch that was declared again it has to be true"),
+    Harmless("history.jsonl", "sent*", ANY, "progress of the sender; sent.jsonl has each send"),
+    Harmless(HISTORIES, "fault.recovered_s|fault.signal|fault.replaced_s|fault.t", ANY,
+             "the injector's word; recovery is measured from the history, and the kind says what was done"),
+    Harmless(HISTORIES, "phase|phase.*", ANY,
+             "the phases of a fault; those that every run goes through are demanded, in their order"),
+    # Names.
+    Harmless("manifest.json|controls/*/manifest.json",
+             "document.run|document.claim|document.seed|document.started_at|document.versions*|document.git*"
+             "|document.settings.records|document.settings.faults", ANY,
+             "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
+    Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
+    Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
+    Harmless("settings.json|settings-epilogue.json", "*", ANY,
+             "what the drivers were given; judged are the manifest's settings and the digest in each epoch"),
+    Harmless("observed/chain.json", "document.head.owner|document.head.floor|document.head.format", ANY,
+             "of the protocol between drivers; the epochs, which it led to, are judged"),
+    Harmless("observed/*", "line.object|seen.object", ANY,
+             "where a row was read, for people; rows are compared by what they are, and by epoch"),
+    # What is judged otherwise.
+    Harmless("sent.jsonl|controls/*/sent.jsonl", "*.id|*.user|*.event_time_ms|*.payload|*.crc", ANY,
+             "of a record that has to be refused the bytes are compared, not what its author meant", _refused),
+    Harmless("observed/chain.json", "document.epochs[].sinks.*.digest", ANY,
+             "nobody recomputes it: oracle 1 compares the rows themselves, one by one"),
+    Harmless("observed/chain.json", "document.epochs[].sinks.*", ("another that occurs",),
+             "of another epoch with as many rows; but for their number nothing of it is judged"),
+    Harmless("observed/chain.json", "document.epochs[].deltas.user_counts*", ANY,
+             "counts on their way; oracles 1 and 2 compare what came of them"),
+    Harmless("observed/chain.json", "document.epochs[].deltas.ids.*.inline", ANY,
+             "a copy of rows whose number and digest are compared"),
+    Harmless("observed/chain.json", "document.epochs[].previous_watermark_ms|document.epochs[].merged*", ANY,
+             "the watermark stands in the record of the epoch before, where it is judged; merges change no row"),
+    Harmless("observed/chain.json", "document.epochs[].batch_id|document.epochs[].lineage", ANY,
+             "Spark's numbers; they may not go back, and lineages are judged where the epilogue restarts"),
+    Harmless("observed/epilogue.json", "document.boundary.*|document.closing.*", LITTLE,
+             "between the two ends is a mark of a transaction, or an epoch without rows: no row is on another side"),
+    Harmless("observed/epilogue.json", "document.closing.*.dead_letter*", ANY,
+             "letters of copies are due before and after; each is known by its source, and ends only grow"),
+    Harmless("observed/epilogue.json", "document.steps[].after_epoch", LITTLE,
+             "both epochs are of the lineage that the step tells, and copies enough are dropped after each"),
+    Harmless("observed/quiet.json", "document.at", LITTLE,
+             "a moment; it stays behind the last word of the last driver"),
+    Harmless("observed/*.concurrent.jsonl", "reader.t|seen.t", (*LITTLE, "another that occurs"),
+             "a moment; the reader still began before and ended after all faults, and looked soon"),
+    # Witnesses and announcements that no fault needs.
+    Harmless("history.jsonl", "process *", ANY, "no fault names this process, or others saw it as well"),
+    Harmless("history.jsonl", "step*", ANY,
+             "evidence of faults alone: that an epoch came so far, or did work again, is told by other steps, too"),
+    Harmless("history.jsonl", "driver killed*|driver stopped*", ANY,
+             "the injector's word; that a driver ended is told by witnesses and by its successor"),
+    Harmless("history.jsonl", "*.t", (*LITTLE, "another that occurs"),
+             "a moment; its line stays in its place, and what was struck then is the same"),
+    Harmless("history.jsonl", "fault.injected_at", LITTLE,
+             "a moment; the same epoch ran then, had come as far, and was done again after it"),
+    Harmless("history.jsonl", "driver started", ("doubled",), "said twice: it is one generation, of one driver"),
+    Harmless("history.jsonl", "epoch declared", ("doubled",), "said twice: its publication says that it was repeated"),
+    # Controls: each is there to show one offence, by its sink alone.
+    Harmless("controls/*/manifest.json",
+             "document.settings.*|document.workload*|document.schemas*|document.faults*", ANY,
+             "a control has no chain: nothing of it is recomputed from settings or planned numbers"),
+    Harmless("controls/*/history.jsonl", "file", ("first line cut off",),
+             "the line of a phase; of a control's history only its blow is asked for"),
+    Harmless("controls/*/history.jsonl", "fault*", ANY, "a control's blow is shown by what its sink holds"),
+    Harmless("controls/*/observed/*",
+             "line.offset|line.partition|line.source*|line.epoch|line.object|line.message*", ANY,
+             "of a control any copy will do, wherever it stands"),
+    Harmless("controls/*/observed/*", "line", ("dropped", "doubled", *ORDER),
+             "a control fails by any record that is double: one more or one less of them is the same offence"),
+    Harmless("controls/*/sent.jsonl", "*.offset|*.partition|*.topic", ANY,
+             "a control has no chain that would read places"),
+)  # fmt: skip
+"""All that may be altered."""
