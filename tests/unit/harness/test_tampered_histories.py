@@ -204,7 +204,9 @@ TAMPERINGS = {
         _document("quiet", lambda quiet: quiet["partitions"].remove(_of_accepted(quiet))), "quiet", UNKNOWN
     ),
     "an older generation publishing after a newer": Tampering(_history(_older_generation_publishes), "chain", FAIL),
-    "generations that changed places": Tampering(_history(_older_generation_declared), "chain", FAIL, ("faults", "epochs")),
+    "generations that changed places": Tampering(
+        _history(_older_generation_declared), "chain", FAIL, ("faults", "epochs")
+    ),
     "an epoch of another generation than told": Tampering(
         _document("chain", _newer_generation_claimed), "chain", FAIL
     ),
