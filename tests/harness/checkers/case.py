@@ -117,6 +117,11 @@ class Case:
             )
         return sinks
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Those of them that the concurrent reader reads: no tables."""
+        return tuple(sink for sink in self.sinks if sink != ACCEPTED_ROWS)
+
 
 def coordinate_text(coordinate: tuple[str, int, int]) -> str:
     """Write a source coordinate for people: topic/partition@offset."""

@@ -60,7 +60,7 @@ def minimum(case: Case, checked: Iterable[Checked], controls: Iterable[Control])
     ]
     complaints += [
         f"the claim needs a reader during the run, and there is none of {sink}"
-        for sink in case.sinks
+        for sink in case.watched
         if not case.run.concurrent_path(sink).exists()
     ]
     sent = Counter(send.kind for send in case.sends)

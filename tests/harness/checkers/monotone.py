@@ -16,7 +16,6 @@ from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.evidence import EvidenceError, crc_of_row
 from tests.harness.results import Oracle, Verdict
-from tests.harness.sinks import ACCEPTED_ROWS
 
 NAME, NUMBER = "monotone", 3
 LOOKS_S = 30.0
@@ -143,7 +142,7 @@ def judge(case: Case) -> Oracle:
     """Oracle 3; raises EvidenceError, also when the reader did not look during every fault, or not to the end."""
     compared: list[Comparison] = []
     # A table's rows have no place, and no order in which a reader could say what came behind it.
-    for sink in (one for one in case.sinks if one != ACCEPTED_ROWS):
+    for sink in case.watched:
         path = case.run.concurrent_path(sink)
         try:
             compared.append(compare(sink, case.run.concurrent_rows(sink), case.run.rows(sink)))

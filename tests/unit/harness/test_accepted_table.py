@@ -33,6 +33,10 @@ def with_table(run: Path, change: Callable[[list[Row]], object] = lambda _: None
     with directory.observed_writer(ACCEPTED_ROWS) as writer:
         for row in rows:
             writer.write({"sink": ACCEPTED_ROWS, **row})
+    chain = orjson.loads(directory.chain_path.read_bytes())
+    for epoch in chain["epochs"]:
+        epoch["sinks"][ACCEPTED_ROWS] = epoch["sinks"].get("accepted", {})
+    directory.write_json(directory.chain_path, chain)
     epilogue = orjson.loads(directory.epilogue_path.read_bytes())
     for boundary in (epilogue["boundary"], *epilogue["closing"].values()):
         boundary[ACCEPTED_ROWS] = len(rows)
