@@ -469,6 +469,14 @@ def planted(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def mutants(context: typer.Context) -> None:
+    """Mechanical mutants of the core, by module; exit 0 enough are killed, 1 too few, 2 nothing to say."""
+    from tests.mutants.run import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "quick") -> None:
     """Measure; tables of ratios, raw samples and figures below runs/bench. Without a case: a quarter of an hour."""
