@@ -16,13 +16,13 @@ EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 
 
 class Explanation(BaseModel):
-    """Why a mutant is the product itself, in other words.
+    """Why a mutant, or several of the same lines, are the product itself in other words.
 
     Attributes:
         module: as in `modules.toml`.
         function: where the mutant is (`windows.Windows.closed`).
         old: the lines that it replaces, without their indentation.
-        new: those that it puts there.
+        new: those that it puts there, for each mutant.
         why: a reason that can be checked.
 
     """
@@ -32,12 +32,12 @@ class Explanation(BaseModel):
     module: str
     function: str
     old: str
-    new: str
+    new: Annotated[tuple[str, ...], Field(min_length=1)]
     why: Annotated[str, Field(min_length=20)]
 
     def fits(self, mutant: Mutant) -> bool:
         """Whether it is of this mutant."""
-        return (self.function, self.old, self.new) == (mutant.function, mutant.old, mutant.new)
+        return (self.function, self.old) == (mutant.function, mutant.old) and mutant.new in self.new
 
 
 def read_explanations(modules: Iterable[str], path: Path = EQUIVALENT) -> list[Explanation]:
@@ -45,14 +45,14 @@ def read_explanations(modules: Iterable[str], path: Path = EQUIVALENT) -> list[E
     known = {*modules}
     try:
         entries = tomllib.loads(path.read_text()).get("equivalent", [])
-        # A multi-line text of TOML ends with a line break of its own.
-        found = [Explanation(**{name: text.strip() for name, text in entry.items()}) for entry in entries]
-    except (OSError, tomllib.TOMLDecodeError, ValidationError, TypeError, AttributeError) as error:
+        found = [Explanation(**{**entry, "new": _several(entry["new"])}) for entry in entries]
+    except (OSError, tomllib.TOMLDecodeError, ValidationError, TypeError, KeyError) as error:
         raise MutantsError(f"{path.name} cannot be read: {error}. Correct the entry") from error
     strange = sorted({one.module for one in found} - known)
     if strange:
         raise MutantsError(f"{path.name} explains mutants of {', '.join(strange)}, which is no module")
-    if len({(one.function, one.old, one.new) for one in found}) != len(found):
+    explained = [(one.function, one.old, new) for one in found for new in one.new]
+    if len({*explained}) != len(explained):
         raise MutantsError(f"{path.name} explains a mutant twice: take one entry out")
     return found
 
@@ -61,10 +61,16 @@ def wrong(explanations: Sequence[Explanation], mutants: Sequence[Mutant]) -> lis
     """Say which explanations of a module do not hold: their mutant is not made any more, or is killed."""
     said = []
     for one in explanations:
-        ends = [mutant.end for mutant in mutants if one.fits(mutant)]
-        what = f"{one.function}: {one.new.splitlines()[0] if one.new else 'nothing'!r}"
-        if not ends:
-            said.append(f"the explained mutant {what} is not made any more: take its entry out of equivalent.toml")
-        elif any(end != "survived" for end in ends):
-            said.append(f"the explained mutant {what} is {'/'.join(sorted(set(ends)))}: it changes something after all")
+        for new in one.new:
+            fits = one.model_copy(update={"new": (new,)}).fits
+            ends = sorted({mutant.end for mutant in mutants if fits(mutant)})
+            what = f"{one.function}: {new.splitlines()[0] if new else 'nothing'!r}"
+            if not ends:
+                said.append(f"the explained mutant {what} is not made any more: take its entry out of equivalent.toml")
+            elif ends != ["survived"]:
+                said.append(f"the explained mutant {what} ended as {' and '.join(ends)}: it changes something after all")
     return said
+
+
+def _several(new: str | list[str]) -> list[str]:
+    return [new] if isinstance(new, str) else new

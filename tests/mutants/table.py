@@ -66,7 +66,8 @@ def _equivalents(scores: Sequence[Score], explanations: Sequence[Explanation]) -
     if own:
         yield "\n## Equivalent\n\n| function | instead of | stands | which changes nothing |\n|---|---|---|---|"
     for one in own:
-        cells = (f"`{one.function}`", _code(one.old), _code(one.new), one.why.replace("\n", " "))
+        new = "<br>".join(map(_code, one.new))
+        cells = (f"`{one.function}`", _code(one.old), new, " ".join(one.why.split()))
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -42,6 +42,8 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
         ServerError: the process cannot be started.
 
     """
+    # Of what is copied, and not of what the checkout holds when it is done.
+    key = digest(module)
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         folder = Path(name).resolve()
         tree, scratch = folder / "tree", folder / "scratch"
@@ -61,7 +63,7 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
             raise MutantsError(f"the mutants of {module.name} met a limit of all together: {ended.how}")
         if ended.code != 0:
             raise MutantsError(f"the mutants of {module.name} cannot be played (exit code {ended.code}): {_tail(log)}")
-        return read_outcome(module, tree, digest(module), ended.seconds)
+        return read_outcome(module, tree, key, ended.seconds)
 
 
 def go(modules: Sequence[Module], at: Path, say: Say, player: Play = play) -> list[Outcome]:
