@@ -68,7 +68,9 @@ def wrong(explanations: Sequence[Explanation], mutants: Sequence[Mutant]) -> lis
             if not ends:
                 said.append(f"the explained mutant {what} is not made any more: take its entry out of equivalent.toml")
             elif ends != ["survived"]:
-                said.append(f"the explained mutant {what} ended as {' and '.join(ends)}: it changes something after all")
+                said.append(
+                    f"the explained mutant {what} ended as {' and '.join(ends)}: it changes something after all"
+                )
     return said
 
 

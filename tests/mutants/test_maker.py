@@ -1,0 +1,70 @@
+"""Mutants are made, spared and played for real, on little code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.module import Module
+from tests.mutants.tree import MAKER
+from tests.mutants.trial import play
+
+SOURCE = """
+class Door:
+    def enter(self, name: str, age: int) -> str:
+        if age < 18:
+            raise TooYoungError(f"{name} is {age + 1}", "the door")
+        return "in"
+
+def leave() -> int:
+    return 1
+"""
+MAKES = """
+import json, maker
+from pathlib import Path
+maker.file_mutation.MutationVisitor = maker.Sparing
+maker._writing("src/door.py", Path("src/door.py").read_text())
+"""
+
+
+def made(at: Path, source: str) -> dict[str, Any]:
+    """Return what the maker writes down of a file."""
+    (at / "src").mkdir()
+    (at / "src" / "door.py").write_text(source)
+    (at / "maker.py").write_bytes(MAKER.read_bytes())
+    subprocess.run([sys.executable, "-c", MAKES], cwd=at, check=True)
+    told: dict[str, Any] = json.loads((at / "made" / "src" / "door.py.json").read_text())
+    return told
+
+
+def test_a_mutant_is_told_by_its_function_and_lines(tmp_path: Path) -> None:
+    mutants = made(tmp_path, SOURCE)["mutants"]
+    assert {mutant["function"] for mutant in mutants} == {"Door.enter", "leave"}
+    (number,) = (mutant for mutant in mutants if mutant["function"] == "leave")
+    assert (number["old"], number["new"], number["name"]) == ("return 1", "return 2", "x_leave__mutmut_1")
+    assert number["diff"] == " def leave() -> int:\n-    return 1\n+    return 2"
+
+
+def test_the_wording_of_an_error_is_spared_and_counted(tmp_path: Path) -> None:
+    """An error with an argument less cannot be raised at all: this mutant tells whether a test gets there."""
+    told = made(tmp_path, SOURCE)
+    of_error = [mutant["new"] for mutant in told["mutants"] if "raise" in mutant["old"]]
+    assert of_error == ['raise TooYoungError("the door")', 'raise TooYoungError(f"{name} is {age + 1}", )']
+    # Two arguments made None, a sign and a number in the first sentence, two other spellings of the second.
+    assert told["spared"] == 6
+    everything = [mutant["new"] for mutant in told["mutants"]]
+    assert "if age <= 18:" in everything
+    assert 'return "XXinXX"' in everything, "a text that is no error's"
+
+
+def test_mutants_of_the_windows_are_played_and_killed() -> None:
+    """Two files of the product, one of which declares only; nothing is left of the tree."""
+    module = Module(name="little", sources=("windows.py", "windowed.py"), tests=("tests/unit/library/test_windows.py",))
+    told: list[object] = []
+    outcome = play(module, told.append)
+    assert len(outcome.mutants) > 10
+    assert {mutant.end for mutant in outcome.mutants} <= {"killed", "survived", "untested"}
+    assert any(mutant.killed and mutant.function == "windows.Windows.closed" for mutant in outcome.mutants)
