@@ -1,27 +1,22 @@
-"""Makes mutants with mutmut and plays them; this file is copied into a tree, and started there as a program.
+"""Makes mutants with mutmut, but for those that only word an error otherwise, which are counted.
 
-It adds three things. Mutants that only word an error otherwise are not made, and are counted. What each mutant changes
-is written down, by the function that it is in and not by a number: numbers shift with every edit of the function. And
-the correct product is played once more where the mutants are.
-It imports nothing of the checkout: mutmut has to be the first to import what it mutates.
+What each mutant changes is written down, by the function that it is in and not by a number: numbers shift with every
+edit of the function. It runs in a tree, and imports nothing of what is mutated there.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypedDict
 
 import libcst as cst
 from mutmut import __main__ as mutmut
-from mutmut.mutation import file_mutation, trampoline
+from mutmut.mutation import file_mutation
 from mutmut.mutation.data import LineSpan
 from mutmut.mutation.trampoline_templates import CLASS_NAME_SEPARATOR
-from mutmut.workers.isolation import MutantRunner, run_in_fork
 
 MADE = "made"
 """Folder of what was made of each file, below the tree."""
@@ -129,32 +124,7 @@ def _writing(filename: str, code: str, *more: Any) -> file_mutation.MutatedFile:
     return mutated
 
 
-def _with_control(runner: MutantRunner) -> None:
-    """Let the tests fail on purpose, as mutmut does; then play them without a mutant once more.
-
-    Each mutant is played in a copy of the process as it is now: where the correct product fails, all would be killed.
-    """
-    _forced_fail(runner)
-    trampoline.set_mutant_under_test("")
-    if run_in_fork(_quiet, runner) != 0:
-        raise SystemExit("the correct product fails where the mutants would be played")
-
-
-def _quiet(runner: MutantRunner) -> int:
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        return runner.run_clean_tests([])
-
-
-_forced_fail = mutmut.run_forced_fail_test
-
-
-def main() -> None:
-    """Do what mutmut's own command line would."""
+def install() -> None:
+    """Let mutmut make mutants as it is done here."""
     file_mutation.MutationVisitor = Sparing  # type: ignore[misc]
     mutmut.mutate_file_contents = _writing  # type: ignore[attr-defined, assignment]
-    mutmut.run_forced_fail_test = _with_control
-    mutmut.cli()
-
-
-if __name__ == "__main__":
-    main()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from infra.toolchain.prepare import CHECKOUT
 from tests.mutants.module import Module
-from tests.mutants.tree import MAKER
 from tests.mutants.trial import play
 
 SOURCE = """
@@ -23,9 +24,9 @@ def leave() -> int:
     return 1
 """
 MAKES = """
-import json, maker
 from pathlib import Path
-maker.file_mutation.MutationVisitor = maker.Sparing
+from tests.mutants import maker
+maker.install()
 maker._writing("src/door.py", Path("src/door.py").read_text())
 """
 
@@ -34,8 +35,7 @@ def made(at: Path, source: str) -> dict[str, Any]:
     """Return what the maker writes down of a file."""
     (at / "src").mkdir()
     (at / "src" / "door.py").write_text(source)
-    (at / "maker.py").write_bytes(MAKER.read_bytes())
-    subprocess.run([sys.executable, "-c", MAKES], cwd=at, check=True)
+    subprocess.run([sys.executable, "-c", MAKES], cwd=at, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=True)
     told: dict[str, Any] = json.loads((at / "made" / "src" / "door.py.json").read_text())
     return told
 

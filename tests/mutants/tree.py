@@ -12,11 +12,11 @@ from tests.mutants import profile
 from tests.mutants.module import Module
 from tests.planted.garden import PIPELINES
 
-MAKER = Path(__file__).with_name("maker.py")
 LEFT_OUT = ("__pycache__", "*.pyc", "recorded", "golden", "second_judge")
 """What no unit test of the core reads."""
-TIMEOUT_CONSTANT_S = 3.0
-"""Added to what the tests of a mutant took without it, then times 15: to collect them takes time as well."""
+TIMEOUT_S, TIMEOUT_FACTOR = 10.0, 4.0
+"""Added to what the tests of a mutant took without it, for to collect them takes time as well; and the whole times
+this."""
 
 
 def plant(module: Module, at: Path) -> None:
@@ -25,7 +25,6 @@ def plant(module: Module, at: Path) -> None:
     shutil.copytree(PIPELINES / "src", at / "src", ignore=ignore)
     for part in ("infra", "tests"):
         shutil.copytree(CHECKOUT / part, at / part, ignore=ignore)
-    shutil.copy2(MAKER, at / "maker.py")
     (at / "pyproject.toml").write_text(settings(module))
 
 
@@ -42,7 +41,8 @@ def settings(module: Module) -> str:
                 "-m", "not slow", "-p", "no:cacheprovider", "-p", profile.__name__,
                 f"--hypothesis-profile={profile.PROFILE}",
             ],
-            "timeout_constant": TIMEOUT_CONSTANT_S,
+            "timeout_constant": TIMEOUT_S,
+            "timeout_multiplier": TIMEOUT_FACTOR,
             "use_git_change_detection": False,
             "use_setproctitle": False,
         },

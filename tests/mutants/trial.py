@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from tests.mutants.module import Module, MutantsError
 from tests.mutants.outcome import Outcome, read_outcome
-from tests.mutants.tree import MAKER, plant
+from tests.mutants.tree import plant
 from tests.planted.garden import UNIT, Bug
 from tests.planted.limits import GIB, Limits, run_limited
 from tests.planted.state import digest_of
@@ -27,7 +27,8 @@ from tests.planted.state import digest_of
 LIMITS = Limits(seconds=6 * 3600.0, resident_bytes=10 * GIB, address_bytes=4 * GIB)
 TOLD_EVERY_S = 30.0
 LOG = "log.txt"
-TOOL = ("maker.py", "outcome.py", "profile.py", "tree.py", "trial.py")
+STAGE = "tests.mutants.stage"
+TOOL = ("maker.py", "outcome.py", "profile.py", "stage.py", "tree.py", "trial.py")
 """What of this package decides how a mutant is played."""
 _STATUS = re.compile(r"(\d+)/(\d+) .*?🙁 (\d+)")
 Say = Callable[[str], object]
@@ -50,11 +51,11 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
         tree.mkdir()
         scratch.mkdir()
         plant(module, tree)
-        argv = [sys.executable, MAKER.name, "run", "--max-children", "1"]
+        argv = [sys.executable, "-m", STAGE, "run", "--max-children", "1"]
         env = {
-            # Programs that a test starts take the mutants as well, and no module is left from before.
-            "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "1", "TMPDIR": str(scratch),
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"), "PYTHONUNBUFFERED": "1",
+            # Of the checkout nothing is imported.
+            "PYTHONPATH": "", "PYTHONHASHSEED": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
         }  # fmt: skip
         log = scratch / LOG
         with _told(module.name, log, say):
@@ -84,7 +85,7 @@ def digest(module: Module) -> str:
     tests = Bug.model_construct(name=module.name, area="mutants", breaks="", edits=(), run=UNIT, tests=module.tests)
     hashed = hashlib.sha256(f"{digest_of(tests)}\0{module.model_dump_json()}".encode())
     for name in TOOL:
-        hashed.update(MAKER.with_name(name).read_bytes())
+        hashed.update(Path(__file__).with_name(name).read_bytes())
     return hashed.hexdigest()
 
 
