@@ -31,6 +31,23 @@ maker._writing("src/door.py", Path("src/door.py").read_text())
 """
 
 
+CALLED_AT_IMPORT = """
+def _table() -> list[int]:
+    return [1, 2]
+
+TABLE = _table()
+
+def least() -> int:
+    return TABLE[0]
+"""
+OF_LEAST = """
+from little import least
+
+def test_least() -> None:
+    assert least() == 1
+"""
+
+
 def made(at: Path, source: str) -> dict[str, Any]:
     """Return what the maker writes down of a file."""
     (at / "src").mkdir()
@@ -68,3 +85,26 @@ def test_mutants_of_the_windows_are_played_and_killed() -> None:
     assert len(outcome.mutants) > 10
     assert {mutant.end for mutant in outcome.mutants} <= {"killed", "survived", "untested"}
     assert any(mutant.killed and mutant.function == "windows.Windows.closed" for mutant in outcome.mutants)
+
+
+def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -> None:
+    """The table of the correct product would else be what every mutant is asked for."""
+    for part in ("__init__.py", "maker.py", "stage.py", "profile.py"):
+        (tmp_path / "tests" / "mutants").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / "mutants" / part).write_bytes((Path(__file__).parent / part).read_bytes())
+    (tmp_path / "tests" / "__init__.py").touch()
+    (tmp_path / "tests" / "test_little.py").write_text(OF_LEAST)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "little.py").write_text(CALLED_AT_IMPORT)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.mutmut]\nsource_paths = ["src"]\npytest_add_cli_args_test_selection = ["tests/test_little.py"]\n'
+        "use_setproctitle = false\nuse_git_change_detection = false\n"
+    )
+    env = {**os.environ, "PYTHONPATH": ""}
+    argv = [sys.executable, "-m", "tests.mutants.stage", "run", "--max-children", "1"]
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
+    ends = json.loads((tmp_path / "mutants" / "src" / "little.py.meta").read_text())["exit_code_by_key"]
+    changes = json.loads((tmp_path / "made" / "src" / "little.py.json").read_text())["mutants"]
+    assert {change["new"]: ends[f"little.{change['name']}"] == 0 for change in changes} == {
+        "return [2, 2]": False, "return [1, 3]": True, "return TABLE[1]": False,
+    }  # fmt: skip
