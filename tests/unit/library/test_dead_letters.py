@@ -112,13 +112,13 @@ def test_a_record_without_an_id_is_not_meant_where_ids_are_given() -> None:
 
 def test_counts_are_told_by_reason_with_their_epochs() -> None:
     found: list[Message] = [letter("late", epoch) for epoch in (9, 4, 6)]
-    found += [letter("not_json", 2), Unreadable(WHERE), Unreadable((2, 0)), *[letter("bad_time", 5)] * 2]
+    found += [*[letter("not_json", 2)] * 3, Unreadable(WHERE), Unreadable((2, 0)), *[letter("bad_time", 5)] * 2]
     assert list(counted(found, Selection(epochs=(None, 6)))) == [
+        "           3  not_json  epochs 2-2",
         "           2  (no dead letter)",
         "           2  bad_time  epochs 5-5",
         "           2  late  epochs 4-6",
-        "           1  not_json  epochs 2-2",
-        "           7  in all",
+        "           9  in all",
     ]
 
 
