@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test planted tampered bench test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test planted mutants tampered bench test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -77,6 +77,8 @@ test: ## everything that needs no cluster; with AT the tests of a pipeline of yo
 	@$(CLI) test $(call option,at,AT) $(ARGS)
 planted: ## bugs planted in a copy of the product, one at a time: each has to be caught; a matrix [ARGS="--only catalog"]
 	@$(CLI) planted $(ARGS)
+mutants: ## mechanical mutants of the core: 90 % of each module have to be killed; a table [ARGS="--only catalog"]
+	@$(CLI) mutants $(ARGS)
 tampered: ## 10,000 alterations of a run's evidence, one at a time: the judge has to catch each; a matrix [ARGS="--only sent.jsonl"]
 	@$(CLI) tampered $(ARGS)
 bench: ## speed, as ratios of one run [CASE=quick|semantics|against|streams|dedup|checkpoint|restart|state|optimisations|flat|catalog ARGS=]

@@ -470,6 +470,14 @@ def planted(context: typer.Context) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def mutants(context: typer.Context) -> None:
+    """Mechanical mutants of the core, by module; exit 0 enough are killed, 1 too few, 2 nothing to say."""
+    from tests.mutants.run import main  # noqa: PLC0415
+
+    raise typer.Exit(main(context.args))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def tampered(context: typer.Context) -> None:
     """Alterations of a run's evidence, one at a time; exit 0 all are caught, 1 one is not, 2 nothing to say."""
     from tests.tampered.run import main  # noqa: PLC0415

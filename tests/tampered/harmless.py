@@ -77,7 +77,7 @@ def _is_default(_: Row, value: Any) -> bool:
 
 
 def _is_empty_range(_: Row, value: Any) -> bool:
-    return bool(value[0] == value[1])
+    return isinstance(value, list) and value[0] == value[1]
 
 
 def _is_empty_list(_: Row, value: Any) -> bool:

@@ -45,6 +45,9 @@ def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
 
 def columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Rows of some columns as tuples: a third of the time of a dictionary a row."""
+    if not names:
+        # No column tells how many rows there are.
+        return iter([()] * table.num_rows)
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 

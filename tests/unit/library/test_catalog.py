@@ -198,3 +198,13 @@ def test_every_id_in_time_is_accepted_exactly_once_over_all_epochs(epochs: list[
         times = [time for time in (watermark, *(t for _, t in new)) if time is not None]
         watermark = max(times, default=None)
     assert sorted(accepted) == sorted(expected)
+
+
+def test_a_decision_is_of_truths_and_keeps_how_many_ids_went() -> None:
+    """A mask of numbers would pick rows by their place; the counters are of an epoch, which expires before it asks."""
+    known = Catalog(Windows(60_000, 0))
+    known.fold(pa.table({"id": ["a", "b"], "event_time_ms": [0, 60_000]}))
+    known.expire(60_000)
+    decided = known.decide(pa.array(["a", "b"]))
+    assert (decided.dtype, decided.tolist()) == (np.dtype(bool), [True, False])
+    assert known.summary()["expired"] == 1

@@ -49,6 +49,11 @@ def test_a_record_comes_back_byte_for_byte_from_what_the_pipeline_wrote(value: b
     assert told == json.loads(written(value, id=identity))
 
 
+def test_a_line_shows_text_as_it_is() -> None:
+    """A person reads it: letters are not told by their numbers."""
+    assert '"value": "é😀"' in DeadLetter("bad_time", None, "é😀".encode(), 3, ("clicks", 2, 9)).line()
+
+
 def test_a_pipeline_without_attached_ids_writes_dead_letters_too() -> None:
     assert of_message(written(b"x"), WHERE) == DeadLetter("bad_time", None, b"x", 3, ("clicks", 2, 9))
 
@@ -107,13 +112,13 @@ def test_a_record_without_an_id_is_not_meant_where_ids_are_given() -> None:
 
 def test_counts_are_told_by_reason_with_their_epochs() -> None:
     found: list[Message] = [letter("late", epoch) for epoch in (9, 4, 6)]
-    found += [letter("not_json", 2), Unreadable(WHERE), letter("bad_time", 5), letter("bad_time", 5)]
+    found += [*[letter("not_json", 2)] * 3, Unreadable(WHERE), Unreadable((2, 0)), *[letter("bad_time", 5)] * 2]
     assert list(counted(found, Selection(epochs=(None, 6)))) == [
+        "           3  not_json  epochs 2-2",
+        "           2  (no dead letter)",
         "           2  bad_time  epochs 5-5",
         "           2  late  epochs 4-6",
-        "           1  (no dead letter)",
-        "           1  not_json  epochs 2-2",
-        "           6  in all",
+        "           9  in all",
     ]
 
 

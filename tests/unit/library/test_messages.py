@@ -66,6 +66,13 @@ def test_columns_are_told_in_the_order_that_is_asked_for_and_the_source_can_be_o
     assert list(content(whole)) == ["b", "a", "c", "epoch", "source"]
 
 
+def test_rows_of_nothing_but_their_source_tell_it_once() -> None:
+    """A pipeline that counts on coordinates alone need not add a column."""
+    assert not Pipeline(lambda frame: frame, pa.schema([]), ids="coordinates", rows=(ToKafka("k"),)).columns
+    table = pa.concat_tables([row(), row()])
+    assert [content(m) for m in messages(ToKafka("k"), table, 7)] == 2 * [{"epoch": 7, "source": ["t", 3, 2**40]}]
+
+
 def test_a_key_is_the_bytes_of_its_column_and_null_is_no_key() -> None:
     """Also where the column is not part of the message."""
     texts, raw = pa.array(["é", "", None]), pa.array([b"\xff", b"", None], pa.binary())

@@ -1,0 +1,171 @@
+"""What came of mutants is read, scored and told; explanations that do not hold are errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutants import run
+from tests.mutants.explained import Explanation, read_explanations
+from tests.mutants.module import Module, MutantsError, pick, read_modules
+from tests.mutants.outcome import Mutant, Outcome, end_of, read_outcome
+from tests.mutants.score import scored
+from tests.mutants.table import markdown, percent
+from tests.mutants.trial import Say, digest, go, progress
+
+WINDOWS = pick(read_modules(), ["windows"])[0]
+ENTRY = """
+[[equivalent]]
+module = "windows"
+function = "windows.f"
+old = "a | b"
+new = ["b | a", "a or b"]
+why = "Both are truths, and the order is the same."
+"""
+
+
+def mutant(new: str, end: Any = "survived", function: str = "windows.f", old: str = "a | b") -> Mutant:
+    return Mutant(function=function, old=old, new=new, diff=f"-{old}\n+{new}", end=end)
+
+
+def outcome(*mutants: Mutant, module: str = "windows", key: str = "d") -> Outcome:
+    return Outcome(module=module, digest=key, mutants=mutants, spared=3, seconds=61.5)
+
+
+def explanations(tmp_path: Path, text: str = ENTRY) -> list[Explanation]:
+    (tmp_path / "equivalent.toml").write_text(text)
+    return read_explanations(["windows"], tmp_path / "equivalent.toml")
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [(0, "survived"), (1, "killed"), (2, "killed"), (3, "killed"), (-11, "killed"), (-24, "time"), (-9, "time"),
+     (33, "untested"), (5, "untested")],
+)  # fmt: skip
+def test_the_exit_code_of_its_tests_tells_the_end_of_a_mutant(code: int, end: str) -> None:
+    assert end_of("m", code) == end
+
+
+def test_a_mutant_that_was_not_played_is_no_result() -> None:
+    with pytest.raises(MutantsError, match="mutant m was not played"):
+        end_of("m", None)
+
+
+def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
+    module = Module(name="little", sources=("windows.py",), tests=())
+    change = {"name": "x_f__mutmut_1", "function": "f", "old": "a", "new": "b", "diff": "-a\n+b"}
+    for path, told in (
+        ("made/src/effectively_once/windows.py.json", {"spared": 2, "mutants": [change]}),
+        ("mutants/src/effectively_once/windows.py.meta",
+         {"exit_code_by_key": {"effectively_once.windows.x_f__mutmut_1": 1}}),
+    ):  # fmt: skip
+        with pytest.raises(MutantsError, match=f"mutmut left no {Path(path).name}"):
+            read_outcome(module, tmp_path, "d", 1.0)
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(json.dumps(told))
+    found = read_outcome(module, tmp_path, "d", 1.23)
+    assert found.mutants == (Mutant(function="windows.f", old="a", new="b", diff="-a\n+b", end="killed"),)
+    assert (found.spared, found.seconds) == (2, 1.2)
+
+
+def test_the_score_is_of_mutants_that_change_anything(tmp_path: Path) -> None:
+    told = explanations(tmp_path)
+    found = scored(outcome(mutant("b | a"), mutant("a or b"), mutant("c"), *[mutant("d", "killed")] * 8,
+                           mutant("e", "time")), told)  # fmt: skip
+    assert (found.made, found.killed, found.by_time, found.equivalent, found.spared) == (12, 9, 1, 2, 3)
+    assert found.survivors == (mutant("c"),)
+    assert found.share == 0.9
+    assert found.reached
+    assert not scored(outcome(mutant("c"), mutant("d", "untested"), mutant("e", "killed")), []).reached
+
+
+def test_an_explained_mutant_that_is_not_made_any_more_or_is_killed_is_an_error(tmp_path: Path) -> None:
+    found = scored(outcome(mutant("a or b", "killed"), mutant("c", "killed")), explanations(tmp_path))
+    gone, killed = found.wrong
+    assert gone == "the explained mutant windows.f: 'b | a' is not made any more: take its entry out of equivalent.toml"
+    assert killed == "the explained mutant windows.f: 'a or b' ended as killed: it changes something after all"
+    assert found.share == 1.0
+    assert not found.reached
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"windows"', '"gates"', "explains mutants of gates, which is no module"),
+        ("Both are truths, and the order is the same.", "Harmless.", "why"),
+        ('"a or b"', '"b | a"', "explains a mutant twice"),
+        ("old =", "olds =", "cannot be read"),
+        ("new =", "news =", "cannot be read"),
+        ("[[equivalent]]", "[[equivalent]", "cannot be read"),
+    ],
+)
+def test_an_explanation_that_says_too_little_or_too_much_is_refused(
+    old: str, new: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(MutantsError, match=says):
+        explanations(tmp_path, ENTRY.replace(old, new))
+
+
+def test_the_table_lists_each_survivor_and_each_equivalent(tmp_path: Path) -> None:
+    told = explanations(tmp_path)
+    found = scored(outcome(mutant("b | a"), mutant("a or b"), mutant("c"), mutant("d", "untested")), told)
+    page = markdown([found], told, "d" * 64)
+    assert "| windows | 4 | 0 | 0 | 2 | 2 | **0.0 %** | 3 | 62 |" in page
+    assert "1. `windows.f`, all tests pass\n\n```diff\n-a | b\n+c\n```" in page
+    assert "2. `windows.f`, no test calls the function" in page
+    assert "| `windows.f` | `a \\| b` | `b \\| a`<br>`a or b` | Both are truths, and the order is the same. |" in page
+
+
+def test_a_score_below_the_least_is_not_rounded_up_to_it() -> None:
+    lost, won = [mutant("c")] * 1001, [mutant("d", "killed")] * 9000
+    assert percent(scored(outcome(*lost, *won), [])) == "89.9 %"
+
+
+def test_a_module_that_was_played_is_kept(tmp_path: Path) -> None:
+    played: list[str] = []
+
+    def player(module: Module, _: Say) -> Outcome:
+        played.append(module.name)
+        return outcome(mutant("c", "killed"), module=module.name, key=digest(module))
+
+    said: list[object] = []
+    first = go([WINDOWS], tmp_path, said.append, player)
+    assert go([WINDOWS], tmp_path, said.append, player) == first
+    assert played == ["windows"]
+    assert said == ["✓ windows: 1 of 1 killed in 62 s", "✓ windows: 1 of 1 killed in 62 s (kept from before)"]
+    go([WINDOWS.model_copy(update={"sources": ("state.py",)})], tmp_path, said.append, player)
+    assert played == ["windows", "windows"], "another module of that name"
+
+
+@pytest.mark.parametrize(("ends", "code"), [(["killed"] * 10, 0), (["killed"] * 8 + ["survived"], 1)])
+def test_the_exit_code_tells_whether_enough_are_killed(
+    ends: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def player(module: Module, _: Say) -> Outcome:
+        return outcome(*(mutant("c", end) for end in ends), module=module.name, key=digest(module))
+
+    assert run.main(["--only", "windows", "--out", str(tmp_path / "out")], player) == code
+    told = capsys.readouterr()
+    assert ("✗ windows: 88.8 % killed, 90% demanded" in told.err) == bool(code)
+    kept = json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert [(module["module"], module["survived"]) for module in kept["modules"]] == [("windows", code)]
+    assert (tmp_path / "out" / "scores.md").read_text() == told.out
+
+
+def test_an_unknown_module_is_refused_before_any_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def player(_: Module, __: Say) -> Outcome:
+        raise AssertionError("played")
+
+    assert run.main(["--only", "windows", "--only", "gates", "--out", str(tmp_path / "out")], player) == 2
+    assert capsys.readouterr().err.startswith("✗ there is no module gates; modules are ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_how_far_mutmut_is_stands_in_what_it_writes(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    assert progress(log).startswith("making mutants")
+    log.write_text("done\n\r⠸ 9/17  🎉 9 🫥 0  ⏰ 0  🤔 0  🙁 0  🔇 0\r⠼ 12/17  🎉 9 🫥 0  ⏰ 1  🤔 0  🙁 2  🔇 0")
+    assert progress(log) == "12 of 17 mutants, 2 survived"

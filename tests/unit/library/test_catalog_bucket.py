@@ -1,0 +1,77 @@
+"""One bucket of the catalog: which ids it returns, and when it merges what has come to rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from effectively_once.catalog.bucket import QUIET_DELTAS, QUIET_FACTOR, Bucket, Folded
+
+SHIFT = 24
+"""A prefix is what is left of a hash beyond these bits."""
+
+
+def folded(*prefixes: int) -> Folded:
+    """Ids of such hashes, each named by its own; two of one prefix are two ids."""
+    ids = pa.array([f"{prefix}/{place}".encode() for place, prefix in enumerate(prefixes)], pa.binary())
+    return Folded(np.array(prefixes, np.uint64) << np.uint64(SHIFT), ids, np.zeros(len(prefixes), np.uint8))
+
+
+def bucket_of(*sizes: int) -> Bucket:
+    """Return a bucket with a run of each size; they are so different that none was merged."""
+    bucket, first = Bucket(), 0
+    for size in sizes:
+        bucket.add(folded(*range(first, first + size)))
+        bucket.settle()
+        first += size
+    assert len([*bucket._runs]) == len(sizes)
+    return bucket
+
+
+def test_each_id_of_a_prefix_is_found_once_however_often_one_asks() -> None:
+    bucket = Bucket()
+    bucket.add(folded(1, 2, 2, 3))
+    bucket.settle()
+    (found,) = bucket.found(np.array([1, 2, 2, 2], np.uint64))
+    assert sorted(found.to_pylist()) == [b"1/0", b"2/1", b"2/2"]
+    assert bucket.found(np.array([4], np.uint64)) == []
+    assert bucket.found(np.array([], np.uint64)) == []
+
+
+def test_runs_are_merged_after_so_many_deltas_that_brought_nothing_and_not_before() -> None:
+    bucket = bucket_of(20, 2)
+    for _ in range(QUIET_DELTAS - 1):
+        bucket.rest()
+    assert len([*bucket._runs]) == 2
+    bucket.rest()
+    assert len([*bucket._runs]) == 1
+    # It counts from the beginning again; the factor of a bucket at rest is the larger one.
+    bucket.add(folded(*range(100, 105)))
+    bucket.settle()
+    assert len([*bucket._runs]) == 2
+    for _ in range(QUIET_DELTAS - 1):
+        bucket.rest()
+    assert len([*bucket._runs]) == 2
+    bucket.rest()
+    assert len([*bucket._runs]) == 1
+
+
+def test_a_delta_is_next_to_nothing_below_a_share_of_the_bucket() -> None:
+    """One of that share begins the count anew."""
+    for brought, runs in ((1, 1), (2, 2)):
+        bucket = bucket_of(2 * QUIET_FACTOR - 10, 10)
+        for _ in range(QUIET_DELTAS - 1):
+            bucket.rest()
+        bucket.add(folded(*range(1000, 1000 + brought)))
+        assert len([*bucket._runs]) == runs
+
+
+def test_ids_of_closed_windows_go_once_and_are_not_found() -> None:
+    bucket = Bucket()
+    hashes = np.arange(4, dtype=np.uint64) << np.uint64(SHIFT)
+    bucket.add(Folded(hashes, pa.array([b"a", b"b", b"c", b"d"], pa.binary()), np.array([0, 1, 1, 2], np.uint8)))
+    bucket.settle()
+    assert (len(bucket), bucket.close(1), len(bucket)) == (4, 1, 3)
+    assert (bucket.close(1), bucket.close(0), bucket.close(2), len(bucket)) == (0, 0, 2, 1)
+    (found,) = bucket.found(np.arange(4, dtype=np.uint64))
+    assert found.to_pylist() == [b"d"]
