@@ -84,6 +84,10 @@ def _is_empty_list(_: Row, value: Any) -> bool:
     return bool(value == [])
 
 
+def _lists_no_faults(row: Row, _: Any) -> bool:
+    return not row.get("faults")
+
+
 LITTLE = ("one more", "one less", "half more")
 ORDER = ("swapped with the next",)
 DOCUMENTS = "observed/chain.json|observed/quiet.json|observed/epilogue.json|manifest.json|controls/*/manifest.json"
@@ -101,6 +105,9 @@ HARMLESS: tuple[Harmless, ...] = (
              "an empty object names no rows, as an empty list does", _is_empty_list),
     Harmless("history.jsonl", "driver started.t", ("far less", "zero"),
              "of the first driver; nothing stands before it, and the run's length, which it changes, is but told"),
+    Harmless("manifest.json", "document.controls", ("dropped",), "none, as where none is named", _is_empty_list),
+    Harmless("manifest.json", "document.faults_planned", ("one less", "zero", "half more"),
+             "of a run that lists no sorts: what hit is judged, and the least that the claim needs", _lists_no_faults),
     Harmless("manifest.json", "document.faults", ("dropped", "emptied"),
              "how many have to hit is said beside it, and each is judged; without the list no sort is asked for"),
     Harmless(HISTORIES, "fault.*|driver started.pid|epoch *.driver", ("another type",),
@@ -202,7 +209,7 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("controls/*/observed/*",
              "line.offset|line.partition|line.source*|line.epoch|line.object|line.message*", ANY,
              "of a control any copy will do, wherever it stands"),
-    Harmless("controls/*/observed/*", "line", ("dropped", "doubled", *ORDER),
+    Harmless("controls/*/observed/*", "line", ("dropped", "doubled", "another that occurs", *ORDER),
              "a control fails by any record that is double: one more or one less of them is the same offence"),
     Harmless("controls/*/sent.jsonl", "*.offset|*.partition|*.topic", ANY,
              "a control has no chain that would read places"),

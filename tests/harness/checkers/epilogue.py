@@ -51,6 +51,8 @@ def due_letters(sends: list[Send], reference: Reference) -> Counter[tuple[str, i
 
 def _undone(step: EpilogueStep, lineages: Mapping[int, str | None], workload: int) -> str | None:
     """Tell what a step did not do, or None."""
+    if step.after_epoch not in lineages:
+        return f"step {step.step} came after epoch {step.after_epoch}, which the chain does not hold"
     if step.step != "restart":
         some = f"{step.resent} of {workload} records were sent again when the windows were closed"
         return some if step.resent < workload else None

@@ -42,6 +42,7 @@ class Comparison:
     broken: list[str] = field(default_factory=list)
     unread: int = 0
     seen: int = 0
+    manifests: int | None = None
     first_ms: int | None = None
     last_ms: int | None = None
     seen_ms: dict[int, int] = field(default_factory=dict)
@@ -124,6 +125,8 @@ def _manifests(found: Comparison, observations: Rows, late: Rows) -> None:
         found.seen += len(one["crcs"])
         if epoch in epochs:
             found.broken.append(f"{found.sink}: the manifest of epoch {epoch} was seen twice")
+        elif epoch != len(epochs):
+            raise ValueError(f"the reader asks for one manifest after the other: epoch {epoch}, due {len(epochs)}")
         epochs.add(epoch)
         found.seen_ms[epoch] = one["t"]
         if sorted(one["crcs"]) != sorted(there.get(epoch, [])):
@@ -132,6 +135,7 @@ def _manifests(found: Comparison, observations: Rows, late: Rows) -> None:
                 f"{len(there.get(epoch, []))} rows, or others, at the end"
             )
     found.unread += sum(len(rows) for epoch, rows in there.items() if epoch not in epochs)
+    found.manifests = len(epochs)
 
 
 def _at(found: Comparison, place: tuple[int, int]) -> str:
@@ -167,6 +171,10 @@ def judge(case: Case) -> Oracle:
             raise EvidenceError("the reader tells of a time when there was no run", path, _TODO)
         if one.unread:
             raise EvidenceError(f"the reader had not come to {one.unread} records at the end", path, _TODO)
+        if one.manifests is not None and one.manifests != len(case.chain.epochs):
+            raise EvidenceError(
+                f"the reader saw {one.manifests} manifests, the chain has {len(case.chain.epochs)} epochs", path, _TODO
+            )
         if (behind_s := one.longest_s(published)) > LOOKS_S:
             raise EvidenceError(
                 f"rows were visible for {behind_s:.0f} s before the reader looked; {LOOKS_S:g} s is the limit",

@@ -12,6 +12,8 @@ PHASES = ("warm-up", "steady", "drain", "epilogue", "judge")
 """Every run goes through these, in this order; those of faults come in between."""
 EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process")
 """All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
+STATES = ("declared", "published")
+"""Of an epoch."""
 BACK_MS = 600_000
 """By so much no line is older than one before it: 60 s where a clock was stepped, less when a busy node tells late."""
 _COUNTS = {"in": "in_", "accepted": "accepted", "duplicate": "duplicate", "late": "late", "malformed": "malformed"}
@@ -43,6 +45,8 @@ def _misplaced(events: Events) -> list[str]:
     for number, event in enumerate(events, start=1):
         if event["event"] not in EVENTS:
             found.append(f"line {number} of the history tells of {event['event']!r}, which is no event")
+        elif event["event"] == "epoch" and event.get("state") not in STATES:
+            found.append(f"line {number} of the history tells of an epoch that was {event.get('state')!r}")
         if event["t"] < newest - BACK_MS:
             found.append(f"line {number} of the history is {(newest - event['t']) / 1000:g} s older than one before it")
         newest = max(newest, event["t"])
@@ -58,15 +62,18 @@ def untold(chain: Chain, events: Events) -> list[str]:
     found += [
         f"history tells of epoch {epoch}, which the chain does not hold" for epoch in published if epoch not in known
     ]
-    declared: set[tuple[Any, Any]] = set()
+    # Each publication needs a declaration of its own.
+    declared: Counter[tuple[Any, Any]] = Counter()
     for event in told:
         attempt = (event.get("epoch"), event.get("driver"))
         if event.get("state") == "declared":
-            declared.add(attempt)
-        elif attempt not in declared:
+            declared[attempt] += 1
+            continue
+        if declared[attempt] < 1:
             found.append(
                 f"driver {attempt[1]} published epoch {attempt[0]}, and history tells of no declaration before"
             )
+        declared[attempt] -= 1
     started: dict[Any, set[str]] = {}
     for event in events:
         if event["event"] == "driver" and event.get("state") == "started":

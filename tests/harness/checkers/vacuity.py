@@ -130,6 +130,8 @@ def faults(case: Case, checked: Sequence[Checked]) -> Oracle:
     listed = sum(sort.count for sort in case.manifest.faults)
     if case.manifest.faults and listed != planned:
         complaints.append(f"{planned} faults were planned, and the list of them has {listed}")
+    sorts = Counter((sort.kind, sort.target) for sort in case.manifest.faults)
+    complaints += [f"{kind} of {target} is planned twice" for (kind, target), times in sorts.items() if times > 1]
     by_kind = Counter((one.fault.kind, one.fault.target) for one in hits)
     for sort in case.manifest.faults:
         if by_kind[sort.kind, sort.target] < sort.count:

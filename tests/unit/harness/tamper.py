@@ -79,7 +79,8 @@ def seen_of(run: Path, sink: str, from_ms: int, to_ms: int) -> list[Row]:
         named: dict[int, list[Row]] = defaultdict(list)
         for row in rows:
             named[row["epoch"]].append(row)
-        for epoch, of_epoch in named.items():
+        epochs = json.loads((run / "observed" / "chain.json").read_text(encoding="utf-8"))["epochs"]
+        for epoch, of_epoch in ((one["epoch"], named[one["epoch"]]) for one in epochs):
             crcs = [crc_of_row(row) for row in of_epoch]
             found.append({"t": from_ms, "epoch": epoch, "object": f"m{epoch}", "crcs": crcs})
     for partition in sorted({row["partition"] for row in rows if "partition" in row}):
