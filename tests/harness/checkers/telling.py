@@ -119,15 +119,20 @@ def contradicted(chain: Chain, events: Events) -> list[str]:
     records = {record.epoch: record for record in chain.epochs}
     found: list[str] = []
     by: dict[int, set[Any]] = {}
-    declared: Counter[int] = Counter()
+    declared: set[int] = set()
+    again: set[tuple[int, Any]] = set()
     for event in events:
         record = records.get(event.get("epoch", -1)) if event["event"] == "epoch" else None
         if record is None:
             continue
         by.setdefault(record.epoch, set()).add(event.get("generation"))
-        declared[record.epoch] += event.get("state") == "declared"
+        # A driver that stood still may end, for the first time, what a newer one has declared again.
+        attempt = (record.epoch, event.get("driver"))
+        if event.get("state") == "declared":
+            again |= {attempt} if record.epoch in declared else set()
+            declared.add(record.epoch)
         if event.get("state") == "published":
-            if declared[record.epoch] > 1 and event.get("repeat") is not True:
+            if attempt in again and event.get("repeat") is not True:
                 found.append(f"epoch {record.epoch}: declared again, and published as if it were not")
             if lacking := [name for name in _COUNTS if type(event.get(name)) is not int]:
                 found.append(f"epoch {record.epoch}: published without its number of {', '.join(lacking)}")

@@ -28,6 +28,7 @@ from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.unit.cluster.fake_platform import FakePlatform, server
+from tests.unit.harness.witnessed import witnessed
 
 STEP = {"t": 1, "event": "step", "step": "ids_decided", "epoch": 3, "shard": 0, "pod": "exec-1", "pod_uid": "e1"}
 DECLARATION = {"t": 1, "event": "epoch", "state": "declared", "epoch": 3, "pod": "driver", "pod_uid": "d1"}
@@ -232,12 +233,18 @@ def test_a_cut_lasts_counts_what_it_dropped_and_is_undone(world: World) -> None:
     event = {
         "t": at + 5_000, "event": "fault", "kind": CUT, "target": "executor and executor", "injected_at": at,
         "healed_at": at + 4_000, "process_before": "exec-1@e1 + exec-2@e2", "process_after": "exec-1@e1 + exec-4@e4",
-        "epoch": 3, "hit": True, **told,
+        "epoch": 3, "phase": "declared", "hit": True, **told,
     }  # fmt: skip
-    history = [{**epoch, "t": at - 1, "state": "declared"}, {**epoch, "t": at + 4_500, "state": "published"}, event]
-    assert checked_faults.check(history)[0].fault.hit
+    published = {**epoch, "t": at + 4_500, "state": "published", "ms": {"total": 4_501}}
+    after = [
+        {**epoch, "epoch": 4, "t": at + 4_501, "state": "declared"},
+        {**published, "epoch": 4, "t": at + 4_601, "ms": {"total": 100}},
+    ]
+    history = [{**epoch, "t": at - 1, "state": "declared"}, published, event, *after]
+    (judged,) = checked_faults.check(witnessed(history))
+    assert judged.fault.hit, judged.refuted
     history[2] = {**event, "dropped": {"packets in": 0, "packets out": 0}}
-    assert not checked_faults.check(history)[0].fault.hit
+    assert not checked_faults.check(witnessed(history))[0].fault.hit
 
 
 def test_a_cut_that_no_packet_met_has_not_landed(world: World) -> None:

@@ -184,3 +184,36 @@ def test_a_pipeline_whose_drivers_are_all_refused_fails(run: Path, count: int, v
     change_lines(run / "history.jsonl", end)
     found = [one for one in judge(run, write=False).oracles if one.name == "goes on"]
     assert [one.verdict for one in found] == ([] if verdict is None else [verdict])
+
+
+def _twice_declared(rows: list[Row]) -> tuple[Row, Row, Row]:
+    """Both declarations of an epoch that a second driver took over, and its publication."""
+    told = [row for row in rows if row["event"] == "epoch"]
+    drivers: dict[int, list[Row]] = {}
+    for row in told:
+        if row["state"] == "declared":
+            drivers.setdefault(row["epoch"], []).append(row)
+    first, second = next(both for both in drivers.values() if len({row["driver"] for row in both}) == 2)
+    published = next(row for row in told if row["state"] == "published" and row["epoch"] == first["epoch"])
+    return first, second, published
+
+
+def _repeat_denied(rows: list[Row]) -> None:
+    _twice_declared(rows)[2]["repeat"] = False
+
+
+def _ended_by_the_older_one_too(rows: list[Row]) -> None:
+    first, second, published = _twice_declared(rows)
+    older = {name: first[name] for name in ("driver", "generation")}
+    rows.insert(rows.index(second) + 1, {**published, **older, "t": second["t"], "repeat": False})
+
+
+def test_an_epoch_that_was_declared_again_is_published_as_a_repeat(run: Path) -> None:
+    change_lines(run / "history.jsonl", _repeat_denied)
+    assert "declared again, and published as if it were not" in failing(run, "chain").evidence[0]
+
+
+def test_a_driver_that_stood_still_may_end_for_the_first_time_what_a_newer_one_declared_again(run: Path) -> None:
+    change_lines(run / "history.jsonl", _ended_by_the_older_one_too)
+    results = judge(run, write=False)
+    assert {results.oracle(name).verdict for name in ("chain", "epochs")} == {Verdict.PASS}, results.reasons
