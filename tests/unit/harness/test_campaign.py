@@ -42,11 +42,13 @@ class Blow(Fault):
         self.place.calls.append("disarm")
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        # The moment comes first: whoever waits for the call tells of what came after it.
+        at = self.place.struck_at = self.place.strikes_at or now_ms()
         self.place.calls.append("strike")
         if self.place.absent:
             self.place.absent -= 1
             raise NoProcessError("gone")
-        return [(f"{one}@1", self.place.strikes_at or time.time_ns() // 1_000_000) for one in self.place.victims]
+        return [(f"{one}@1", at) for one in self.place.victims]
 
     def endure(self) -> None:
         self.place.calls.append("endure")
@@ -68,6 +70,10 @@ class Blow(Fault):
         return {"stopped_s": 1.5} if self.lasting else {}
 
 
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class Place:
     """Drivers, arsenal and announcements of one campaign."""
 
@@ -83,6 +89,7 @@ class Place:
         self.lands = True
         self.absent = 0
         self.strikes_at: int | None = None
+        self.struck_at = 0
         self.enduring, self.release = threading.Event(), threading.Event()
         self.campaign = Campaign([], self, self, self.watch, self.history, say=self.said.append)  # type: ignore[arg-type]
 
@@ -106,7 +113,7 @@ class Place:
 
     def tell(self, event: str, **fields: Any) -> None:
         with self.watch.changed:
-            self.watch.seen.append({"t": time.time_ns() // 1_000_000, "event": event, **fields})
+            self.watch.seen.append({"t": now_ms(), "event": event, **fields})
             self.watch.changed.notify_all()
 
     def declare(self, epoch: int) -> None:
@@ -121,6 +128,7 @@ class Place:
 
     def struck(self, times: int) -> None:
         soon(f"{times} strikes", lambda: self.calls.count("strike") >= times)
+        soon("a later millisecond than the strike's", lambda: now_ms() > self.struck_at)
 
     def faults(self) -> list[dict[str, Any]]:
         return [event for event in read_history(self.history.path) if event["event"] == "fault"]
