@@ -1,4 +1,4 @@
-"""Whether a history shows that the clock of a driver was stepped: by its own announcements, or its last words."""
+"""Clocks of a run: when it was by its history, and whether that shows that the clock of a driver was stepped."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from typing import Any
 
 LEAST_OFF_MS = 60_000
 """Announcements are read within moments; by so much none is off unless its clock is."""
+APART_MS = 120_000
+"""So far two clocks of a run may be apart: faults step one of them by a minute."""
 NAMED = "clock"
 """A refusal that is about the clock says so."""
+
+
+def lasted(events: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return from when to when something of a run may have been: its events, and as far as clocks may be apart.
+
+    Raises:
+        ValueError: there is no event.
+    """
+    times = [event["t"] for event in events]
+    return min(times) - APART_MS, max(times) + APART_MS
 
 
 def shows_step(events: Iterable[Mapping[str, Any]], from_ms: int, until_ms: int | None) -> bool:

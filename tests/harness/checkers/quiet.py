@@ -5,18 +5,17 @@ The ends are asked for after the last driver has ended and the sinks were read: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.clock import APART_MS
 from tests.harness.evidence import EvidenceError, Quiet
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "quiet", 4
 PROGRESS = ".progress"
 """Ends the name of a sink's topic of marks, which are written in the transactions of its records."""
-APART_MS = 120_000
-"""After the ends are asked for a run has moments of work left."""
 
 
 def unquiet(quiet: Quiet) -> list[str]:
@@ -62,15 +61,14 @@ def hidden(quiet: Quiet, pipeline: str, shards: int, read_to: Mapping[tuple[str,
     return found
 
 
-def early(quiet: Quiet, events: Iterable[Mapping[str, Any]]) -> str | None:
+def early(quiet: Quiet, events: Sequence[Mapping[str, Any]]) -> str | None:
     """Tell why the ends are not those that all drivers left behind, or None."""
     # Of the last driver alone: those before it may have had a clock that was stepped.
-    words_of_all = [*events]
-    words = [(event["generation"], event["t"]) for event in words_of_all if event.get("generation") is not None]
+    words = [(event["generation"], event["t"]) for event in events if event.get("generation") is not None]
     _, last = max(words, default=(0, 0))
     if quiet.at is None:
         return "when the ends were asked for is not known"
-    ended = max((event["t"] for event in words_of_all), default=quiet.at)
+    ended = max((event["t"] for event in events), default=quiet.at)
     if quiet.at > ended + APART_MS:
         return f"the ends were asked for {(quiet.at - ended) / 1000:g} s after the run"
     if quiet.at < last:

@@ -129,7 +129,8 @@ def contradicted(chain: Chain, events: Events) -> list[str]:
         # A driver that stood still may end, for the first time, what a newer one has declared again.
         attempt = (record.epoch, event.get("driver"))
         if event.get("state") == "declared":
-            again |= {attempt} if record.epoch in declared else set()
+            if record.epoch in declared:
+                again.add(attempt)
             declared.add(record.epoch)
         if event.get("state") == "published":
             if attempt in again and event.get("repeat") is not True:

@@ -12,14 +12,13 @@ from typing import Any
 from tests.harness.checkers import telling
 from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.clock import APART_MS, lasted
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
 from tests.harness.evidence import PlannedFaults, Send
 from tests.harness.results import Control, Oracle, Verdict, Workload
 
 Guard = Callable[[Case], Oracle]
-APART_MS = 120_000
-"""So far two clocks of a run may be apart: faults step one of them by a minute."""
 
 
 def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
@@ -65,12 +64,12 @@ def workload(case: Case) -> Oracle:
 def _untimely(case: Case) -> list[str]:
     """Describe records that were sent while there was no run, or after the epoch that read them was published."""
     events, times, epochs_of = case.events, case.sent_at, case.reference.epochs_of
-    began, ended = min(event["t"] for event in events), max(event["t"] for event in events)
+    began, ended = lasted(events)
     published = first_publications(events)
     found: list[str] = []
     for index, (at, send) in enumerate(zip(times, case.sends, strict=True)):
-        if not began - APART_MS <= at <= ended + APART_MS:
-            found.append(f"id {send.id} was sent at {at}, the run was from {began} to {ended}")
+        if not began <= at <= ended:
+            found.append(f"id {send.id} was sent at {at}, the run was from {began + APART_MS} to {ended - APART_MS}")
         elif at > published.get(epochs_of[index], at) + APART_MS:
             found.append(f"id {send.id} was sent at {at}, after epoch {epochs_of[index]}, which read it, was published")
     return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from tests.harness.checkers.case import coordinate_text
 from tests.harness.report import naming, typeset
 from tests.harness.report.epochs import Attempt
 from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
@@ -39,6 +40,7 @@ class Trails:
     faults: Sequence[dict[str, Any]]
     lines: Sequence[str]
     _sends: list[dict[str, Any]] = field(init=False)
+    _epochs: dict[int, list[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._sends = list(self._sent({place for line in self.lines for place in self._places(line)}))
@@ -51,8 +53,14 @@ class Trails:
         ]
         return [
             *(told for place in places for told in self._record(place)),
-            *(told for epoch in dict.fromkeys(named) for told in self._epoch(epoch)),
+            *(told for epoch in dict.fromkeys(named) for told in self._once(epoch)),
         ]
+
+    def _once(self, epoch: int) -> list[str]:
+        """Tell of an epoch; many lines name the same one, and its logs are read once."""
+        if epoch not in self._epochs:
+            self._epochs[epoch] = list(self._epoch(epoch))
+        return self._epochs[epoch]
 
     def _places(self, line: str) -> list[tuple[str, int, int]]:
         """Coordinates of records of the source that a line names."""
@@ -72,7 +80,7 @@ class Trails:
 
     def _record(self, place: tuple[str, int, int]) -> Iterator[str]:
         own = next((send for send in self._sends if _place_of(send) == place), None)
-        at = f"{place[0]}/{place[1]}@{place[2]}"
+        at = coordinate_text(place)
         if own is None:
             yield f"{at}: no record of it in sent.jsonl"
             return
@@ -82,8 +90,7 @@ class Trails:
         )
         for other in self._sends:
             if other is not own and own.get("id") is not None and other.get("id") == own.get("id"):
-                where = "{}/{}@{}".format(*_place_of(other))
-                read = self._reader(_place_of(other))
+                where, read = coordinate_text(_place_of(other)), self._reader(_place_of(other))
                 by = f"read by epoch {read}" if read is not None else "read by no epoch"
                 yield f"the same id at {where}, {text(other.get('kind'))}, sent at {self._moment(other)}, {by}"
 

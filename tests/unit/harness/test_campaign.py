@@ -13,7 +13,7 @@ import pytest
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.faults.campaign import PORTIONS_UNDONE, REARMED, Campaign
-from tests.harness.faults.fault import Fault
+from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.history import History, read_history
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, PlannedFault, Strike
 from tests.unit.harness.sleepers import soon
@@ -68,10 +68,6 @@ class Blow(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {"stopped_s": 1.5} if self.lasting else {}
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Place:

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from tests.harness.adapters.events import WaitTimedOutError, Watch
+from tests.harness.faults.fault import now_ms
 from tests.harness.history import History, read_history
 
 LONG_S = 20.0
@@ -156,10 +157,6 @@ def test_no_step_is_looked_for_once_the_run_stops(announced: Announced) -> None:
     stopper.start()
     assert announced.watch.next_step(lambda event: event["epoch"] > 99, 0, stop) is None
     stopper.join()
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @pytest.mark.parametrize("step_ms", [120_000, -120_000, 3_600_000, -3_600_000])
