@@ -17,9 +17,9 @@ endif
 doctor: ## is this machine able to run it?
 	@$(CLI) doctor
 demo: ## broker, object store and Spark here, executors and more killed, a verdict [SEED= JOB=user_counts|card_ledger|fraud INPUT= KEY= TIME= ARGS=]
-	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
+	@$(CLI) demo $(call option,seed,SEED) $(call option,job,JOB) $(call option,input,INPUT) $(call option,key,KEY) $(call option,time,TIME) $(ARGS)
 chaos: ## every role struck or stalled, drivers and servers too; a verdict [ON=embedded|cluster SEED= FAULTS= RECORDS= ARGS=; of yours: AT= JOB= INPUT= KEY= TIME=]
-	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(call option,at,AT) $(call option,job,JOB) $(if $(INPUT),--input "$(INPUT)" $(call option,key,KEY) $(call option,time,TIME)) $(ARGS)
+	@$(CLI) chaos $(call option,on,ON) $(call option,seed,SEED) $(call option,faults,FAULTS) $(call option,records,RECORDS) $(call option,at,AT) $(call option,job,JOB) $(call option,input,INPUT) $(call option,key,KEY) $(call option,time,TIME) $(ARGS)
 soak: ## hours of it in parts; goes on after an interrupt [PLAN=file | HOURS=1 SEED=; ON= AT=folder ARGS=]
 	@$(CLI) soak $(call option,plan,PLAN) $(call option,hours,HOURS) $(call option,seed,SEED) $(call option,on,ON) $(call option,at,AT) $(ARGS)
 compare: ## one job under four semantics, same records and kills: errors, latency, cost [SEED= RATE=0.02 ARGS="--kills 3"]
@@ -89,4 +89,4 @@ lock: ## write requirements.lock anew from requirements.in
 	@$(CLI) lock
 
 help:
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(path) not in sys.path]
 
 from infra import assembly, settings  # noqa: E402
+from infra.cluster.api import Api  # noqa: E402
 from infra.components import target  # noqa: E402
+from infra.operate.pulling import watch  # noqa: E402
 
 
 def main() -> None:
@@ -24,6 +26,11 @@ def main() -> None:
         assembly.check(wanted, os.environ)
         provider = target.provider(context)
         pulumi.export("platform", assembly.build(wanted, provider, os.environ))
+        if not pulumi.runtime.is_dry_run():
+            namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
+            kubeconfig = target.kubeconfig_path(os.environ)
+            # Until this process ends: that is when every resource is ready, or given up.
+            watch(lambda: Api(kubeconfig, context), namespaces, pulumi.log.warn)
     except settings.SettingsError as wrong:
         raise pulumi.RunError("wrong settings, nothing was created:\n" + "\n".join(wrong.lines)) from None
 

@@ -64,11 +64,17 @@ def tools() -> None:
 @app.command()
 def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers.")] = "laptop") -> None:
     """A kind cluster here with the whole platform; goes on where it was interrupted."""
+    from infra.cluster.api import Api  # noqa: PLC0415
+    from infra.cluster.lifecycle import require_cluster  # noqa: PLC0415
     from infra.operate.addresses import show_addresses  # noqa: PLC0415
+    from infra.operate.pulling import told  # noqa: PLC0415
 
+    require_cluster(profile)
     console = default_console()
     lifecycle = _lifecycle(console)
-    lifecycle.up(prepare(console), profile)
+    toolchain = prepare(console)
+    with told(lambda: Api(lifecycle.state.kubeconfig, None), None, lambda line: console.say(f"  ✗ {line}")):
+        lifecycle.up(toolchain, profile)
     show_addresses(_access(), console_out())
     console.say('✓ up. `make acceptance` proves it, `make status` shows it, `eval "$(make env)"` gives plain kubectl '
                 "and pulumi, `make down` removes it")  # fmt: skip
@@ -225,6 +231,8 @@ def demo(
         raise RefusedError(f"INPUT is for user_counts: {job} sends transactions of its own")
     if input is None and (key or time):
         raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
+    if input is not None and records is not None:
+        raise RefusedError("--records is of the seeded stream: with INPUT every row of the file is sent")
     console = default_console()
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
@@ -275,7 +283,10 @@ def chaos(
     context: typer.Context, on: Annotated[str, typer.Option(help="embedded, or cluster: that of `up`.")] = "embedded"
 ) -> None:
     """Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown."""
-    own = {"--at", "--job", "--input"} & {word.partition("=")[0] for word in context.args}
+    words = {word.partition("=")[0] for word in context.args}
+    if {"--key", "--time"} & words and "--input" not in words:
+        raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
+    own = {"--at", "--job", "--input"} & words
     if own and on != "embedded":
         raise RefusedError("a pipeline of yours is struck on the embedded stack: leave ON= out")
     if own:

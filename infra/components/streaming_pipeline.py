@@ -75,6 +75,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
             **given(
                 window_ms=pipeline.window_ms,
                 lateness_ms=pipeline.lateness_ms,
+                idle_ms=pipeline.idle_ms,
                 database=database.endpoint if database else None,
             ),
         ),

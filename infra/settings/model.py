@@ -231,6 +231,7 @@ class Pipeline(Section):
     shards: Annotated[int, Field(ge=1, le=256)] = 2
     window_ms: Annotated[int, Field(ge=1)] | None = None
     lateness_ms: Annotated[int, Field(ge=0)] | None = None
+    idle_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
     result_store: bool = False

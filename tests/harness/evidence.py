@@ -211,6 +211,12 @@ class DigestedRows(_Frozen):
     digest: str = ""
 
 
+class Clock(_Frozen):
+    """What an epoch pins of time by partition: who is idle. What each has shown is for the judge to find out."""
+
+    idle: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+
+
 class EpochRecord(_Frozen):
     """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive."""
 
@@ -228,6 +234,7 @@ class EpochRecord(_Frozen):
     max_event_time_ms: int | None
     sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
+    clock: Clock | None = None
 
 
 class Head(_Frozen):

@@ -26,8 +26,8 @@ from effectively_once.job import imported
 from effectively_once.windowed import WINDOW_START
 from tests.harness.own_schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
-from tests.harness.schemas import DEAD_LETTERS
-from tests.harness.wire import as_text
+from tests.harness.schemas import OWN_DEAD_LETTERS
+from tests.harness.wire import TEXT, as_text
 
 _NO_JSON = "its messages are the content of a column, and no JSON that tells what they are of"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
             "attached": pipeline.ids == "attached", "timed": pipeline.timed, "sinks": sinks, "aggregates": aggregates,
             "left_out": left_out,
         },
-        "schemas": {**schemas, DEAD_LETTER: DEAD_LETTERS.model_dump(mode="json")},
+        "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
         "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
         "kafka": pipeline.kafka_sinks, "files": pipeline.file_sinks, "tables": list(pipeline.tables),
@@ -122,7 +122,7 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         for one in source
     ]  # fmt: skip
     judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
-    values = {(one["topic"], one["partition"], one["offset"]): as_text(_bytes(one["value"]) or b"") for one in source}
+    values = {(one["topic"], one["partition"], one["offset"]): _told(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():
         place = tuple(row.pop(name) for name in COORDINATES.names)
         reason = row.pop("reason")
@@ -131,6 +131,11 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
         plain = orjson.loads(orjson.dumps(row, default=bytes.hex))
         value, encoding = values[place]
         yield {"source": place, "reason": reason, "row": plain, "value": value, "encoding": encoding}
+
+
+def _told(value: bytes | None) -> tuple[str | None, str]:
+    """As a dead letter has it: a tombstone's null stays null."""
+    return (None, TEXT) if value is None else as_text(value)
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -63,7 +63,7 @@ from tests.harness.schedule import Strike
 from tests.harness.schemas import SinkSchema
 from tests.harness.spread import heartbeats
 from tests.harness.stall_sorts import LENGTHS_S
-from tests.harness.subject import Subject
+from tests.harness.subject import Subject, from_file
 from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.workload.errors import InputError
@@ -238,6 +238,8 @@ def _run(seed: int, given: argparse.Namespace) -> int:
     strikes = without_clock(asked_for(given.faults, seed), given.faults, NO_CLOCK)
     strikes = without_requests(strikes, given.faults, NO_REQUESTS)
     strikes = without_cuts(strikes, given.faults, NO_CUTS)
+    # Before anything takes a minute: the file is there, and has these columns.
+    from_file(given.input, given.key, given.time)
     console = default_console()
     cache = Cache(cache_root())
     job = Job.at(given.at, given.job, cache) if given.at else Job.named(given.job)

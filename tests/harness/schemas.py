@@ -53,6 +53,8 @@ DEAD_LETTERS = SinkSchema(
     shard_by=("id", "source"), order=("source",),
 )  # fmt: skip
 """Every pipeline has this sink."""
+OWN_DEAD_LETTERS = DEAD_LETTERS.model_copy(update={"fields": {**DEAD_LETTERS.fields, "value": "text or null"}})
+"""That of any input: a tombstone stays null. The campaigns of user_counts send none."""
 
 USER_COUNTS: Mapping[str, SinkSchema] = {
     "accepted": SinkSchema(

@@ -114,6 +114,6 @@ class TableShard(Shard):
 
     def _allows(self, mark: Mark) -> bool:
         epoch = self.mark.epoch if self.mark else -1
-        return (not self.by_epoch or epoch < mark.epoch) and (
+        return (not self.by_epoch or epoch == mark.epoch - 1) and (
             not self.by_generation or self.generation <= mark.generation
         )

@@ -68,10 +68,10 @@ def test_a_driver_that_lives_can_bring_a_kafka_pipeline_to_stand_still() -> None
 
 @pytest.mark.parametrize(("rules", "hole"), [
     (Rules(), "the mark of shard 0 is -1, the chain is at 0 to 0"),
-    (Rules(r10_marks_within=False), "doubled"),
+    (Rules(r10_marks_within=False), "progress mark -1 lies outside the chain's 0 to 1"),
 ])  # fmt: skip
-def test_an_epoch_that_is_not_published_over_nothing_is_published_twice(rules: Rules, hole: str) -> None:
-    """A driver of before publishes it when the next one has, or the start check sees that marks lag."""
+def test_an_epoch_that_is_not_published_over_nothing_leaves_marks_behind(rules: Rules, hole: str) -> None:
+    """The start check sees that they lag; without it, the publication of the next epoch does."""
     operator = Operator(TWO_SHARDS.to, publishes=False)
     found = explored(TWO_SHARDS, rules, beside=operator, excused=_stands_still)
     assert found.hole is not None

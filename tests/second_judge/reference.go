@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 )
 
 // Send is an acknowledged record, and the epoch that read it.
@@ -30,10 +31,8 @@ func readSends(path string) []*Send {
 		}
 		sends = append(sends, send)
 	})
-	sort.SliceStable(sends, func(i, j int) bool {
-		a, b := sends[i], sends[j]
-		return a.topic < b.topic || a.topic == b.topic &&
-			(a.partition < b.partition || a.partition == b.partition && a.offset < b.offset)
+	slices.SortStableFunc(sends, func(a, b *Send) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
 	})
 	return sends
 }
@@ -46,35 +45,42 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 	}
 	due := map[string]Due{"accepted": {}, "accepted_rows": {}, "dead_letter": {}, "user_counts": {}, "global_counts": {}}
 	ends, known, open := map[string]int64{}, map[string]bool{}, map[int64]map[string]int64{}
-	reached, before, unread := none, none, len(sends)
+	reached, before, unread, shown := none, none, len(sends), map[string]int64{}
 	for n, one := range epochs {
 		record := as[Row](one)
 		epoch, watermark := number(record["epoch"]), number(record["watermark_ms"])
 		if epoch != int64(n) {
 			answer.complain("chain", "epoch %v is the one of place %d", record["epoch"], n)
 		}
-		read, givenUp := take(sends, as[Row](record["ranges"]), ends, epoch, answer)
-		if wanted := map[bool]int64{true: before, false: reached}[givenUp]; watermark != wanted {
+		read, givenUp, slowest := take(sends, record, ends, shown, answer)
+		wanted, clocked := reached, record["clock"] != nil
+		if givenUp {
+			wanted = before
+		} else if clocked {
+			wanted = max(before, slowest)
+		}
+		if watermark != wanted {
 			answer.complain("chain", "epoch %d: the watermark is %v, due is %d", epoch, record["watermark_ms"], wanted)
 		}
 		passed := func(start int64) bool { return watermark != none && start+length+lateness <= watermark }
 		for start, users := range open {
-			if !passed(start) {
-				continue
+			if all := int64(0); passed(start) {
+				for user, count := range users {
+					due["user_counts"].add("user_counts", Row{"user": user, "window_start_ms": written(start),
+						"count": written(count), "epoch": written(epoch)})
+					all += count
+				}
+				due["global_counts"].add("global_counts", Row{"window_start_ms": written(start), "count": written(all),
+					"epoch": written(epoch)})
+				delete(open, start)
 			}
-			all := int64(0)
-			for user, count := range users {
-				due["user_counts"].add("user_counts", Row{"user": user, "window_start_ms": written(start),
-					"count": written(count), "epoch": written(epoch)})
-				all += count
-			}
-			total := Row{"window_start_ms": written(start), "count": written(all), "epoch": written(epoch)}
-			due["global_counts"].add("global_counts", total)
-			delete(open, start)
 		}
 		counts := map[string]int64{"in": int64(len(read))}
 		for _, send := range read {
 			start, id := send.time-((send.time%length)+length)%length, as[string](send.row["id"])
+			if last, there := shown[send.place]; clocked && !send.malformed && (!there || last < send.time) {
+				shown[send.place] = send.time
+			}
 			switch {
 			case send.malformed:
 				counts["malformed"]++
@@ -109,10 +115,12 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 	return due
 }
 
-// take returns the sends of an epoch's ranges, and whether these are all empty: then an operator gave it up.
-func take(sends []*Send, ranges Row, ends map[string]int64, epoch int64, answer *Answer) ([]*Send, bool) {
-	spans, given := map[string][2]int64{}, false
-	for topic, partitions := range ranges {
+// take returns the sends of an epoch's ranges, whether these are all empty (then an operator gave it up), and the least
+// time that partitions have shown which are not idle.
+func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answer) (read []*Send, empty bool, least int64) {
+	spans, given, epoch, idle := map[string][2]int64{}, false, number(record["epoch"]), as[Row](as[Row](record["clock"])["idle"])
+	times := []int64{}
+	for topic, partitions := range as[Row](record["ranges"]) {
 		for name, bounds := range as[Row](partitions) {
 			pair, place := append(as[[]any](bounds), nil, nil), topic+"/"+name
 			span := [2]int64{number(pair[0]), number(pair[1])}
@@ -120,14 +128,19 @@ func take(sends []*Send, ranges Row, ends map[string]int64, epoch int64, answer 
 				answer.complain("chain", "epoch %d: %s is read over %v, before it up to %d", epoch, place, bounds, ends[place])
 			}
 			ends[place], spans[place], given = span[1], span, given || span[0] != span[1]
+			if time, there := shown[place]; !slices.Contains(as[[]any](idle[topic]), any(name)) {
+				times = append(times, map[bool]int64{true: time, false: none}[there])
+			}
 		}
 	}
-	var read []*Send
 	for _, send := range sends {
 		if span, there := spans[send.place]; there && span[0] <= send.offset && send.offset < span[1] && send.epoch == none {
 			send.epoch = epoch
 			read = append(read, send)
 		}
 	}
-	return read, len(spans) > 0 && !given
+	if least = none; len(times) > 0 {
+		least = slices.Min(times)
+	}
+	return read, len(spans) > 0 && !given, least
 }

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.evidence import SINKS, crc_of
+from tests.harness.checkers.case import Case
+from tests.harness.checkers.reference import replay
+from tests.harness.evidence import SINKS, EpochRecord, crc_of
 from tests.harness.judge import judge
 from tests.harness.results import Answer, Verdict
 from tests.second_judge.program import TOOL, ask
@@ -109,10 +111,7 @@ def _watermark(chain: Any) -> None:
 
 
 CHAINS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a watermark": (
-        lambda chain: chain["epochs"][3].update(watermark_ms=chain["epochs"][3]["watermark_ms"] - 1),
-        "due",
-    ),
+    "a watermark": (_watermark, "due"),
     "a range": (_range, "is read over"),
     "a count": (lambda chain: chain["epochs"][3]["counts"].update(duplicate=77), "duplicate is 77"),
     "an epoch": (lambda chain: chain["epochs"].pop(1), "is the one of place 1"),
@@ -185,3 +184,28 @@ def test_it_is_small_and_of_the_standard_library() -> None:
     sources = [path.read_text() for path in TOOL.folder.glob("*.go")]
     assert sum(len(source.splitlines()) for source in sources) <= LINES
     assert "require" not in (TOOL.folder / "go.mod").read_text()
+
+
+def _with_clocks(run: Path) -> None:
+    """Give each epoch a clock and the watermark that the first judge says is due then."""
+    loaded = Case(run)
+    settings, partitions = loaded.manifest.settings, sorted({send.partition for send in loaded.sends})
+
+    def change(chain: Any) -> None:
+        known: list[EpochRecord] = []
+        for number, epoch in enumerate(chain["epochs"]):
+            # The last partition is idle now and then.
+            epoch["clock"] = {"shown": {}, "idle": {"events": [str(partitions[-1])]} if number % 3 == 2 else {}}
+            known.append(EpochRecord.model_validate({**epoch, "watermark_ms": None}))
+            due = replay(loaded.sends, known, settings.window_ms, settings.lateness_ms).numbers[-1].watermark_due_ms
+            epoch["watermark_ms"] = due
+            known[-1] = EpochRecord.model_validate(epoch)
+
+    change_json(run / "observed" / "chain.json", change)
+
+
+def test_time_by_partition_is_judged_alike(run: Path) -> None:
+    _with_clocks(run)
+    assert not [reason for reason in answer_of(run).reasons if "watermark" in reason]
+    change_json(run / "observed" / "chain.json", _watermark)
+    assert [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]

@@ -50,6 +50,16 @@ def renamed(rows: DataFrame) -> DataFrame:
     return counted(rows).withColumnRenamed("count", "number")
 
 
+def drawn(rows: DataFrame) -> DataFrame:
+    """Count with a checksum that chance has a part in."""
+    return counted(rows).withColumn("crc", (f.rand() * f.col("crc")).cast("long"))
+
+
+def timed(rows: DataFrame) -> DataFrame:
+    """Count with a checksum that a clock has a part in; Spark repeats a batch at the batch's own time."""
+    return counted(rows).withColumn("crc", f.unix_millis(f.current_timestamp()))
+
+
 COUNTS = pa.schema([("user", pa.string()), ("window_start_ms", WHOLE), ("count", WHOLE), ("crc", WHOLE)])
 
 
@@ -68,5 +78,7 @@ pipeline = _pipeline(counted)
 shifted_pipeline = _pipeline(shifted)
 """One whose operators go by another time than the row's."""
 unclosed_pipeline, delayed_pipeline = _pipeline(unclosed), _pipeline(delayed)
-doubled_pipeline, renamed_pipeline = _pipeline(doubled), _pipeline(renamed)
+doubled_pipeline, renamed_pipeline, drawn_pipeline = _pipeline(doubled), _pipeline(renamed), _pipeline(drawn)
 """Those that are refused when they are started."""
+timed_pipeline = _pipeline(timed)
+"""One that is taken."""

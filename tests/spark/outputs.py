@@ -46,6 +46,8 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
     assert {send.partition for send in pipeline.sends} == set(range(PARTITIONS)), "a partition was sent nothing"
     window_ms, lateness_ms = 60_000, 120_000
     expected = replay(pipeline.sends, epochs, window_ms, lateness_ms)
+    due = [numbers.watermark_due_ms for numbers in expected.numbers]
+    assert [record.watermark_ms for record in epochs] == due
     accepted = rows(pipeline, "accepted")
     assert Counter(_accepted(row) for row in accepted) == Counter(
         _accepted({

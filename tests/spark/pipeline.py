@@ -18,6 +18,8 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.sink_topics import RECORD_BYTES, SIZE, dead_letter_bytes
+from effectively_once.sources.times import BOUNDS
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
@@ -27,6 +29,9 @@ from tests.harness.evidence import Send
 MODULE = "effectively_once_jobs.user_counts"
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 PARTITIONS, SHARDS = 4, 2
+COMPACTED = {"cleanup.policy": "compact"}
+LARGE = {SIZE: str(dead_letter_bytes(RECORD_BYTES)[1])}
+"""So that a start has nothing to warn of."""
 ADMIN_S, PROCESSED_S = 60.0, 240.0
 
 
@@ -69,18 +74,20 @@ class Pipeline:
         }
 
     def create_topics(self) -> None:
-        compacted = {"cleanup.policy": "compact"}
-        topics = [NewTopic(self.topic, PARTITIONS, 1)]
+        topics = [NewTopic(self.topic, PARTITIONS, 1, config=BOUNDS)]
         for sink in KAFKA_SINKS:
-            topics.append(NewTopic(f"{self.name}.{sink}", SHARDS, 1))
-            topics.append(NewTopic(f"{self.name}.{sink}.progress", SHARDS, 1, config=compacted))
+            topics.append(NewTopic(f"{self.name}.{sink}", SHARDS, 1, config=LARGE))
+            topics.append(NewTopic(f"{self.name}.{sink}.progress", SHARDS, 1, config=COMPACTED))
         for created in self.admin.create_topics(topics).values():
             created.result(ADMIN_S)
 
     def recreate(self, topic: str, partitions: int) -> None:
         """Delete a topic and create it again under the same name, with no records."""
         self.delete(topic)
-        wait_for(f"{topic} created again", ADMIN_S, lambda: self._created(NewTopic(topic, partitions, 1)))
+        config = COMPACTED if topic.endswith(".progress") else BOUNDS
+        wait_for(
+            f"{topic} created again", ADMIN_S, lambda: self._created(NewTopic(topic, partitions, 1, config=config))
+        )
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(ADMIN_S)

@@ -261,11 +261,19 @@ def test_an_input_topic_that_was_deleted_and_recreated_is_refused_with_both_ids(
     assert pipeline.head().declared == declared
 
 
-def test_a_progress_topic_that_was_recreated_is_refused_and_accepted_when_restored(stopped: Pipeline) -> None:
+def test_a_progress_topic_that_was_recreated_is_refused_until_marks_and_chain_are_restored(stopped: Pipeline) -> None:
     sink = "dead_letter"
     progress = f"{stopped.name}.{sink}.progress"
     saved = stopped.raw(progress)
     stopped.recreate(progress, SHARDS)
+    code, line = refusal(stopped)
+    assert code == SINK
+    assert (
+        f"SinkError: the topic was deleted and created again: its id was {stopped.head().sink_topics[progress]}" in line
+    )
+    assert f"(topic {progress})" in line
+    # What `restore` does with a head: it takes the topics that are there.
+    stopped.overwrite(stopped.layout.head, stopped.head().model_copy(update={"sink_topics": {}}).encoded())
     code, line = refusal(stopped)
     assert code == SINK
     last = stopped.head().last_recorded

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once.errors import SettingsError
 from effectively_once.job import Job, imported
 from effectively_once.ledger.objects import Delete, body_of, run
+from effectively_once.pipeline import Pipeline
 from effectively_once.rows import KAFKA
 from effectively_once.stateful_plan import StatefulPlan, check, refused_by_spark
 from infra.embedded.process import wait_for
@@ -217,8 +218,17 @@ UNFIT = {
     "unclosed": "Spark does not take the stateful query: ",
     "delayed": "the function sets a watermark",
     "doubled": "the function uses its rows 2 times",
+    "drawn": "the stateful query answers otherwise in a repeat: rand ",
     "renamed": "the function of the stateful query gives other columns than declared: number is not declared",
 }
+
+
+def source_of(spark: SparkSession, name: str) -> tuple[Pipeline, SparkSession, DataFrame]:
+    """A declaration, a session of its own, and a stream of Kafka's columns."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL)
+    columns = [f.lit(None).cast(kind).alias(it) for it, kind in (pair.split() for pair in KAFKA.split(", "))]
+    return imported(f"{JOB}:{name}_pipeline"), session, session.readStream.format("rate").load().select(*columns)
 
 
 @pytest.mark.parametrize("name", UNFIT)
@@ -226,13 +236,9 @@ def test_a_function_that_cannot_work_is_refused_when_it_is_started(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     """By a sentence; none of them is left to the first epoch that would go wrong."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL)
-    found = imported(f"{JOB}:{name}_pipeline")
+    found, session, source = source_of(spark, name)
     made = Job(found, pipeline_settings(**found.defaults))
     assert found.stateful is not None
-    columns = [f.lit(None).cast(kind).alias(it) for it, kind in (pair.split() for pair in KAFKA.split(", "))]
-    source = session.readStream.format("rate").load().select(*columns)
     with pytest.raises(SettingsError, match=UNFIT[name]):
         check(found, session)
         frame = StatefulPlan(made, session).frame(source)
@@ -240,6 +246,13 @@ def test_a_function_that_cannot_work_is_refused_when_it_is_started(
             frame.writeStream.format("noop").option("checkpointLocation", f"file:{tmp_path}").start().stop()
         except AnalysisException as error:
             raise refused_by_spark(error, found.stateful) from error
+
+
+def test_the_time_of_a_batch_is_no_chance_to_a_stateful_query(spark: SparkSession) -> None:
+    """Spark pins it with the batch, and repeats the batch with it."""
+    found, session, source = source_of(spark, "timed")
+    check(found, session)
+    assert StatefulPlan(Job(found, pipeline_settings(**found.defaults)), session).frame(source).isStreaming
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once import (
+    ToFiles,
     ToKafka,
     ToTable,
     Trial,
@@ -26,7 +27,7 @@ def test_a_record_may_be_given_as_bytes_text_or_fields(spark: SparkSession) -> N
     trial = Trial(with_rows(), spark)
     outputs = trial.epoch([json.dumps(record("a")).encode(), json.dumps(record("b")), record("c"), None])
     assert sorted(row["id"] for row in outputs["accepted"]) == ["a", "b", "c"]
-    assert [(row["reason"], row["value"]) for row in outputs["dead_letter"]] == [("missing_id", "")]
+    assert [(row["reason"], row["value"]) for row in outputs["dead_letter"]] == [("missing_id", None)]
 
 
 def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSession) -> None:
@@ -123,6 +124,72 @@ def test_a_table_takes_no_text_with_a_zero_byte_so_it_is_a_dead_letter(spark: Sp
     assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [("a", "bad_user")]
     free = Trial(with_rows(ToKafka("told")), spark, 1).epoch(values)
     assert [row["user"] for row in free["told"]] == ["a\x00b", "ann"]
+
+
+FLOATS = ["0.1D", "double('NaN')", "double('Infinity')", "-double('Infinity')", "null"]
+
+
+def test_a_number_that_is_none_is_a_dead_letter_of_its_column_whatever_the_sink(spark: SparkSession) -> None:
+    """Messages would show null, tables and files NaN: no two readers would see the same."""
+
+    def measured(frame: DataFrame) -> DataFrame:
+        return parsed(frame).withColumn("level", f.expr(f"element_at(array({', '.join(FLOATS)}), int(n))"))
+
+    columns = pa.schema([("level", pa.float64())])
+    for to in (ToKafka("told"), ToTable("told"), ToFiles("told")):
+        trial = Trial(with_rows(to, transform=measured, columns=columns), spark, 1)
+        outputs = trial.epoch([record(f"i{n}", n=n) for n in range(1, len(FLOATS) + 1)])
+        assert [(row["id"], row["level"]) for row in outputs["told"]] == [("i1", 0.1), ("i5", None)]
+        assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [
+            (f"i{n}", "bad_level") for n in (2, 3, 4)
+        ]
+
+
+def test_no_bytes_that_stand_for_an_id_stop_the_pipeline(spark: SparkSession) -> None:
+    """An id that is no text is no id: the dead letter has none, and the record's value as it came."""
+
+    def by_key(frame: DataFrame) -> DataFrame:
+        return frame.select(
+            "topic", "partition", "offset", "value", f.col("key").cast("string").alias("id"),
+            f.lit(0).cast("long").alias("event_time_ms"), f.lit(None).cast("string").alias("reason"),
+        )  # fmt: skip
+
+    trial = Trial(with_rows(transform=by_key, columns=pa.schema([])), spark)
+    outputs = trial.epoch(
+        [KafkaRecord(b"v", key=b"\xff\xfe"), KafkaRecord(b"w", key=b"\xed\xa0\x80"), KafkaRecord(b"x", key=b"b")]
+    )
+    assert [row["id"] for row in outputs["accepted"]] == ["b"]
+    assert sorted((row["reason"], row["id"], row["value"]) for row in outputs["dead_letter"]) == [
+        ("bad_id", None, "v"), ("bad_id", None, "w"),
+    ]  # fmt: skip
+    assert trial.repeat() == outputs
+
+
+def test_a_reason_that_quotes_what_is_no_text_is_told_with_signs_in_its_place(spark: SparkSession) -> None:
+    def quoting(frame: DataFrame) -> DataFrame:
+        return parsed(frame).withColumn("reason", f.concat(f.lit("bad "), f.col("value").cast("string")))
+
+    outputs = Trial(with_rows(transform=quoting), spark).epoch([b"\xff"])
+    assert [row["reason"] for row in outputs["dead_letter"]] == ["bad \ufffd"]
+
+
+def test_an_empty_id_is_none(spark: SparkSession) -> None:
+    """Three records without a name are not one record sent three times."""
+    outputs = Trial(with_rows(), spark).epoch([record(""), record(""), record("a")])
+    assert [row["id"] for row in outputs["accepted"]] == ["a"]
+    assert [row["reason"] for row in outputs["dead_letter"]] == ["missing_id"] * 2
+
+
+@pytest.mark.parametrize("text", ["a", "é"])
+def test_a_text_too_long_for_the_key_of_a_table_is_a_dead_letter_of_its_column(spark: SparkSession, text: str) -> None:
+    """PostgreSQL's index would refuse the epoch, and every repeat of it; in a column beside the key it is welcome."""
+    longest = text * (2_664 // len(text.encode()))
+    values = [record("a", user=longest), record("b", user=longest + "x"), record("c" * 2_681)]
+    given = Trial(PIPELINE, spark, 1).epoch(values)
+    assert [(row["id"], row["reason"]) for row in given["dead_letter"]] == [("b", "long_user")]
+    kept = Trial(with_rows(ToTable("orders", key=("id",))), spark, 1).epoch(values)
+    assert [row["id"] for row in kept["orders"]] == ["a", "b"]
+    assert [row["reason"] for row in kept["dead_letter"]] == ["long_id"]
 
 
 @pytest.mark.parametrize("days", [1, -3_700_000])

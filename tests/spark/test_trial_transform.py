@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,21 +15,11 @@ from effectively_once import (
     Trial,
 )
 from effectively_once.errors import SettingsError, SinkError
-from tests.spark.trials import parsed, record, with_rows
+from effectively_once.rows import TIME_MAX_MS
+from effectively_once.windows import LONGEST_MS
+from tests.spark.trials import PIPELINE, parsed, record, with_rows
 
 pytestmark = pytest.mark.spark
-
-
-def test_the_same_code_in_the_transform_is_found_out_by_a_repeat(spark: SparkSession) -> None:
-    """That is what a trial is for: once deployed, only a crash would show it."""
-
-    def drawing(frame: DataFrame) -> DataFrame:
-        return parsed(frame).withColumn("n", (f.rand() * 2**60).cast("long"))
-
-    trial = Trial(with_rows(transform=drawing), spark)
-    trial.epoch([record("a"), record("b")])
-    with pytest.raises(SinkError, match=r"^a repeat of epoch 0 publishes other rows .*declare it as a recorded step"):
-        trial.repeat()
 
 
 def test_a_time_that_differs_in_a_repeat_is_found_out_where_no_sink_tells_it(spark: SparkSession) -> None:
@@ -42,6 +33,18 @@ def test_a_time_that_differs_in_a_repeat_is_found_out_where_no_sink_tells_it(spa
     trial.epoch([record("a")])
     with pytest.raises(SinkError, match=r"^a repeat of epoch 0"):
         trial.repeat()
+
+
+def test_the_longest_times_that_may_be_declared_are_computed_with_in_the_second_epoch_too(spark: SparkSession) -> None:
+    def sent(frame: DataFrame) -> DataFrame:
+        return parsed(frame).withColumn("timestamp", f.timestamp_millis("event_time_ms"))
+
+    longest = replace(PIPELINE, window_ms=LONGEST_MS, lateness_ms=LONGEST_MS, ahead_ms=LONGEST_MS)
+    trial = Trial(replace(longest, transform=sent), spark)
+    for id_, time_ms in (("a", TIME_MAX_MS), ("b", 0), ("c", 1)):
+        outputs = trial.epoch([record(id_, time_ms)])
+        assert [row["id"] for row in outputs["accepted"]] == [id_], outputs
+    trial.repeat()
 
 
 @pytest.mark.parametrize(

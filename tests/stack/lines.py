@@ -26,7 +26,7 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
 from effectively_once.sinks.database import DatabaseAddress, connect
-from effectively_once.sinks.kafka import ShardAddress, ShardSink, read_mark
+from effectively_once.sinks.kafka import ShardAddress, ShardSink, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.postgres import read_mark as table_mark
@@ -90,16 +90,17 @@ class Lines:
         def accept(head: Head) -> None:
             preflight.accept(head, ids, wheel)
 
-        held = run(chain.take_over(self.layout, owner, self.job.bound, accept), self.store)
+        topic, sinks = self.settings.topic, {name: ids[name] for name in ids if name != self.settings.topic}
+        held = run(chain.take_over(self.layout, owner, self.job.bound, accept, sinks), self.store)
         preflight.chain(held)
-        return LineDriver(self, held, wheel, ids)
+        return LineDriver(self, held, wheel, {topic: ids[topic]})
 
     def marks(self) -> dict[str, int]:
         """Epoch of every mark, -1 for none."""
         found = {}
         for sink, shard in self.shards():
             where = self.opened(sink, shard).address
-            mark = table_mark(where) if sink in self.job.pipeline.tables else read_mark(where)
+            mark = table_mark(where) if sink in self.job.pipeline.tables else seen_mark(where)
             found[f"{sink} {shard}"] = -1 if mark is None else mark.epoch
         return found
 

@@ -196,5 +196,5 @@ def test_a_job_that_lacks_a_sink_of_before_abandons_nothing(lines: Lines, comman
     lines.use("narrow")
     code, told = command(ABANDON)
     assert code == SinkError.exit_code
-    assert "this job has no sinks rows, archive" in told[-1]
+    assert "this job has no sinks archive, rows" in told[-1]
     assert lines.head() == before

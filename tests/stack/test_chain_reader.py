@@ -48,7 +48,8 @@ def test_it_says_what_the_readers_of_the_product_say(clicks: Clicks, reader: Cha
     head, evidence = clicks.head(), reader.evidence()
     records = run(chain.history(clicks.layout, head), clicks.store)
     assert head.segments, "all records are in head"
-    assert evidence["epochs"] == [record.model_dump(mode="json", by_alias=True) for record in records]
+    told = [record.model_dump(mode="json", by_alias=True, exclude={"before"}) for record in records]
+    assert evidence["epochs"] == told
     assert evidence["head"]["last_recorded"] == EPOCHS - 1
     assert found(reader) == global_counts(EPOCHS)
     assert reader.published(GLOBAL_COUNTS, EPOCHS) is None

@@ -44,7 +44,8 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
     head = run(chain.read(LAYOUT), store)
     assert len(head.segments) == 1
     assert list(store.names(f"{LAYOUT.pipeline}/segments/")) == [LAYOUT.segment(*head.segments[0])]
-    assert run(chain.history(LAYOUT, head), store) == [record_of(declaration(n), 1) for n in range(EPOCHS)]
+    records = [record.model_copy(update={"before": None}) for record in run(chain.history(LAYOUT, head), store)]
+    assert records == [record_of(declaration(n), 1) for n in range(EPOCHS)]
 
 
 def _extend(store: S3ObjectStore, folder: Path, owner: str, held: Held) -> Child:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+import structlog
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from effectively_once.create import create, topics_of
 from effectively_once.errors import AccessError, SourceError, UnreachableError
@@ -14,10 +16,13 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.object_store import SECRET_KEY, S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.settings import PipelineSettings
+from effectively_once.sink_topics import SinkTopics
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.sources.times import BOUNDS
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
+from tests.stack.conftest import Topic
 
 pytestmark = pytest.mark.stack
 
@@ -48,6 +53,57 @@ def test_what_is_made_passes_the_preflight_and_may_be_made_again(
         asked = ConfigResource(ResourceType.TOPIC, topic.name)
         (answer,) = admin.describe_configs([asked]).values()
         assert answer.result()["cleanup.policy"].value == ("compact" if topic.compacted else "delete")
+
+
+@pytest.mark.parametrize("time_ms", [-9_300_000_000_000_000, 9_300_000_000_000_000])
+def test_a_record_whose_time_spark_cannot_read_is_refused_at_its_producer(
+    settings: PipelineSettings, time_ms: int
+) -> None:
+    """In the topic it would stop every version of the pipeline: Spark's source raises before any transform."""
+    create(Job(user_counts, settings), replication=1, deadline_s=30, source_partitions=1)
+    told: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": settings.kafka_bootstrap})
+    for when in (time_ms, 0):
+        producer.produce(settings.topic, b"{}", timestamp=when or 1, on_delivery=lambda error, _: told.append(error))
+        producer.flush(30)
+    refused, taken = told
+    assert refused is not None
+    assert refused.code() == KafkaError.INVALID_TIMESTAMP
+    assert taken is None
+
+
+@pytest.mark.parametrize("bounds", [{}, BOUNDS], ids=["unbounded", "bounded"])
+def test_a_start_warns_of_an_input_topic_that_takes_any_time(
+    settings: PipelineSettings, topic: Topic, bounds: dict[str, str]
+) -> None:
+    topic(settings.topic, 1, **{name.replace(".", "_"): value for name, value in bounds.items()})
+    with structlog.testing.capture_logs() as logs:
+        source = KafkaSource(settings)
+        source.warn_of_times(source.topic_settings())
+    assert [line["topic"] for line in logs] == ([] if bounds else [settings.topic])
+    assert all(
+        f"--topic {settings.topic} --add-config message.timestamp.before.max.ms=" in line["todo"] for line in logs
+    )
+
+
+@pytest.mark.parametrize("record_bytes", [1_048_588, 3_000_000])
+def test_a_start_warns_of_dead_letters_that_are_too_large_for_their_topic(
+    settings: PipelineSettings, topic: Topic, admin: AdminClient, record_bytes: int
+) -> None:
+    """As `create` makes it, it is large enough for the source that is there; one made by hand may not be."""
+    topic(settings.topic, 1, max_message_bytes=str(record_bytes))
+    create(Job(user_counts, settings), replication=1, deadline_s=30)
+    topics, name = SinkTopics(settings, ["dead_letter"]), f"{settings.pipeline}.dead_letter"
+    with structlog.testing.capture_logs() as logs:
+        topics.warn_of_small_dead_letters(record_bytes)
+        assert logs == []
+        entry = ConfigEntry("max.message.bytes", "1048588", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        topics.warn_of_small_dead_letters(record_bytes)
+    (line,) = logs
+    assert (line["topic"], line["takes"], line["needs"] > record_bytes * 4 // 3) == (name, 1_048_588, True)
+    assert f"--topic {name} --add-config max.message.bytes=" in line["todo"]
 
 
 def test_another_number_of_partitions_is_refused(settings: PipelineSettings) -> None:

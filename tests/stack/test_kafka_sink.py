@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import kafka
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark
+from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark, seen_mark
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
@@ -29,6 +29,7 @@ from effectively_once.sinks.publish import (
     SinkRequest,
 )
 from infra.embedded.ports import free_ports
+from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import publish_and_hang
 from tests.stack.conftest import Topic
@@ -50,7 +51,7 @@ def _visible(shard: ShardAddress) -> list[str]:
 
 
 def _mark_epoch(shard: ShardAddress) -> int | None:
-    mark = read_mark(shard)
+    mark = seen_mark(shard)
     return None if mark is None else mark.epoch
 
 
@@ -316,6 +317,44 @@ def test_a_broker_killed_in_an_open_transaction_doubles_and_loses_nothing(
     assert killed
     assert killed != [stack.kafka.pid]
     assert (_visible(shard), _mark_epoch(shard)) == (_names(0, 1), 1)
+
+
+def test_a_progress_topic_that_was_made_anew_while_a_driver_ran_is_refused(
+    shard: ShardAddress, topic: Topic, admin: AdminClient
+) -> None:
+    """By whoever reads the mark next; without that, its epoch would be shown twice."""
+    sink = ShardSink(shard)
+    for epoch in range(3):
+        sink.publish(epoch, 1, _rows(epoch))
+    admin.delete_topics([shard.progress])[shard.progress].result(30)
+    wait_for("the topic gone", 30, lambda: shard.progress not in admin.list_topics(timeout=10).topics)
+    topic(shard.progress, 2, cleanup_policy="compact")
+    for epoch in (2, 3):
+        with pytest.raises(SinkError, match="progress mark -1 lies outside the chain's"):
+            ShardSink(shard).publish(epoch, 1, _rows(epoch))
+    assert _visible(shard) == _names(0, 1, 2)
+
+
+def test_a_mark_behind_an_open_transaction_of_somebody_else_is_not_taken_for_the_one_before(
+    shard: ShardAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read up to there would publish the epoch behind it a second time."""
+    kept = ShardSink(shard)
+    kept.publish(0, 1, _rows(0))
+    foreign = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": f"{shard.pipeline}.somebody"})
+    foreign.init_transactions(30)
+    foreign.begin_transaction()
+    foreign.produce(shard.progress, b"{}", b"not ours", partition=1)
+    foreign.flush(30)
+    assert kept.publish(1, 1, _rows(1))[1] is Published.NOW
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka, "COMMIT_TIMEOUT_S", 2.0)
+        with pytest.raises(UnreachableError, match=r"the end of .*progress partition 1 was not reached in 2 s"):
+            ShardSink(shard).publish(1, 1, _rows(1))
+    assert _mark_epoch(shard) == 0  # as readers who disturb nobody see it
+    foreign.abort_transaction(30)
+    assert ShardSink(shard).publish(1, 1, _rows(1))[1] is Published.BEFORE
+    assert _visible(shard) == _names(0, 1)
 
 
 def test_there_is_no_mark_before_the_first_epoch(shard: ShardAddress) -> None:

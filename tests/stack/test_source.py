@@ -107,17 +107,17 @@ def test_a_compacted_topic_is_refused(source: KafkaSource, name: str, topic: Top
     with pytest.raises(
         SourceError, match=f"the topic is compacted.*topic {name}.*Set cleanup.policy=delete"
     ) as refused:
-        source.refuse_compacted()
+        source.refuse_compacted(source.topic_settings())
     assert _one_line(refused.value)
 
 
 def test_a_topic_that_is_not_compacted_is_taken(source: KafkaSource, name: str, topic: Topic) -> None:
     topic(name)
-    source.refuse_compacted()
+    source.refuse_compacted(source.topic_settings())
 
 
 def test_a_topic_that_does_not_exist_is_named_by_every_question(source: KafkaSource, name: str) -> None:
-    for ask in (source.topic_ids, source.refuse_compacted, source.first_offsets):
+    for ask in (source.topic_ids, source.topic_settings, source.first_offsets):
         with pytest.raises(SourceError, match=f"the input topic does not exist .topic {name}") as refused:
             ask()
         assert _one_line(refused.value)
@@ -126,7 +126,7 @@ def test_a_topic_that_does_not_exist_is_named_by_every_question(source: KafkaSou
 def test_a_broker_that_does_not_answer_is_named_by_every_question() -> None:
     (port,) = free_ports(1)
     source = _source(f"127.0.0.1:{port}", "events", patience_s=1.0)
-    for ask in (source.topic_ids, source.refuse_compacted, source.first_offsets):
+    for ask in (source.topic_ids, source.topic_settings, source.first_offsets):
         with pytest.raises(
             UnreachableError, match=f"broker does not answer: .*127.0.0.1:{port}.*nothing was lost"
         ) as refused:
@@ -152,3 +152,29 @@ def _shortened(admin: AdminClient, name: str, partition: int, offset: int) -> No
     place = TopicPartition(name, partition, offset)
     for future in admin.delete_records([place]).values():
         future.result(30)
+
+
+def test_ranges_beyond_what_is_committed_are_refused_by_name(stack: EmbeddedStack, topic: Topic, name: str) -> None:
+    topic(name, partitions=2)
+    producer = Producer({
+        "bootstrap.servers": stack.endpoints.kafka_bootstrap, "transactional.id": name, "log_level": 0
+    })  # fmt: skip
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"a", partition=0)
+    producer.commit_transaction(30)
+    # Long enough for the first connection on a busy machine; three refusals below wait as long.
+    source = _source(stack.endpoints.kafka_bootstrap, name, patience_s=4)
+    # One record, and the marker of its transaction.
+    source.within({name: {"0": (0, 2), "1": (0, 0)}})
+    says = f"a range ends at offset {{}}, .* up to {{}} .*topic {name} partition {{}}"
+    for beyond, told in (({"0": (0, 3), "1": (0, 0)}, (3, 2, 0)), ({"0": (0, 2), "1": (0, 1)}, (1, 0, 1))):
+        with pytest.raises(SourceError, match=says.format(*told)):
+            source.within({name: beyond})
+    producer.begin_transaction()
+    producer.produce(name, b"b", partition=0)
+    producer.flush(30)
+    with pytest.raises(SourceError, match=says.format(3, 2, 0)):
+        source.within({name: {"0": (2, 3)}})
+    producer.commit_transaction(30)
+    source.within({name: {"0": (2, 3)}})

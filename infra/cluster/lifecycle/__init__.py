@@ -31,6 +31,12 @@ BROKERS = {"brokers": 3}
 """Of profiles that have more than one."""
 
 
+def require_cluster(profile: str) -> None:
+    """Refuse a profile that has no cluster on this machine, before anything is looked for. Raises EngineError."""
+    if profile not in NODES:
+        raise EngineError(f"profile {profile!r} has no cluster of its own; those that have: {', '.join(NODES)}")
+
+
 @dataclass
 class Lifecycle:
     """The cluster of this machine, its engine and its stack."""
@@ -49,8 +55,7 @@ class Lifecycle:
 
         Raises EngineError, ToolchainError, StateError or PulumiError for the first thing that fails.
         """
-        if profile not in NODES:
-            raise EngineError(f"profile {profile!r} has no cluster of its own; those that have: {', '.join(NODES)}")
+        require_cluster(profile)
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from effectively_once.reader import published
     from effectively_once.stable import RecordedStep
     from effectively_once.stateful import Stateful
-    from effectively_once.strict_json import ambiguous_json, whole_number
+    from effectively_once.strict_json import ambiguous_json, json_records, whole_number
     from effectively_once.trial import KafkaRecord, Outputs, Trial, trial_session
     from effectively_once.windowed import Windowed
 
 __all__ = [
     "BucketAddress", "Count", "KafkaRecord", "Max", "Min", "Outputs", "Pipeline", "PipelineError", "RecordedStep",
-    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "published",
-    "trial_session", "whole_number",
+    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "json_records",
+    "published", "trial_session", "whole_number",
 ]  # fmt: skip
 
 _MODULES = {
     "aggregates": ("Count", "Max", "Min", "Sum"), "destinations": ("ToFiles", "ToKafka", "ToTable"),
     "errors": ("PipelineError",), "object_store": ("BucketAddress",), "pipeline": ("Pipeline",),
     "reader": ("published",), "stable": ("RecordedStep",), "stateful": ("Stateful",),
-    "strict_json": ("ambiguous_json", "whole_number"), "trial": ("KafkaRecord", "Outputs", "Trial", "trial_session"),
-    "windowed": ("Windowed",),
+    "strict_json": ("ambiguous_json", "json_records", "whole_number"),
+    "trial": ("KafkaRecord", "Outputs", "Trial", "trial_session"), "windowed": ("Windowed",),
 }  # fmt: skip
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -47,6 +47,10 @@ class Shard(Protocol):
         """
         ...
 
+    def begin(self, epoch: int, generation: int) -> None:
+        """Give a shard that is new to the chain the mark of its last recorded epoch; again, it is a no-op."""
+        ...
+
 
 def shows(mark: Mark | None, epoch: int) -> bool:
     """Whether rows of an epoch are visible, as far as a mark tells; an empty publication shows nothing."""
@@ -68,6 +72,10 @@ class Files:
     def publish_nothing(self, epoch: int, generation: int) -> Published:
         """Create the manifest of an epoch without rows; raises SinkError when there is one with rows."""
         return self.sink.publish_staged(epoch, generation, [])[1]
+
+    def begin(self, epoch: int, generation: int) -> None:
+        """Create a manifest of no rows for an epoch before the sink was there, whatever others there are."""
+        self.sink.publish_staged(epoch, generation, [], begins=True)
 
     def __str__(self) -> str:
         """As messages name it."""

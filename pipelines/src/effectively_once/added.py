@@ -1,7 +1,7 @@
 """Sinks that are added to a pipeline which has published: they begin with the epoch after the last recorded one.
 
 The start check wants every mark between the last recorded and the declared epoch (R10). A sink that the chain does not
-know yet gets its mark there, by an empty publication; a sink of files a manifest of no files for every epoch before,
+know yet gets its mark there, over nothing; a sink of files a manifest of no files for every epoch before,
 because readers follow manifests without a gap.
 """
 
@@ -42,7 +42,7 @@ def begin(job: Job, store: ObjectStore, say: Callable[[str], object]) -> None:
         raise _without(added, layout)
     last = head.last_recorded
     for shard in shards(job, added):
-        shard.publish_nothing(last, head.generation)
+        shard.begin(last, head.generation)
     for each in files(job, store, layout):
         if each.name in added:
             say(f"{each}: a manifest for each epoch up to {last}")
@@ -50,7 +50,7 @@ def begin(job: Job, store: ObjectStore, say: Callable[[str], object]) -> None:
             def fill(epoch: int, to: Files = each) -> None:
                 # One that was removed and comes back has some.
                 if not to.sink.has(epoch):
-                    to.publish_nothing(epoch, head.generation)
+                    to.begin(epoch, head.generation)
 
             with ThreadPoolExecutor(WRITERS) as pool:
                 for _ in pool.map(fill, range(last)):

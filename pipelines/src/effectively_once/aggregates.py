@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from effectively_once.declared import TEXT, require
+
 Merge = Literal["sum", "min", "max"]
 """How two partial results become one; the name is Arrow's own for it."""
 
@@ -23,10 +25,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum of a column of whole numbers; 2^63 and beyond stop the pipeline."""
+    """Sum of a column of whole numbers. A result that 64 bits do not hold is a dead letter (`sum_too_large`)."""
 
     column: str
     merge: ClassVar[Merge] = "sum"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name. Raises SettingsError."""
+        require(self, column=TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,10 @@ class Min:
     column: str
     merge: ClassVar[Merge] = "min"
 
+    def __post_init__(self) -> None:
+        """Refuse what is no name. Raises SettingsError."""
+        require(self, column=TEXT)
+
 
 @dataclass(frozen=True, slots=True)
 class Max:
@@ -43,6 +53,10 @@ class Max:
 
     column: str
     merge: ClassVar[Merge] = "max"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name. Raises SettingsError."""
+        require(self, column=TEXT)
 
 
 Aggregate = Count | Sum | Min | Max

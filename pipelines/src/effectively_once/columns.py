@@ -10,3 +10,5 @@ TIME = pa.schema([("event_time_ms", pa.int64())])
 REFUSED = pa.schema([("reason", pa.string()), ("value", pa.binary())])
 SENT = pa.schema([("timestamp", pa.timestamp("us", "UTC"))])
 DEAD_LETTER = "dead_letter"
+SUM_TOO_LARGE = "sum_too_large"
+"""The reason of a dead letter that is no record, but the result of a window."""

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable
 
 import tenacity
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from effectively_once.control import State, Wish, ask, left, reached, read
-from effectively_once.errors import ControlError, UnreachableError
+from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
@@ -60,19 +58,9 @@ def ends(settings: PipelineSettings) -> Ranges:
         SourceError: there is no such topic.
 
     """
-    first = KafkaSource(settings).first_offsets()
-    wanted = {TopicPartition(settings.topic, int(partition)): OffsetSpec.latest() for partition in first}
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
-    try:
-        found = admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=settings.start_patience_s
-        )
-        last = {str(where.partition): future.result().offset for where, future in found.items()}
-    except KafkaException as error:
-        raise UnreachableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}", settings.kafka_bootstrap,
-            "Check that it runs; nothing was asked of the drivers.",
-        ) from error  # fmt: skip
+    source = KafkaSource(settings)
+    first = source.first_offsets()
+    last = source.committed_ends(first)
     return {settings.topic: {partition: (start, last[partition]) for partition, start in sorted(first.items())}}
 
 

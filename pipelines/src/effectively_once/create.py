@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -27,14 +28,17 @@ from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once import added
+from effectively_once.columns import DEAD_LETTER
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
 from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings, load
+from effectively_once.sink_topics import RECORD_BYTES, SIZE, dead_letter_bytes, refuse_expiring
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sources.times import BOUNDS
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -68,6 +72,7 @@ class Found:
     partitions: int
     led: frozenset[int]
     cleanup_policy: str = "delete"
+    record_bytes: int = RECORD_BYTES
 
 
 class NotYetError(Exception):
@@ -86,13 +91,19 @@ class Broker(Protocol):
         ...
 
 
-def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
-    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
+def topics_of(job: Job, source_partitions: int | None, record_bytes: int = RECORD_BYTES) -> list[Topic]:
+    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for.
+
+    `record_bytes` is what the source takes: its dead letters are larger.
+    """
+    grown = ((SIZE, str(dead_letter_bytes(record_bytes)[1])),)
     settings = job.settings
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
     for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
-        found += [Topic(shard.topic, settings.shards), Topic(shard.progress, settings.shards, compacted=True)]
+        config = grown if sink == DEAD_LETTER else ()
+        found += [Topic(shard.topic, settings.shards, config=config)]
+        found += [Topic(shard.progress, settings.shards, compacted=True)]
     return found
 
 
@@ -112,12 +123,8 @@ def refuse_other_shape(topic: Topic, found: Found) -> None:
             "Ask for as many as it has, or give the pipeline another name." if not topic.source
             else "Ask for as many as it has, or read another topic.",
         )  # fmt: skip
-    if topic.compacted and "compact" not in found.cleanup_policy.split(","):
-        raise error(
-            f"the topic of progress marks exists with cleanup.policy={found.cleanup_policy}, so marks would expire",
-            f"topic {topic.name}",
-            "Set its cleanup.policy to compact.",
-        )
+    if topic.compacted:
+        refuse_expiring(topic.name, found.cleanup_policy)
 
 
 def step(broker: Broker, wanted: Sequence[Topic], replication: int) -> None:
@@ -173,14 +180,15 @@ class KafkaCluster:
         try:
             known = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
             there = [name for name in names if name in known and known[name].error is None]
-            policies = self._policies(there)
+            of = self._settings(there)
         except KafkaException as error:
             self._fail(error.args[0], "topics")
         return {
             name: Found(
                 len(known[name].partitions),
                 frozenset(number for number, at in known[name].partitions.items() if at.leader >= 0),
-                policies[name],
+                of[name]["cleanup.policy"],
+                int(of[name][SIZE]),
             )
             for name in there
         }
@@ -201,12 +209,15 @@ class KafkaCluster:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     self._fail(error.args[0], f"topic {name}")
 
-    def _policies(self, names: Sequence[str]) -> dict[str, str]:
+    def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         if not names:
             return {}
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         answers = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
-        return {resource.name: str(future.result()["cleanup.policy"].value) for resource, future in answers.items()}
+        return {
+            resource.name: {key: str(entry.value) for key, entry in future.result().items()}
+            for resource, future in answers.items()
+        }
 
     def _fail(self, error: KafkaError, where: str) -> NoReturn:
         if error.code() in _FORBIDDEN:
@@ -279,9 +290,10 @@ def create(
         PipelineError: Settings, Access, Source, Sink, or Unreachable with the evidence of what was waited for.
 
     """
-    settings, wanted = job.settings, topics_of(job, source_partitions)
+    settings = job.settings
     create_needed(
-        settings, needs, wanted, replication=replication, deadline_s=deadline_s, source_partitions=source_partitions,
+        settings, needs, partial(topics_of, job, source_partitions), replication=replication,
+        deadline_s=deadline_s, source_partitions=source_partitions,
         event_log_bucket=event_log_bucket, say=say,
     )  # fmt: skip
     for name, shape in job.pipeline.tables.items():
@@ -291,9 +303,22 @@ def create(
     added.begin(job, S3ObjectStore(settings.bucket), say)
 
 
+def _record_bytes(settings: PipelineSettings, needs: Needs, deadline_s: float) -> int:
+    """How large a record of the source may be: of the one that is there, else as its job needs it."""
+    broker, found = KafkaCluster(settings.kafka_bootstrap), int(needs.config.get(SIZE, RECORD_BYTES))
+
+    def look() -> None:
+        nonlocal found
+        there = broker.topics([settings.topic])
+        found = there[settings.topic].record_bytes if settings.topic in there else found
+
+    until("topics", settings.kafka_bootstrap, deadline_s, look)
+    return found
+
+
 def create_needed(
-    settings: PipelineSettings, needs: Needs, topics: Sequence[Topic], *, replication: int, deadline_s: float,
-    source_partitions: int | None = None, event_log_bucket: str | None = None,
+    settings: PipelineSettings, needs: Needs, topics: Callable[[int], Sequence[Topic]], *, replication: int,
+    deadline_s: float, source_partitions: int | None = None, event_log_bucket: str | None = None,
     say: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
     """Make buckets, topics and what a job needs beside its sinks.
@@ -301,7 +326,7 @@ def create_needed(
     Args:
         settings: of the pipeline.
         needs: of the job.
-        topics: those of sinks, and the source where it is to be made.
+        topics: those of sinks, and the source where it is to be made, by how large a record of the source may be.
         replication: copies of every topic.
         deadline_s: seconds for buckets, for topics and for tables.
         source_partitions: None: the source is there, and its partitions are those of the topics that are needed.
@@ -318,7 +343,9 @@ def create_needed(
         until(f"bucket {bucket}", settings.s3_endpoint, deadline_s, lambda b=bucket, e=log: make_bucket(client, b, e))  # type: ignore[misc]
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
-    wanted = [replace(topic, config=tuple(needs.config.items())) if topic.source else topic for topic in topics]
+    of_source = tuple({**BOUNDS, **needs.config}.items())
+    wanted = [replace(topic, config=of_source) if topic.source else topic
+              for topic in topics(_record_bytes(settings, needs, deadline_s))]  # fmt: skip
     wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
@@ -373,7 +400,7 @@ def main(argv: Sequence[str]) -> int:
         needs = needs_of(settings.job, given.whole or given.settings)
         if undeclared(settings.job):
             source = [Topic(settings.topic, given.source_partitions, source=True)] if given.source_partitions else []
-            create_needed(settings, needs, source, **how)
+            create_needed(settings, needs, lambda _: source, **how)
         else:
             create(job_of(given.settings), needs=needs, **how)
     except PipelineError as error:

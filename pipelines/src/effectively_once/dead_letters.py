@@ -26,14 +26,16 @@ class _Row(BaseModel):
 
     reason: str
     id: str | None
-    value: str
+    value: str | None
     encoding: Literal["utf-8", "base64"]
     epoch: Annotated[int, Field(ge=0)]
     source: tuple[str, int, int]
 
 
-def as_text(value: bytes) -> tuple[str, str]:
-    """Return a record's value as text where it is text, else as base64; and which of the two."""
+def as_text(value: bytes | None) -> tuple[str | None, str]:
+    """Return a record's value as text where it is text, else as base64, and which of the two; null stays null."""
+    if value is None:
+        return None, "utf-8"
     try:
         return value.decode(), "utf-8"
     except UnicodeDecodeError:
@@ -46,13 +48,14 @@ class DeadLetter:
 
     Attributes:
         id: None where the record has none, or where it could not be read.
+        value: None of a tombstone.
         source: topic, partition and offset that it was read at.
 
     """
 
     reason: str
     id: str | None
-    value: bytes
+    value: bytes | None
     epoch: int
     source: tuple[str, int, int]
 
@@ -86,7 +89,10 @@ def of_message(value: bytes | None, where: tuple[int, int]) -> Message:
     """Read a message's value."""
     try:
         row = _Row.model_validate_json(value or b"", strict=True)
-        body = row.value.encode() if row.encoding == "utf-8" else base64.b64decode(row.value, validate=True)
+        if row.value is None:
+            body = None
+        else:
+            body = row.value.encode() if row.encoding == "utf-8" else base64.b64decode(row.value, validate=True)
     except (ValidationError, ValueError):
         return Unreadable(where)
     return DeadLetter(row.reason, row.id, body, row.epoch, row.source)

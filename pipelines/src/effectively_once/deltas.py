@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from effectively_once.errors import ChainError, SinkError
 from effectively_once.hashes import U64
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
-from effectively_once.ledger.records import Delta, Span
+from effectively_once.ledger.records import Delta, Folded, Span
 
 Canonical = Callable[[pa.Table], U64]
 """Hashes that the rows of a delta are digested by."""
@@ -36,6 +36,8 @@ S = TypeVar("S", bound=State)
 
 INLINE_BYTES = 1024
 """Up to here a delta travels in its epoch's record: an object costs a request, head has room for 64 such records."""
+
+LARGEST = 2**63
 
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """What a writer of an Arrow stream closes it with: the length of a message that is none."""
@@ -73,6 +75,16 @@ class Named:
         if isinstance(self.rows, Span):
             return layout.span(kind, self.first, self.epoch, shard)
         return layout.delta(kind, self.epoch, shard)
+
+
+def largest(parts: Iterable[Folded]) -> int | None:
+    """What no sum of a key and window over all of some parts exceeds, as `Folded` says it; those without rows count 0.
+
+    None when one of them does not tell, or none has rows.
+    """
+    sizes = [part.largest for part in parts if part.rows]
+    known = [size for size in sizes if size is not None]
+    return min(sum(known), LARGEST) if known and len(known) == len(sizes) else None
 
 
 def encoded(table: pa.Table) -> bytes:

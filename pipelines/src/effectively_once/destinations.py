@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from effectively_once.declared import TEXT, none_or, one_of, require, several
+
 
 @dataclass(frozen=True, slots=True)
 class ToKafka:
@@ -23,6 +25,10 @@ class ToKafka:
     columns: tuple[str, ...] = ()
     value: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, name=TEXT, key=none_or(TEXT), columns=several(TEXT), value=none_or(TEXT))
+
 
 @dataclass(frozen=True, slots=True)
 class ToTable:
@@ -40,6 +46,10 @@ class ToTable:
     key: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, name=TEXT, key=several(TEXT), columns=several(TEXT))
+
 
 @dataclass(frozen=True, slots=True)
 class ToFiles:
@@ -54,5 +64,10 @@ class ToFiles:
     name: str
     columns: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, name=TEXT, columns=several(TEXT))
+
 
 Destination = ToKafka | ToTable | ToFiles
+DESTINATION = one_of('ToKafka("name")', ToKafka, ToTable, ToFiles)

@@ -14,14 +14,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import control, epoch, points, rows, stable, state, stateful_plan
+from effectively_once import clock, control, epoch, points, rows, stable, state, stateful_plan
 from effectively_once.checkpoints import WAYS_OUT, Checkpoint, Offsets
 from effectively_once.errors import ChainError, PipelineError, StaleDriverError, UnreachableError
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Ranges
+from effectively_once.ledger.records import Clock, Declaration, EpochRecord, Head, Ranges
 from effectively_once.live import LiveDeltas
 from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
@@ -69,6 +69,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
+        self._silence = None if settings.idle_ms is None else clock.Silence(settings.idle_ms)
 
     @property
     def head(self) -> Head:
@@ -86,11 +87,17 @@ class Driver:
         self.metrics.serve()
         preflight = Preflight(self.job, self.layout, self.store, self.source)
         topic_ids = preflight.surroundings()
+        preflight.probe()
+        warnings = preflight.warnings()
+        for given in warnings:
+            log.warning("start warning", warning=given.name, what=given.what, where=given.where, todo=given.todo)
+        self.metrics.warned(given.name for given in warnings)
 
         def accept(head: Head) -> None:
             preflight.accept(head, topic_ids, self.wheel_digest)
 
-        self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept), self.store)
+        of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
+        self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
         points.reach("taken_over")
         records = preflight.chain(self._held)
@@ -268,17 +275,20 @@ class Driver:
     def _declare(self, seen: Head, ranges: Ranges, batch_id: int) -> Declaration:
         now = self.source.topic_ids()
         self.source.same_topic(seen, now)
+        self.source.within(ranges)
+        pinned = self._clock(seen, ranges)
         declaration = Declaration(
             epoch=seen.last_recorded + 1,
             lineage=self._checkpoint.lineage,
             batch_id=batch_id,
             ranges=ranges,
             topic_ids=now,
-            watermark_ms=seen.watermark_ms,
+            watermark_ms=seen.watermark_ms if pinned is None else clock.watermark_ms(seen, pinned, ranges),
             previous_watermark_ms=seen.tail[-1].watermark_ms if seen.tail else None,
             shards=self.settings.shards,
             wheel_digest=self.wheel_digest,
             settings_digest=self.job.digest,
+            clock=pinned,
         )
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
@@ -286,6 +296,14 @@ class Driver:
         points.reach("declared", epoch=declaration.epoch)
         self._collect(seen.last_recorded)
         return declaration
+
+    def _clock(self, seen: Head, ranges: Ranges) -> Clock | None:
+        if self._silence is None:
+            return None
+        silent = self._silence.hear(ranges)
+        # The broker is asked only where somebody might be idle.
+        idle = clock.without_backlog(silent, ranges, self.source.ends()) if silent else {}
+        return clock.next_clock(seen, idle)
 
     def _collect(self, recorded: int) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""

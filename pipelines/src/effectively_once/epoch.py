@@ -16,15 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once import as_shown, catalog, rows, state
+from effectively_once import as_shown, catalog, rows, state, sums, too_large
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
+from effectively_once.ledger.records import Times
 from effectively_once.messages import dead_letters, messages
 from effectively_once.pipeline import Pipeline
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.windowed import Windowed
 
 Batches = Iterable[pa.RecordBatch]
+_SHOWN = ("topic", "partition", "event_time_ms_max")
 
 
 def between(pipeline: Pipeline) -> pa.Schema:
@@ -89,19 +91,34 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
+    letters = dead_letters(dead, task.declaration.epoch) + too_large.letters(step)
     accepted = accepted.select(pipeline.input.names)
     if pipeline.recorded is not None:
         accepted = step.record(pipeline.recorded, accepted)
 
     for to in pipeline.rows:
         step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
-    step.publish(DEAD_LETTER, dead_letters(dead, task.declaration.epoch))
+    step.publish(DEAD_LETTER, letters)
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
     return accepted, {
         "read": whole.num_rows, "accepted": accepted.num_rows, "late": late, "malformed": dead.num_rows - late,
         "duplicate": timely - accepted.num_rows, "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
+        "shown_ms": {} if task.declaration.clock is None else shown(whole),
     }  # fmt: skip
+
+
+def shown(rows_: pa.Table) -> Times:
+    """Return the largest event time (ms since 1970) of each partition, of rows that can be judged.
+
+    Late rows and copies count: they tell how far their partition has come, and move no other one's time.
+    """
+    judged = rows_.filter(pc.or_kleene(pc.is_null(rows_["reason"]), pc.equal(rows_["reason"], "late")))
+    found: Times = {}
+    latest = judged.group_by(["topic", "partition"]).aggregate([("event_time_ms", "max")])
+    for topic, partition, time in zip(*(latest[name].to_pylist() for name in _SHOWN), strict=True):
+        found.setdefault(topic, {})[str(partition)] = time
+    return found
 
 
 def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -140,9 +157,10 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
             [(state.KEY, "ascending"), (state.START, "ascending")]
         )
         before = step.window_state(each)
-        step.decide(each.name, state.canonical, delta, "windows_decided")
+        step.decide(each.name, state.canonical, delta, "windows_decided", state.largest(delta, each.values))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
-        results = final.rename_columns(each.schema.names)
+        # The others are dead letters of the first step.
+        results = state.final_of(final, each.values)[0].rename_columns(each.schema.names)
         step.publish(each.to.name, _for(pipeline, each.to.name, results, pinned.epoch))
         if each.totals is not None:
             yield from _carried(pipeline, "total", each, totals(each, final))
@@ -156,10 +174,19 @@ def totals(each: Windowed, results: pa.Table) -> pa.Table:
     return state.grouped(keyless, state.merges(each.values)).sort_by(state.START)
 
 
-def totals_of(each: Windowed, table: pa.Table) -> pa.Table:
-    """Return what the shards' partial totals come to: the rows of the sink `each.totals`."""
+def totals_of(each: Windowed, table: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """What the shards' partial totals come to.
+
+    Returns:
+        The rows of the sink `each.totals`: null is a sum that 64 bits do not hold. Those with one, exact.
+
+    """
     mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
-    return totals(each, _of(each, mine)).drop_columns([state.KEY]).cast(each.totals_schema)
+    found, wide = state.final_of(totals(each, _of(each, mine)), each.values)
+    given = [{name: value for name, value in row.items() if name != state.KEY} for row in wide]
+    rest = [{name: value if sums.holds(value) else None for name, value in row.items()} for row in given]
+    whole = [found.drop_columns([state.KEY]).cast(each.totals_schema), pa.Table.from_pylist(rest, each.totals_schema)]
+    return pa.concat_tables(whole).sort_by(state.START), given
 
 
 def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:

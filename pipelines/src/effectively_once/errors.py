@@ -43,6 +43,12 @@ class UnreachableError(PipelineError):
     exit_code = 69
 
 
+class StoreError(PipelineError):
+    """The object store does not keep what the chain rests on: conditions, ETags, or what it acknowledged."""
+
+    exit_code = 67
+
+
 class AccessError(PipelineError):
     """Wrong credentials, or no permission, or the bucket does not exist."""
 

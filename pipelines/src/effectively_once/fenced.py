@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from effectively_once.abandonment import Files, Shard
-from effectively_once.columns import COORDINATES
+from effectively_once.columns import COORDINATES, DEAD_LETTER
 from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
@@ -71,7 +72,7 @@ class _Messages(_Fencing[Sequence[Row]], ShardSink):
 
     def mark(self) -> Mark | None:
         """See Shard."""
-        return kafka.read_mark(self.address)
+        return kafka.seen_mark(self.address)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -82,7 +83,13 @@ class _Messages(_Fencing[Sequence[Row]], ShardSink):
         """See ShownShard."""
         shown = read_rows(self.address, mark)
         where = f"topic {self.address.topic} partition {self.address.shard} offsets {shown.first}-{shown.last}"
-        return VisibleRows(where, sources(shown.values))
+        return VisibleRows(where, self._records(sources(shown.values)))
+
+    def _records(self, rows: pa.Table | None) -> pa.Table | None:
+        """Leave out what no record is: a result of windows, which any repeat finds in the state again."""
+        if rows is None or self.address.sink != DEAD_LETTER:
+            return rows
+        return rows.filter(pc.invert(pc.starts_with(rows["topic"], f"{self.address.pipeline}.")))
 
     def publish_nothing(self, epoch: int, generation: int) -> Published:
         """See Shard."""

@@ -22,7 +22,7 @@ from effectively_once.ledger.records import Head
 from effectively_once.listing import S3ListingStore
 from effectively_once.publishing import table_addresses
 from effectively_once.reader import PublishedRows
-from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.sinks.kafka import ShardAddress, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.start_check import start_check
@@ -87,7 +87,7 @@ class Inspector:
             for shard in range(self._settings.shards):
                 address = ShardAddress(self._settings.kafka_bootstrap, self._settings.pipeline, sink, shard)
                 try:
-                    mark = read_mark(address, self._settings.start_patience_s)
+                    mark = seen_mark(address, self._settings.start_patience_s)
                 except UnreachableError:
                     # The others would not answer either.
                     raise

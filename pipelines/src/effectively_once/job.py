@@ -31,6 +31,11 @@ class Job:
                 f"the pipeline has tables ({', '.join(self.pipeline.tables)}) and no database is set",
                 "settings: database", "Set it: postgresql://host:port/database.",
             )  # fmt: skip
+        if self.settings.idle_ms is not None and (self.pipeline.stateful is not None or not self.pipeline.timed):
+            lacks = "state of Spark's own, which has one time for all" if self.pipeline.timed else "no event time"
+            raise SettingsError(
+                f"time cannot go by partition: the pipeline has {lacks}", "settings: idle_ms", "Leave idle_ms out."
+            )
 
     @cached_property
     def bound(self) -> dict[str, Any]:

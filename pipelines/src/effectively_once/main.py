@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import inspect
 import json
 import os
 import signal
@@ -18,10 +15,11 @@ import structlog
 
 from effectively_once.control import stopped_line
 from effectively_once.driver import Driver, one_line
-from effectively_once.errors import PipelineError, SettingsError
+from effectively_once.errors import ControlError, PipelineError, SettingsError
 from effectively_once.job import job_of
 from effectively_once.pipeline import Pipeline
 from effectively_once.session import session
+from effectively_once.version import code_digest
 from effectively_once.worker_errors import named_error
 
 POLL_S = 0.5
@@ -80,23 +78,6 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
     return 0 if error is None else _told(driver.named(error) or error)
 
 
-def code_digest(*functions: Callable[..., Any]) -> str:
-    """Digest of library and job, for a start without a wheel: other code is another version (R3)."""
-    files = sorted(Path(__file__).parent.rglob("*.py"))
-    digest = hashlib.sha256()
-    for path in [*files, *(Path(source) for source in dict.fromkeys(map(_source, functions)) if source)]:
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _source(function: Callable[..., Any]) -> str | None:
-    """Return the file that a function is written in."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    # An object that is called has the code of its class.
-    return inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
-
-
 def _told(error: BaseException) -> int:
     """Say in one line on stderr what happened, and return the exit code for it."""
     sys.stderr.write(one_line(error) + "\n")
@@ -105,11 +86,17 @@ def _told(error: BaseException) -> int:
 
 def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], None]) -> BaseException | None:
     """Wait until the query ends (its error), a signal asks to stop, or a drain is done (None)."""
+    ended = False
     while not stop:
         drained = driver.drained()
         if drained is not None:
             sys.stdout.write(f"{stopped_line(drained)}\n")
             break
+        if ended:
+            return ControlError(
+                "the pipeline was to be drained, and was asked otherwise when it had ended", driver.layout.control,
+                "Start it again: all that it read is published, and it goes on from there.",
+            )  # fmt: skip
         replaced = driver.replaced()
         if replaced is not None:
             # Each of its tasks would find that out for itself, and be tried again and again.
@@ -123,4 +110,5 @@ def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], N
             if not isinstance(driver.failure, InterruptedError):
                 return driver.failure or error
             # It refused an epoch beyond the drain's ends: looked at once more, to say so.
+            ended = True
     return None

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from effectively_once import digest
-from effectively_once.deltas import DAMAGE, Named, ShardDeltas
+from effectively_once.deltas import DAMAGE, Named, ShardDeltas, largest
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.records import EpochRecord, Span
 
@@ -78,6 +78,7 @@ def merged(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: in
     span = Span(
         first=group[0].first, last=group[-1].epoch,
         rows=sum(part.rows.rows for part in group), digest=digest.added(part.rows.digest for part in group),
+        largest=largest(part.rows for part in group),
     )  # fmt: skip
     if not span.rows:
         return span

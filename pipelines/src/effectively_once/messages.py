@@ -32,15 +32,24 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
 
 def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
     """Records as they came, as text where they are text, with the reason they were refused for."""
-    known = "id" in dead.column_names
-    names = (*_SOURCE, "reason", "value", *(("id",) if known else ()))
+    # Nothing may stop here: what is wrong with a record is why it comes.
+    ids = dead["id"].cast(pa.binary()).to_pylist() if "id" in dead.column_names else [None] * dead.num_rows
     found: list[Row] = []
-    for topic, partition, offset, reason, value, *identity in columns(dead, *names):
-        content, encoding = as_text(value or b"")
-        line = {"reason": reason, "id": identity[0] if known else None, "value": content, "encoding": encoding,
+    for (topic, partition, offset, reason, value), id_ in zip(
+        columns(dead, *_SOURCE, "reason", "value"), ids, strict=True
+    ):
+        content, encoding = as_text(value)
+        line = {"reason": reason, "id": _readable(id_), "value": content, "encoding": encoding,
                 "epoch": epoch, "source": (topic, partition, offset)}  # fmt: skip
         found.append((None, orjson.dumps(line)))
     return found
+
+
+def _readable(id_: bytes | None) -> str | None:
+    try:
+        return None if id_ is None else id_.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -14,6 +15,8 @@ from effectively_once.ledger.records import EpochRecord
 VARIABLE = "EFFECTIVELY_ONCE_METRICS_PORT"
 PREFIX = "effectively_once_"
 OUTCOMES = ("accepted", "duplicate", "late", "malformed")
+WARNINGS = ("retention", "retention_bytes", "min_insync")
+"""What a start may warn of: see broker_probe.py."""
 LOOKUPS = ("surely_new", "false_positives", "duplicates")
 SECONDS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -36,6 +39,10 @@ class Metrics:
         )  # fmt: skip
         self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
         self._generation = self._gauge("generation", "Of this driver; it rises with every driver that takes over.")
+        self._warnings = Gauge(
+            f"{PREFIX}start_warning", "1 where this driver's start warned of the broker's settings.",
+            ["pipeline", "warning"], registry=self.registry,
+        )  # fmt: skip
         self._looked_up = self._counter("catalog_lookups", "Ids that the dedup catalog was asked for.", "outcome")
         self._expired = self._counter("catalog_expired", "Ids that were forgotten.")
         self._live = self._gauge("catalog_ids", "Ids that are live.")
@@ -49,6 +56,12 @@ class Metrics:
 
     def _gauge(self, name: str, says: str) -> Any:
         return Gauge(PREFIX + name, says, ["pipeline"], registry=self.registry).labels(self._pipeline)
+
+    def warned(self, names: Iterable[str]) -> None:
+        """Tell which warnings the start gave; those that it did not give are 0."""
+        given = set(names)
+        for name in WARNINGS:
+            self._warnings.labels(self._pipeline, name).set(name in given)
 
     def published(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
         """Count an epoch; `ms` are milliseconds by step, `total` among them."""

@@ -14,6 +14,7 @@ from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.sinks.tables import COLUMN_TYPES
 from effectively_once.stateful import EVENT_TIME, Stateful
 from effectively_once.windowed import WINDOW_START, Windowed
+from effectively_once.windows import LONGEST_MS
 
 if TYPE_CHECKING:
     from effectively_once.pipeline import Pipeline
@@ -38,8 +39,8 @@ def mistakes(pipeline: Pipeline) -> Iterator[str]:
         for column in columns
         if column.type not in COLUMN_TYPES
     )
-    if pipeline.ahead_ms is not None and (pipeline.ahead_ms < 0 or not pipeline.timed):
-        yield "ahead_ms is a number of milliseconds from 0 on, of rows that have an event time"
+    if pipeline.ahead_ms is not None and not pipeline.timed:
+        yield "ahead_ms is of rows that have an event time, and these have none"
     sinks = [*pipeline.rows, *(each.to for each in pipeline.windows)]
     sinks += [each.totals for each in pipeline.windows if each.totals is not None]
     if pipeline.stateful is not None:
@@ -75,9 +76,10 @@ def _wrong_settings(pipeline: Pipeline) -> Iterator[str]:
         yield f"ids are 'attached' or 'coordinates', not {pipeline.ids!r}"
     if pipeline.semantics not in ("exactly_once", "at_least_once"):
         yield f"semantics are 'exactly_once' or 'at_least_once', not {pipeline.semantics!r}"
-    for name, least in (("window_ms", 1), ("lateness_ms", 0)):
-        if getattr(pipeline, name) < least:
-            yield f"{name} is at least {least}, not {getattr(pipeline, name)}"
+    for name, least in (("window_ms", 1), ("lateness_ms", 0), ("ahead_ms", 0)):
+        value = getattr(pipeline, name)
+        if value is not None and not least <= value <= LONGEST_MS:
+            yield f"{name} is at least {least} and at most {LONGEST_MS:,}, not {value}"
 
 
 def _wrong_names(names: list[str]) -> Iterator[str]:

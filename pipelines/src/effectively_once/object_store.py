@@ -27,6 +27,7 @@ from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once import points
+from effectively_once.declared import TEXT, require
 from effectively_once.errors import AccessError, SettingsError, UnreachableError
 from effectively_once.ledger.objects import (
     Absent,
@@ -59,12 +60,25 @@ class UnansweredError(Exception):
     """The store did not answer, or answered with a 5xx: worth asking again."""
 
 
+class FullError(UnansweredError):
+    """The store says that it is full: asked again too, as somebody may be making room."""
+
+
 @dataclass(frozen=True, slots=True)
 class BucketAddress:
     """Where the bucket is. Credentials come from the environment, so that they are in no file and no log."""
 
     endpoint: str
     bucket: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address. Raises SettingsError."""
+        require(self, endpoint=TEXT, bucket=TEXT)
+        if not self.endpoint.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"endpoint {self.endpoint!r} does not say how it is spoken to", "BucketAddress",
+                'Correct it: endpoint="http://host:port", or https.',
+            )  # fmt: skip
 
     @property
     def host(self) -> str:
@@ -206,6 +220,8 @@ class S3ObjectStore:
             log.warning("clocks differ", store=self.address.endpoint, store_is_ahead_s=round(now.total_seconds()))
             self._ahead = now
             response = self._signed(verb, key, body, headers, now)
+        if response.status == 507 or (response.status >= 500 and b"StorageFull" in response.data):
+            raise FullError(f"HTTP {response.status}")
         if response.status >= 500:
             raise UnansweredError(f"HTTP {response.status}")
         if verb == "GET" and (wrong := unproven(response.status, response.headers, response.data)):
@@ -221,6 +237,11 @@ class S3ObjectStore:
             raise UnansweredError(str(error)) from error
 
     def _unreachable(self, error: Exception) -> UnreachableError:
+        if isinstance(error, FullError):
+            return UnreachableError(
+                f"the object store has no room left and takes no writes ({error})", self.address.endpoint,
+                "Make room on its disk, or expire old versions; nothing was lost, start the pipeline again.",
+            )  # fmt: skip
         return UnreachableError(
             f"the object store does not answer: {str(error)[:200]}",
             self.address.endpoint,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from effectively_once.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
-from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.declared import FUNCTION, SCHEMA, WHOLE, none_or, one_of, require, several
+from effectively_once.destinations import DESTINATION, Destination, ToFiles, ToKafka, ToTable
 from effectively_once.errors import SettingsError
 from effectively_once.mistakes import mistakes
 from effectively_once.sinks.tables import TableShape
@@ -49,7 +50,8 @@ class Pipeline:
     Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
 
     Raises:
-        SettingsError: names are wrong or taken, or a sink or window asks for what the transform does not give.
+        SettingsError: a type is another, names are wrong or taken, or a sink or window asks for what the transform does
+            not give.
 
     """
 
@@ -67,6 +69,12 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        require(
+            self, transform=FUNCTION, columns=SCHEMA, recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
+            rows=several(DESTINATION), windows=several(one_of("Windowed(...)", Windowed)),
+            stateful=none_or(one_of("Stateful(...)", Stateful)), window_ms=WHOLE, lateness_ms=WHOLE,
+            ahead_ms=none_or(WHOLE),
+        )  # fmt: skip
         for wrong in mistakes(self):
             raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")
 
@@ -107,7 +115,8 @@ class Pipeline:
     @property
     def required(self) -> tuple[str, ...]:
         """Columns that may not be null: a row without one of them is a dead letter."""
-        ours = {*ATTACHED.names, *TIME.names, *self.aggregated}
+        keys = {name for to in self.rows if isinstance(to, ToTable) for name in to.key}
+        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys}
         return tuple(name for name in self.input.names if name in ours)
 
     @property

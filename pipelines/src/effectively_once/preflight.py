@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import tenacity
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
+from effectively_once.broker_probe import Warned, asked, judged
 from effectively_once.checkpoints import Checkpoint
-from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
@@ -24,11 +23,14 @@ from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
+from effectively_once.sink_topics import SIZE, SinkTopics, same_sinks
 from effectively_once.sinks import tables
-from effectively_once.sinks.kafka import ShardAddress, read_mark
+from effectively_once.sinks.kafka import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
+from effectively_once.sinks.publish import Mark, refuse_outside
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store_probe import StoreProbe
 
 MARK_WAIT_S = 0.3
 
@@ -48,7 +50,7 @@ class Preflight:
         return self.job.settings
 
     def surroundings(self) -> dict[str, str]:
-        """Check store, broker and topics, without a look at the chain; return the ids of the input topics.
+        """Check store, broker and topics, without a look at the chain; return the ids of the topics of input and sinks.
 
         Raises:
             PipelineError: Unreachable, Access, Source or Sink, each with what to do.
@@ -56,22 +58,49 @@ class Preflight:
         """
         S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
         topic_ids = self.source.topic_ids()
-        self.source.refuse_compacted()
-        self._sink_topics()
+        set_to = self.source.topic_settings()
+        self.source.refuse_compacted(set_to)
+        self.source.warn_of_times(set_to)
+        topics = SinkTopics(self.settings, self.job.pipeline.kafka_sinks)
+        topic_ids |= topics.ids()
+        if self.settings.semantics == "exactly_once":
+            topics.refuse_expiring_marks()
+        topics.warn_of_small_dead_letters(int(set_to[SIZE]))
         for name, shape in self.job.pipeline.tables.items():
             tables.check(database_of(self.settings), (self.settings.pipeline, name), shape,
                          self.settings.start_patience_s)  # fmt: skip
         return topic_ids
 
+    def probe(self) -> None:
+        """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.
+
+        Raises:
+            PipelineError: Store, Unreachable or Access, each with what to do.
+
+        """
+        bucket = self.settings.bucket
+        store = S3ObjectStore(bucket, self.settings.start_patience_s)
+        StoreProbe(store, f"{bucket.endpoint}/{bucket.bucket}", self.layout).run()
+
+    def warnings(self) -> list[Warned]:
+        """What the topics' settings would lose in an outage.
+
+        Raises:
+            PipelineError: Unreachable, or Sink where nothing could be published.
+
+        """
+        return judged(self.settings, asked(self.settings, self.job.pipeline.kafka_sinks))
+
     def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
         """Compare the head that is there with settings, source and wheel, before it is taken over.
 
         Raises:
-            PipelineError: Settings, Source or Version, each with what to do.
+            PipelineError: Settings, Source, Sink or Version, each with what to do.
 
         """
         unchanged(head.settings, self.job.bound, self.layout.head)
         self.source.same_topic(head, topic_ids)
+        same_sinks(head, topic_ids)
         chain.same_version(head, wheel_digest, self.layout.head)
 
     def chain(self, held: chain.Held) -> list[EpochRecord]:
@@ -88,37 +117,6 @@ class Preflight:
             Checkpoint(self.store, self.layout, last.lineage).check()
         return run(chain.history(self.layout, head, head.floor), self.store)
 
-    def _sink_topics(self) -> None:
-        """Every sink has its topic and its progress topic, with a partition for each shard."""
-        settings = self.settings
-        wanted: list[str] = []
-        for sink in self.job.pipeline.kafka_sinks:
-            shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
-            wanted += [shard.topic, shard.progress]
-        admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
-        found = admin.describe_topics(TopicCollection(wanted), request_timeout=settings.start_patience_s)
-        for name, future in found.items():
-            try:
-                partitions = len(future.result().partitions)
-            except KafkaException as error:
-                cause = error.args[0]
-                if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise UnreachableError(
-                        f"the Kafka broker does not answer: {cause.str()}",
-                        settings.kafka_bootstrap,
-                        "Check that it runs; nothing was lost, start the pipeline again.",
-                    ) from error
-                partitions = 0
-            if partitions < settings.shards:
-                raise SinkError(
-                    f"a topic of a sink has {partitions} partitions, {settings.shards} shards need one each"
-                    if partitions
-                    else "a topic of a sink does not exist",
-                    f"topic {name}",
-                    f"Create it with {settings.shards} partitions"
-                    + (", compacted." if name.endswith(".progress") else "."),
-                )
-
     def marks(self, head: Head) -> None:
         """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).
 
@@ -128,45 +126,32 @@ class Preflight:
         """
         low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
         if self.settings.semantics == "exactly_once":
-            for address, number in self._marks_found(low):
-                _within(low, high, number, address)
+            for address, mark in self._marks_found(low):
+                refuse_outside(mark, low, high, address)
         for shard in table_addresses(self.job):
-            mark = table_mark(shard, self.settings.start_patience_s)
-            _within(low, high, mark.epoch if mark else -1, str(shard))
+            refuse_outside(table_mark(shard, self.settings.start_patience_s), low, high, str(shard))
         for sink in self.job.pipeline.file_sinks:
             manifests = ManifestSink(self.store, self.layout, sink)
-            published = (number for number in (high + 1, high, low) if number >= 0 and manifests.has(number))
-            _within(low, high, next(published, -1), f"sink {sink}")
+            published = (Mark(n, 0, 0, "") for n in (high + 1, high, low) if n >= 0 and manifests.has(n))
+            refuse_outside(next(published, None), low, high, f"sink {sink}")
 
-    def _marks_found(self, low: int) -> Iterator[tuple[str, int]]:
+    def _marks_found(self, low: int) -> Iterator[tuple[str, Mark | None]]:
         """The mark of every shard of the Kafka sinks.
 
         A broker answers a commit before readers of committed data can see it, so a mark that seems to lag is looked for
-        again for a while.
+        again for a while; then up to the high watermark, for a transaction of somebody else may hide it.
         """
         settings = self.settings
         for sink in self.job.pipeline.kafka_sinks:
             for shard in range(settings.shards):
                 address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
-                number = tenacity.Retrying(
-                    retry=tenacity.retry_if_result(lambda found: found < low),
+                mark = tenacity.Retrying(
+                    retry=tenacity.retry_if_result(lambda found: (found.epoch if found else -1) < low),
                     wait=tenacity.wait_fixed(MARK_WAIT_S),
                     stop=tenacity.stop_after_delay(settings.start_patience_s),
-                    retry_error_callback=lambda state: state.outcome.result() if state.outcome else -1,
-                )(_mark_of, address)
-                yield str(address), number
+                    retry_error_callback=partial(self._settled, address),
+                )(seen_mark, address)
+                yield str(address), mark
 
-
-def _mark_of(address: ShardAddress) -> int:
-    mark = read_mark(address)
-    return mark.epoch if mark else -1
-
-
-def _within(low: int, high: int, number: int, where: str) -> None:
-    if not low <= number <= high:
-        raise SinkError(
-            f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
-            "recreated or restored from a backup",
-            where,
-            "Restore both from one backup, or give the pipeline another name to publish everything anew.",
-        )
+    def _settled(self, address: ShardAddress, _: tenacity.RetryCallState) -> Mark | None:
+        return read_mark(address, self.settings.start_patience_s)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from effectively_once.columns import SUM_TOO_LARGE
 from effectively_once.dead_letters import LATE, DeadLetter, Message, Selection, Unreadable
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.settings import PipelineSettings
@@ -32,7 +33,7 @@ Say = Callable[[str], object]
 class Sender(Protocol):
     """A producer, as far as it is used here."""
 
-    def produce(self, topic: str, value: bytes, **how: Any) -> None:
+    def produce(self, topic: str, value: bytes | None, **how: Any) -> None:
         """Queue a record. Raises BufferError when the queue is full."""
         ...
 
@@ -96,11 +97,17 @@ class Replay:
         return self.done
 
     def _send(self, letter: DeadLetter) -> None:
+        if letter.reason == SUM_TOO_LARGE:
+            self.done.left["results of windows, which are no records"] += 1
+            return
         if letter.reason == LATE and not self._late and self._edit is None:
             self.done.left["late"] += 1
             return
+        if self._edit is not None and letter.value is None:
+            self.done.left["tombstones, which have nothing to edit"] += 1
+            return
         value = self._edited(letter)
-        if value is None:
+        if self._edit is not None and value is None:
             self.done.left["left out by the edit"] += 1
             return
         topic, partition, _ = letter.source
@@ -123,7 +130,7 @@ class Replay:
             self._say(f"{self.done.sent:,} are sent, {self.done.acknowledged:,} acknowledged")
 
     def _edited(self, letter: DeadLetter) -> bytes | None:
-        if self._edit is None:
+        if self._edit is None or letter.value is None:
             return letter.value
         try:
             value = self._edit(letter.value)

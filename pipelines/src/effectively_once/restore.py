@@ -75,12 +75,14 @@ def restore(
 def restored(manifest: BackupManifest) -> Head:
     """Return the head that a restore writes: of another owner than any before, so of an ETag that no driver holds.
 
-    A driver that slept since the backup would otherwise go on with it, and without a start check.
+    A driver that slept since the backup would otherwise go on with it, and without a start check. The sinks' topics may
+    have been put back under other ids: those that the next start finds are taken.
     """
     head = chain.decoded(manifest.head.encode(), "head of the backup")
     changed = {
         "owner": f"restored-{manifest.digest[:16]}",
         "generation": head.generation + GENERATIONS, "sequence": head.sequence + 1,
+        "sink_topics": {},
     }  # fmt: skip
     return head.model_copy(update=changed)
 

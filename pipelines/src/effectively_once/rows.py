@@ -12,11 +12,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType
 
-from effectively_once import whole_input
+from effectively_once import chance, whole_input
 from effectively_once.columns import COORDINATES, REFUSED, SENT
-from effectively_once.destinations import ToTable
 from effectively_once.errors import SettingsError
 from effectively_once.pipeline import Pipeline
+from effectively_once.publishable import YEARS_US, limits
 from effectively_once.windows import Windows
 
 DIGESTED = ("partition", "offset")
@@ -29,9 +29,9 @@ TIME_MAX_MS = 10**15 - 1
 """Event times beyond (the year 33658) are refused: sums with windows and lateness stay far from 64 bits."""
 _YEARS = {
     pa.date32(): ("date'0001-01-01'", "date'9999-12-31'"),
-    pa.timestamp("us", "UTC"): ("timestamp_micros(-62135596800000000)", "timestamp_micros(253402300799999999)"),
+    pa.timestamp("us", "UTC"): tuple(f"timestamp_micros({bound})" for bound in YEARS_US),
 }
-"""What Python has dates for: Spark knows more."""
+"""Of `publishable`, as Spark writes them."""
 STATEFUL_TIMES_MS = (1, 253_370_764_799_999)
 """Event times of a stateful query: Spark's watermark begins at 1970, and its windows are to end before year 10000."""
 
@@ -46,7 +46,8 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     """Try the transform on no rows.
 
     Raises:
-        SettingsError: it fails, gives other columns than were declared, or is no function of one record.
+        SettingsError: it fails, gives other columns than were declared, is no function of one record, or would answer
+            otherwise in a repeat.
 
     """
     nothing = spark.createDataFrame([], KAFKA)
@@ -65,6 +66,8 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             "Let it give one row for each record, whatever others come with it; one that is not to be published gets a "
             "reason.",
         )  # fmt: skip
+    # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
+    chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
     found = {field.name: field.dataType for field in given}
     names = [field.name.lower() for field in given]
     wrong = []
@@ -108,22 +111,26 @@ def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
 
     """
     given = pipeline.transform(frame)
-    reason = f.col("reason")
+    # A reason may quote what is no text.
+    reason = f.make_valid_utf8("reason")
     for name in pipeline.required:
         wrong = f.col(name).isNull()
+        if name == "id":
+            wrong |= f.length(name) == 0
         if name == "event_time_ms":
             wrong |= ~f.col(name).between(*(STATEFUL_TIMES_MS if pipeline.stateful else (-TIME_MAX_MS, TIME_MAX_MS)))
         reason = f.coalesce(reason, f.when(wrong, missing(name)))
-    for name, unfit in unfits(pipeline, given):
-        reason = f.coalesce(reason, f.when(unfit, f"bad_{name}"))
+    for why, unfit in unfits(pipeline, given):
+        reason = f.coalesce(reason, f.when(unfit, why))
     if pipeline.ahead_ms is not None:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
     names = [*COORDINATES.names, *(name for name in pipeline.input.names if name not in COORDINATES.names)]
     rows = given.select(*names, reason.alias("reason"), "value")
-    if pipeline.ids == "attached" and not isinstance(rows.schema["id"].dataType, StringType):
-        # The chain's deltas hold text.
-        rows = rows.withColumn("id", f.lower(f.hex("id")))
+    if pipeline.ids == "attached":
+        # The chain's deltas, and dead letters, hold text.
+        text = isinstance(rows.schema["id"].dataType, StringType)
+        rows = rows.withColumn("id", f.when(f.is_valid_utf8("id"), f.col("id")) if text else f.lower(f.hex("id")))
     return rows
 
 
@@ -149,23 +156,26 @@ def missing(name: str) -> str:
 
 
 def unfits(pipeline: Pipeline, given: DataFrame) -> Iterator[tuple[str, Column]]:
-    """Which values no sink could hold: an epoch with one could never be published, whoever repeats it.
+    """Why a row is refused of which some sink could not hold a value (`publishable`), and which rows are.
 
-    Spark's texts may be any bytes, its dates are not bounded as Python's are, and PostgreSQL has no text with a zero.
+    Spark's texts may be any bytes, and its dates are not bounded as Python's are.
     """
-    in_tables = {name for to in pipeline.rows if isinstance(to, ToTable) for name in to.columns or pipeline.input.names}
-    in_tables |= {each.by for each in pipeline.windows if isinstance(each.to, ToTable)}
-    if pipeline.stateful is not None and isinstance(pipeline.stateful.to, ToTable):
-        in_tables |= {*pipeline.input.names}
+    bounds = limits(pipeline)
     texts = {column.name for column in given.schema if isinstance(column.dataType, StringType)} - {"topic"}
     for column in pipeline.input:
-        name, value = column.name, f.col(column.name)
+        name, value, bound = column.name, f.col(column.name), bounds[column.name]
         if column.type in _YEARS:
-            yield name, ~value.between(*map(f.expr, _YEARS[column.type]))
+            yield f"bad_{name}", ~value.between(*map(f.expr, _YEARS[column.type]))
+        elif column.type == pa.float64():
+            yield f"bad_{name}", f.isnan(value) | (f.abs(value) == float("inf"))
         elif name in texts:
-            yield name, ~f.is_valid_utf8(value)
-            if name in in_tables:
-                yield name, f.contains(value, f.lit("\0"))
+            yield f"bad_{name}", ~f.is_valid_utf8(value)
+            if not bound.zero_bytes:
+                yield f"bad_{name}", f.contains(value, f.lit("\0"))
+        if bound.key_bytes is not None:
+            # An id of bytes goes on as twice as many hexadecimal digits.
+            as_it_comes = name in texts or column.type == pa.binary()
+            yield f"long_{name}", f.octet_length(value) > bound.key_bytes // (1 if as_it_comes else 2)
 
 
 def _arrow(kind: DataType) -> pa.DataType | None:

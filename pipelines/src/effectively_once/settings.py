@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from effectively_once.errors import SettingsError
 from effectively_once.object_store import BucketAddress
+from effectively_once.windows import LONGEST_MS
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 
@@ -30,11 +31,15 @@ class PipelineSettings(BaseModel):
         shards: P of R4; it may not change while state exists.
         window_ms: length of the fixed windows.
         lateness_ms: how long after its end a window still takes records.
+        idle_ms: time goes by the partition that is furthest behind, and one that was silent for so long is not waited
+            for; None: by the largest event time seen anywhere, so that what lags has its records refused.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
         semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
         transaction_timeout_s: how long the broker lets a transaction stay open that nobody ends.
         dense_offsets: every offset of the topic is a record, as nobody sends to it in transactions: then an epoch with
             fewer rows than offsets is not published.
+        outage_ms: how long drivers may be away without records of the input expiring unread; a start warns of a topic
+            that keeps them shorter.
         start_patience_s: how long broker and object store may stay silent before a start is given up.
 
     """
@@ -55,12 +60,14 @@ class PipelineSettings(BaseModel):
     ]
     database: Annotated[str, Field(pattern=r"^postgresql://[^\s/:@?]+:\d+/[^\s/:@?]+$")] | None = None
     shards: Annotated[int, Field(ge=1, le=256)] = 2
-    window_ms: Annotated[int, Field(ge=1)] = 60_000
-    lateness_ms: Annotated[int, Field(ge=0)] = 120_000
+    window_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 60_000
+    lateness_ms: Annotated[int, Field(ge=0, le=LONGEST_MS)] = 120_000
+    idle_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     transaction_timeout_s: Annotated[int, Field(ge=5, le=900)] = 60
     dense_offsets: bool = False
+    outage_ms: Annotated[int, Field(ge=0)] = 86_400_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 15.0
 
     @model_validator(mode="after")

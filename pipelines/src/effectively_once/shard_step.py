@@ -21,6 +21,7 @@ from effectively_once import (
     merge,
     object_store,
     points,
+    publishable,
     stable,
     state,
     task_token,
@@ -157,11 +158,16 @@ class ShardStep:
         found.expire(self.task.declaration.previous_watermark_ms)
         return found
 
-    def decide(self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str) -> None:
-        """Write the delta that is this shard's decision."""
+    def decide(
+        self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str, largest: int | None = None
+    ) -> None:
+        """Write the delta that is this shard's decision; `largest` is what `Folded` says."""
         self._confirm()
         log, epoch = self._log(kind, canonical), self.task.declaration.epoch
-        self.deltas[kind] = delta = log.write(epoch, table)
+        delta = log.write(epoch, table)
+        if delta.rows:
+            delta = delta.model_copy(update={"largest": largest})
+        self.deltas[kind] = delta
         _folder().wrote(log, epoch, delta.digest, table)
         self.lap(kind)
         self.announce(point)
@@ -172,6 +178,7 @@ class ShardStep:
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
             answered=lambda: self.announce("answered", step.name),
+            faults=lambda added: publishable.faults(added, publishable.limits(self.task.pipeline)),
         )  # fmt: skip
         self.repeated |= before
         self.lap(step.name)

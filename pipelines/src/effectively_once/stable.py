@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from effectively_once import column_digest, deltas
+from effectively_once.declared import FUNCTION, SCHEMA, TEXT, require
 from effectively_once.errors import ChainError, SettingsError, SinkError, StepError, VersionError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, ObjectStore, Step, body_of, create_once, run
@@ -38,7 +39,7 @@ class RecordedStep:
         adds: the columns it adds. Nulls are refused in a field that is declared with `nullable=False`.
 
     Raises:
-        SettingsError: the name does not fit, or no column or one column twice is added.
+        SettingsError: a type is another, the name does not fit, or no column or one column twice is added.
 
     """
 
@@ -48,6 +49,7 @@ class RecordedStep:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        require(self, name=TEXT, function=FUNCTION, adds=SCHEMA)
         names = self.adds.names
         if not _NAME.fullmatch(self.name):
             wrong = "a recorded step's name is small letters, digits and _, at most 41, beginning with a letter"
@@ -72,7 +74,7 @@ class _About(Record):
 
 def recorded(
     step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table,
-    answered: Callable[[], None] = lambda: None,
+    answered: Callable[[], None] = lambda: None, faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
 ) -> tuple[pa.Table, bool]:  # fmt: skip
     """Add a step's columns to the accepted rows of a shard: from its record, or else from its function.
 
@@ -87,12 +89,14 @@ def recorded(
         shard: that of the rows.
         rows: in source order, the same whenever the epoch is repeated.
         answered: called where the function has given its answer, and nothing is recorded yet.
+        faults: says of the added columns what no sink could hold: recorded, it would be there for good.
 
     Returns:
         The rows with the columns added, and whether another attempt's answer was used.
 
     Raises:
-        StepError: the function raised, or gave something else than declared; nothing is recorded.
+        StepError: the function raised, gave something else than declared, or what no sink could hold; nothing is
+            recorded.
         SinkError: the record was made for other rows: what precedes the step is not deterministic (R4).
         ChainError: the record is damaged.
         VersionError: the record has other columns than the step declares.
@@ -113,6 +117,11 @@ def recorded(
 
     def made() -> bytes:
         answer = _answer(step, rows, key)
+        if unfit := "; ".join(faults(answer)):
+            raise StepError(
+                f"recorded step {step.name!r} gave what no sink could hold: {unfit}", f"{key}, {rows.num_rows} rows",
+                "Nothing was recorded, the next attempt calls it again: let it give another value, or null.",
+            )  # fmt: skip
         answered()
         return _encoded(answer, about)
 

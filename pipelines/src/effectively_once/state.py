@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from effectively_once.aggregates import Aggregate, Merge
-from effectively_once.errors import SinkError
+from effectively_once import sums
+from effectively_once.aggregates import Aggregate, Merge, Sum
 from effectively_once.hashes import U64, of_table
 from effectively_once.windows import Windows
 
 KEY, START = "key", "window_start_ms"
+GROUP = (KEY, START)
 PARTS = 16
 """Deltas of a window that are kept as they came; one more, and they become one."""
-TOO_LARGE = float(2**63)
 
 
 def schema(values: Iterable[str]) -> pa.Schema:
@@ -48,23 +49,36 @@ def placed(rows: pa.Table, by: str, values: Mapping[str, Aggregate], windows: Wi
 
 
 def grouped(table: pa.Table, how: Mapping[str, Merge]) -> pa.Table:
-    """Merge rows of equal key and window.
+    """Merge rows of equal key and window; a sum beyond 64 bits takes several rows (`sums`)."""
+    return sums.grouped(table, GROUP, how)
 
-    Raises:
-        SinkError: a sum may be too large for 64 bits.
+
+def final_of(table: pa.Table, values: Mapping[str, Aggregate]) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Tell results that can be published from those with a sum beyond 64 bits.
+
+    Args:
+        table: results, rows of a key and window beside each other; columns of a delta.
+        values: what they are.
+
+    Returns:
+        The former; of each of the latter a dictionary, exact, in order.
 
     """
-    for name in [name for name, merge in how.items() if merge == "sum" and table.num_rows]:
-        size = pc.abs(table[name].cast(pa.float64(), safe=False))
-        # Arrow's sums wrap. Of all rows together first: that takes no grouping.
-        if pc.sum(size).as_py() >= TOO_LARGE:
-            sizes = table.select([KEY, START]).append_column("size", size).group_by([KEY, START])
-            if pc.max(sizes.aggregate([("size", "sum")])["size_sum"]).as_py() >= TOO_LARGE:
-                raise SinkError("a sum needs more than 64 bits", f"value {name}", "Sum smaller numbers.")
-    done = table.group_by([KEY, START], use_threads=False).aggregate(list(how.items()))
-    return done.select([KEY, START, *(f"{name}_{merge}" for name, merge in how.items())]).rename_columns(
-        [KEY, START, *how]
-    )
+    return sums.separate(table, GROUP, merges(values))
+
+
+def largest(delta: pa.Table, values: Mapping[str, Aggregate]) -> int | None:
+    """Size of the largest sum of a delta; None where the windows have none.
+
+    Counts are left out: none of them comes near 2^63.
+    """
+    names = summed(values)
+    return sums.largest(delta, names) if names else None
+
+
+def summed(values: Mapping[str, Aggregate]) -> list[str]:
+    """Names of the values that may grow beyond 64 bits."""
+    return [name for name, value in values.items() if isinstance(value, Sum)]
 
 
 class WindowState:
@@ -73,15 +87,19 @@ class WindowState:
     def __init__(self, windows: Windows, values: Mapping[str, Aggregate]) -> None:
         self._windows, self._how = windows, merges(values)
         self._schema = schema(values)
-        self._parts: dict[int, list[pa.Table]] = {}
+        self._parts: dict[int, list[pa.RecordBatch]] = {}
 
     def fold(self, delta: pa.Table) -> None:
         """Add one epoch's delta, or several merged."""
-        for start in pc.unique(delta[START]).to_pylist():
+        full: list[pa.RecordBatch] = []
+        for start, part in self._by_window(delta.cast(self._schema)):
             parts = self._parts.setdefault(start, [])
-            parts.append(delta.filter(pc.equal(delta[START], start)))
+            parts.append(part)
             if len(parts) > PARTS:
-                self._parts[start] = [self._one(parts)]
+                full += self._parts.pop(start)
+        if full:
+            # All at once: event times may be spread over as many windows as there are rows.
+            self._parts.update((start, [part]) for start, part in self._by_window(self._one(full)))
 
     def expire(self, watermark_ms: int | None) -> None:
         """Drop the windows that `watermark_ms` closed: they were emitted in the epoch that pinned it."""
@@ -91,14 +109,27 @@ class WindowState:
     def final(self, previous_ms: int | None, watermark_ms: int | None) -> pa.Table:
         """Results of the windows that this epoch closes, in order of window and key; columns of a delta."""
         closing = [
-            self._one(self._parts[start]).sort_by(KEY)
-            for start in sorted(self._parts)
+            part
+            for start, parts in self._parts.items()
             if self._windows.newly_closed(start, previous_ms, watermark_ms)
+            for part in parts
         ]
-        return pa.concat_tables(closing) if closing else self._schema.empty_table()
+        return self._one(closing).sort_by([(START, "ascending"), (KEY, "ascending")])
 
-    def _one(self, parts: list[pa.Table]) -> pa.Table:
-        return grouped(pa.concat_tables([part.cast(self._schema) for part in parts]), self._how)
+    def _by_window(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Divide rows by window, each part a copy: a slice would keep all rows in memory until its window closes."""
+        for whole in rows.combine_chunks().to_batches() if rows.num_rows else ():
+            starts = whole[START].to_numpy()
+            order = np.argsort(starts, kind="stable")
+            ordered = starts[order]
+            bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(starts)]
+            places = pa.array(order)
+            for begin, end in pairwise(bounds):
+                alone = end - begin == len(starts)
+                yield int(ordered[begin]), whole if alone else whole.take(places.slice(begin, end - begin))
+
+    def _one(self, parts: Sequence[pa.RecordBatch]) -> pa.Table:
+        return grouped(pa.Table.from_batches(parts, self._schema), self._how)
 
 
 def canonical(delta: pa.Table) -> U64:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from effectively_once.destinations import Destination
+from effectively_once.declared import FUNCTION, SCHEMA, TEXT, require
+from effectively_once.destinations import DESTINATION, Destination
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +41,10 @@ class Stateful:
     schema: pa.Schema
     by: str
     to: Destination
+
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, function=FUNCTION, schema=SCHEMA, by=TEXT, to=DESTINATION)
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import rows
+from effectively_once import chance, rows
 from effectively_once.checkpoints import WAYS_OUT
 from effectively_once.errors import CheckpointError, SettingsError, StepError
 from effectively_once.job import Job
@@ -63,7 +63,7 @@ class StatefulPlan:
         """Build the plan on the stream of Kafka's rows.
 
         Raises:
-            SettingsError: the function fails, gives other columns, or uses the rows more than once.
+            SettingsError: the function fails, gives other columns, uses the rows more than once, or has chance in it.
 
         """
         job, pipeline = self._job, self._job.pipeline
@@ -74,6 +74,8 @@ class StatefulPlan:
             EVENT_TIME, f"{spark_delay_ms(job.settings)} milliseconds"
         )
         results = _called(self._stateful, timed)
+        # Spark repeats a batch by itself, at the time that the batch has.
+        chance.refuse(results, "the stateful query", rows.where(self._stateful.function), clocks=False)
         used = _streams(results)
         if used != 1:
             raise SettingsError(

@@ -10,15 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.epoch import totals_of
 from effectively_once.errors import InputError
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span
+from effectively_once.ledger.records import Clock, Counts, Declaration, Delta, EpochRecord, Rows, Span
 from effectively_once.pipeline import Pipeline
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published
 
+log = structlog.get_logger()
 Note = dict[str, Any]
 Beside = tuple[Sequence[int], Sequence[Note]]
 """Notes that came beside the rows: their shards, and the notes."""
@@ -93,7 +95,10 @@ class Summary:
             began = time.monotonic()
             opened = sink(name)
             if name in totals:
-                table = totals_of(totals[name], found).select(pipeline.schema_of(name).names)
+                table, wide = totals_of(totals[name], found)
+                for row in wide:
+                    log.warning("total too large, null is published", epoch=epoch, sink=name, **_exact(row))
+                table = table.select(pipeline.schema_of(name).names)
                 staged[name] = [opened.stage(epoch, table)]
             elif len(staged.get(name, [])) != declaration.shards:
                 # A manifest is created once: with some of the rows it could never be completed.
@@ -119,8 +124,10 @@ class Summary:
         decided = [note for _, note in self._notes if "accepted" in note]
         times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
         known: Counter[str] = Counter()
+        shown = Clock()
         for note in decided:
             known.update(note["catalog"])
+            shown = shown.after(note.get("shown_ms", {}), {})
         return EpochRecord(
             **declaration.model_dump(),
             generation=generation,
@@ -131,6 +138,7 @@ class Summary:
             merged=self._gathered("merged", Span),
             catalog=dict(known),
             ms=self.ms,
+            shown_ms=shown.shown,
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:
@@ -139,3 +147,8 @@ class Summary:
             for name, content in note[part].items():
                 found.setdefault(name, {})[shard] = kind(**content)
         return found
+
+
+def _exact(row: dict[str, Any]) -> dict[str, str]:
+    """Whole numbers as text: a reader of JSON may take them for floating-point numbers."""
+    return {name: str(value) for name, value in row.items()}

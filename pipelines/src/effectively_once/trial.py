@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from effectively_once import digest, epoch, rows, state
 from effectively_once.columns import DEAD_LETTER
+from effectively_once.declared import WHOLE, Kind, none_or, one_of, refuse_other, require
 from effectively_once.destinations import ToKafka
 from effectively_once.errors import SettingsError, SinkError
 from effectively_once.folder_store import FolderStore
@@ -49,6 +50,9 @@ Outputs = dict[str, list[dict[str, Any]]]
 Value = bytes | str | Mapping[str, Any] | None
 """A record's value; a dictionary is sent as JSON."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY = none_or(one_of('"text"', bytes, bytearray, str))
+_SHARDS = Kind("a whole number from 1 to 256", "2", lambda it: WHOLE.holds(it) and 1 <= it <= 256)
+_VALUE = none_or(one_of('{"id": "1"}', bytes, bytearray, str, Mapping))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,10 @@ class KafkaRecord:
     value: Value
     key: bytes | str | None = None
     timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(WHOLE))
 
     @property
     def timestamp(self) -> datetime | None:
@@ -83,6 +91,9 @@ class Trial:
     """
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession, shards: int = 2) -> None:
+        refuse_other("Trial", "pipeline", pipeline, one_of("Pipeline(...)", Pipeline))
+        refuse_other("Trial", "spark", spark, one_of("trial_session()", SparkSession))
+        refuse_other("Trial", "shards", shards, _SHARDS)
         self._pipeline, self._spark, self._shards = pipeline, spark, shards
         if pipeline.stateful is not None:
             raise SettingsError("a trial has no state of Spark's own", "Trial", "Run the job here: `make run`.")

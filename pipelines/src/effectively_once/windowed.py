@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from effectively_once.aggregates import Aggregate
-from effectively_once.destinations import Destination, ToFiles
+from effectively_once.aggregates import Aggregate, Count, Max, Min, Sum
+from effectively_once.declared import TEXT, by_name, none_or, one_of, require
+from effectively_once.destinations import DESTINATION, Destination, ToFiles
 
 WINDOW_START = "window_start_ms"
+AGGREGATE = one_of("Count()", Count, Sum, Min, Max)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class Windowed:
     values: Mapping[str, Aggregate]
     to: Destination
     totals: ToFiles | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse other types. Raises SettingsError."""
+        require(self, by=TEXT, values=by_name(AGGREGATE), to=DESTINATION, totals=none_or(DESTINATION))
 
     @property
     def name(self) -> str:

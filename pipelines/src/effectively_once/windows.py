@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_MS = 10**15 - 1
+"""Of a window, its lateness and how far a time may be ahead: as far as event times go (`rows.TIME_MAX_MS`).
+
+The sums of such times stay far from where Spark's decimals and Arrow's 64 bits end.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Windows:

@@ -5,8 +5,10 @@ It knows the names and formats of the objects by itself: what the product's own 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -20,8 +22,8 @@ from tests.harness.workload.sender import Progress
 
 SPAN = 1000
 """Epochs whose manifests are merged into one object (docs/adr/0022)."""
-NO_EVIDENCE = ("tail", "segments", "settings", "pipeline", "sequence")
-"""Fields of head that `observed/chain.json` does not repeat."""
+NO_EVIDENCE = ("tail", "segments", "settings", "pipeline", "sequence", "sink_topics", "checksum")
+"""Fields of head that `observed/chain.json` does not repeat; nor does it repeat `before` of records."""
 Row = dict[str, Any]
 
 
@@ -55,9 +57,15 @@ class ChainReader:
         self._objects, self._pipeline, self._topic = Objects(address, patience_s), pipeline, topic
 
     def head(self) -> Head | None:
-        """Head now, None before the first driver."""
+        """Head now, None before the first driver. Raises EvidenceError when its checksum is wrong."""
         body = self._objects.body(f"{self._pipeline}/head.json")
-        return Head(orjson.loads(body)) if body is not None else None
+        if body is None:
+            return None
+        content = orjson.loads(body)
+        # Heads of format 2 have none.
+        if content.get("checksum") not in (None, _checksum(content)):
+            raise EvidenceError("the checksum of head is wrong", f"{self._pipeline}/head.json", "restore it")
+        return Head(content)
 
     def progress(self) -> Progress:
         """Watermark and end offsets, as the sender's pacing wants them."""
@@ -70,7 +78,7 @@ class ChainReader:
         """The content of `observed/chain.json`.
 
         Raises:
-            EvidenceError: there is no head, or a segment that it names is missing.
+            EvidenceError: there is no head, a segment that it names is missing, or a checksum is wrong.
 
         """
         head = self.head()
@@ -78,7 +86,14 @@ class ChainReader:
             raise EvidenceError("head is missing", f"{self._pipeline}/head.json", "did the pipeline ever start?")
         brief = {name: value for name, value in head.content.items() if name not in NO_EVIDENCE}
         moved = [record for span in head.content["segments"] for record in self._segment(*span)]
-        return {"head": brief, "epochs": [*moved, *head.content["tail"]]}
+        epochs = [*moved, *head.content["tail"]]
+        for one, after in pairwise(epochs):
+            if after.get("before") not in (None, _checksum(one)):
+                raise EvidenceError(
+                    f"the record of epoch {one['epoch']} is not what the next one follows",
+                    f"{self._pipeline}/head.json and segments", "restore the segment that holds it",
+                )  # fmt: skip
+        return {"head": brief, "epochs": [{k: v for k, v in one.items() if k != "before"} for one in epochs]}
 
     def published(self, sink: str, epoch: int) -> tuple[str, list[Row]] | None:
         """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did.
@@ -146,3 +161,9 @@ class ChainReader:
     def _ends(self, record: Row | None) -> dict[int, int]:
         spans = record["ranges"].get(self._topic, {}) if record else {}
         return {int(partition): span[1] for partition, span in spans.items()}
+
+
+def _checksum(content: Row) -> str:
+    """SHA-256 of the content but for its checksum: JSON with keys in order and without white space."""
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)).hexdigest()

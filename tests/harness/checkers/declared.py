@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any, Literal, Self
 
+from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord
 
 Coordinate = tuple[str, int, int]
@@ -160,18 +161,16 @@ class _Replay:
         self._read: dict[Coordinate, int] = {}
         self._ids: set[Any] = set()
         self._windows: dict[str, dict[int, dict[str, dict[str, int]]]] = {name: {} for name in declaration.aggregates}
-        self._watermark: int | None = None
+        self._watermark = Watermark()
 
     def run(self, epochs: Iterable[EpochRecord]) -> Replayed:
         found = self._found
         for record in epochs:
-            numbers = Numbers(record.epoch, self._watermark if self._declared.timed else None)
+            numbers = Numbers(record.epoch, self._watermark.due(record) if self._declared.timed else None)
             self._close(record)
             for one in self._of(record):
                 self._take(one, record, numbers)
-            if numbers.max_event_time_ms is not None:
-                times = (self._watermark, numbers.max_event_time_ms)
-                self._watermark = max(time for time in times if time is not None)
+            self._watermark.end(record)
             found.numbers.append(numbers)
         found.unread = [place for place in self._by_place if place not in self._read]
         found.reread = [place for place, times in self._read.items() if times > 1]
@@ -194,10 +193,15 @@ class _Replay:
         if one.reason is not None:
             numbers.malformed += 1
             self._refuse(one, one.reason, record)
-        elif time is not None and self._closed(time - time % declared.window_ms, record.watermark_ms):
+            return
+        late = time is not None and self._closed(time - time % declared.window_ms, record.watermark_ms)
+        copy = not late and declared.attached and row["id"] in self._ids
+        if time is not None:
+            self._watermark.show(record, one.source[:2], time, accepted=not late and not copy)
+        if late:
             numbers.late += 1
             self._refuse(one, LATE, record)
-        elif declared.attached and row["id"] in self._ids:
+        elif copy:
             numbers.duplicate += 1
         else:
             numbers.accepted += 1

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord, Send
 
 NEVER = -1
@@ -105,7 +106,7 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
 
     Args:
         sends: every acknowledged send, in any order.
-        epochs: the epoch records of the chain; only `ranges` and `watermark_ms` are believed.
+        epochs: the epoch records of the chain; only `ranges`, `watermark_ms` and idle partitions are believed.
         window_ms: length of a window.
         lateness_ms: allowed lateness.
 
@@ -114,14 +115,10 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
     reference = Reference(outcomes=bytearray(len(sends)), epochs_of=array("q", [NEVER]) * len(sends))
     outcomes, epochs_of, accepted = reference.outcomes, reference.epochs_of, reference.accepted
     windows: dict[int, dict[str, int]] = {}
-    due: int | None = None
-    previous: int | None = None
+    clock = Watermark()
     for record in epochs:
         watermark = record.watermark_ms
-        spans = [span for partitions in record.ranges.values() for span in partitions.values()]
-        # One that an operator gave up reads nothing and closes nothing: it keeps the watermark of the one before.
-        abandoned = bool(spans) and all(start == end for start, end in spans)
-        numbers = EpochNumbers(record.epoch, watermark_due_ms=previous if abandoned else due)
+        numbers = EpochNumbers(record.epoch, watermark_due_ms=clock.due(record))
         _close(windows, record, window_ms + lateness_ms, reference, numbers)
         newest: int | None = None
         for index in source.of(record):
@@ -150,13 +147,14 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
                     users[user] = users.get(user, 0) + 1
                     if newest is None or time > newest:
                         newest = time
+                clock.show(record, (send.topic, send.partition), time, accepted=outcome is Outcome.ACCEPTED)
             if epochs_of[index] == NEVER:
                 outcomes[index] = outcome
                 epochs_of[index] = record.epoch
             else:
                 reference.reread.append(index)
-        numbers.max_event_time_ms, previous = newest, watermark
-        due = max((time for time in (due, newest) if time is not None), default=None)
+        numbers.max_event_time_ms = newest
+        clock.end(record)
         reference.numbers.append(numbers)
     reference.open_windows = {start: sum(users.values()) for start, users in sorted(windows.items())}
     return reference

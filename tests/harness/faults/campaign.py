@@ -20,8 +20,9 @@ from tests.harness.results import Effect
 from tests.harness.results import Fault as Evidence
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
 
-REARMED = 2
-"""How often a fault that missed is tried again before the run counts as unknown."""
+REARMED = 4
+"""How often a fault that missed is tried again before the run counts as unknown. In pods a task may announce its step
+while its pod is still being asked to hold it, and such a try is lost."""
 REPLACED_S = 40.0
 """An executor JVM starts in some 4 s; ten times that on a busy machine."""
 PORTIONS_UNDONE = 2

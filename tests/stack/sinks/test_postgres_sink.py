@@ -37,6 +37,20 @@ def test_rows_and_mark_become_visible_together(servers: Servers, address: TableA
     assert read_mark(replace(address, shard=0)) is None
 
 
+def test_a_table_that_was_set_back_while_a_driver_ran_is_refused(servers: Servers, address: TableAddress) -> None:
+    """Rows and marks of a standby that lagged; by the session that lives on and by a new one."""
+    kept = sink_of(address)
+    for epoch in range(4):
+        kept.publish(epoch, 1, counts((f"e{epoch}", 1)))
+    with as_owner(servers) as owner:
+        owner.execute(f"DELETE FROM {'.'.join(address.table)} WHERE \"user\" > 'e1'")  # noqa: S608
+        owner.execute("UPDATE effectively_once.progress SET epoch = 1 WHERE pipeline = %s", [address.pipeline])
+    for sink in (kept, sink_of(address)):
+        with pytest.raises(SinkError, match="progress mark 1 lies outside the chain's 3 to 4"):
+            sink.publish(4, 1, counts(("e4", 1)))
+    assert rows_of(servers, address) == [("e0", 1), ("e1", 1)]
+
+
 def test_many_rows_of_every_type_arrive_as_they_are(servers: Servers, address: TableAddress) -> None:
     """20,000 of them, some with nulls."""
     schema = pa.schema([

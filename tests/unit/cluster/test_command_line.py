@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,10 @@ from infra.cluster.pulumi import PulumiError
 from infra.cluster.state import StateError
 from infra.operate.rows import Row
 from infra.operate.status import table
+from tests.harness import chaos, own_pipeline
+from tests.harness.cluster_run import Found
+
+ROOT = Path(cli.__file__).parents[1]
 
 
 @pytest.mark.parametrize("error", [EngineError, PulumiError, StateError])
@@ -84,10 +89,56 @@ def test_modules_that_a_command_imports_late_have_what_it_takes_from_them() -> N
 
 
 def test_every_command_has_its_target_in_the_makefile() -> None:
-    targets = (Path(cli.__file__).parents[1] / "Makefile").read_text()
+    targets = (ROOT / "Makefile").read_text()
     given = [(one.name, one.callback) for one in cli.app.registered_commands]
     commands = {name or callback.__name__ for name, callback in given if callback}
     assert len(commands) > 10
     # `prepare` is for the bootstrap and for CI; `check` is reached through `judge`.
     for name in commands - {"prepare"}:
         assert re.search(rf"\$\(CLI\) {name}\b", targets), name
+
+
+WRONG = [
+    (["up", "--profile", "production"], "has no cluster of its own"),
+    (["demo", "--key", "user"], "KEY and TIME name columns of a file: give INPUT as well"),
+    (["demo", "--input", "no.jsonl", "--records", "5000"], "--records is of the seeded stream"),
+    (["demo", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
+    (["chaos", "--key", "user"], "KEY and TIME name columns of a file: give INPUT as well"),
+    (["chaos", "--time=at"], "KEY and TIME name columns of a file: give INPUT as well"),
+    (["chaos", "--faults", "no-such"], "no-such"),
+    (["chaos", "--job", "a.b", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
+    (["acceptance", "--suite", "no-such"], "no-such"),
+    (["acceptance", "--job", "no-such"], "no-such"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), WRONG)
+def test_what_cannot_be_done_is_refused_before_anything_takes_a_minute(
+    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (cli, own_pipeline, chaos):
+        monkeypatch.setattr(module, "prepare", lambda *_: pytest.fail("prepared"))
+    monkeypatch.setattr(Found, "here", lambda *_: pytest.fail("looked for a cluster"))
+    monkeypatch.setattr(sys, "argv", ["cli", *words])
+    assert cli.run() == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("✗ ")
+    assert says in line
+
+
+def make(*words: str) -> str:
+    done = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "chaos"])
+def test_make_hands_on_key_and_time_without_a_file(target: str) -> None:
+    """That they are of no use alone is for the command to say."""
+    assert '--key "user" --time "at"' in make("-n", target, "KEY=user", "TIME=at")
+    assert "--key" not in make("-n", target)
+
+
+def test_the_help_of_make_shows_a_line_that_a_shell_takes() -> None:
+    shown = make("help")
+    assert 'eval "$(make env)"' in shown
+    assert "$$" not in shown

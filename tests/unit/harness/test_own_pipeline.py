@@ -56,17 +56,17 @@ def test_a_column_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_fault_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no fault 'meteorite'" in refused(capsys, folder, ROW, "--faults", "meteorite")
+    assert "there is no fault 'meteorite'" in refused(capsys, folder, ROW.format(1), "--faults", "meteorite")
 
 
 def test_a_step_of_the_clock(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "runs without libfaketime" in refused(capsys, folder, ROW, "--faults", "clock-step")
+    assert "runs without libfaketime" in refused(capsys, folder, ROW.format(1), "--faults", "clock-step")
 
 
 def test_a_fault_of_a_database_where_the_pipeline_has_no_table(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "there is no result store here" in refused(capsys, folder, ROW, "--faults", "database-kill")
+    assert "there is no result store here" in refused(capsys, folder, ROW.format(1), "--faults", "database-kill")
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_fault_of_a_database_where_the_pipeline_has_no_table(
 def test_a_module_that_declares_no_pipeline(
     folder: Path, capsys: pytest.CaptureFixture[str], job: str, why: str
 ) -> None:
-    assert why in refused(capsys, folder, ROW, "--job", job)
+    assert why in refused(capsys, folder, ROW.format(1), "--job", job)
 
 
 def test_a_folder_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "`make new-pipeline` makes one" in refused(capsys, tmp_path / "nothing", ROW)
+    assert "`make new-pipeline` makes one" in refused(capsys, tmp_path / "nothing", ROW.format(1))
 
 
 def test_without_folder_and_job_there_is_nothing_to_strike(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.checkers import digest
 from tests.harness.checkers.reference import NEVER, Outcome, replay
-from tests.harness.evidence import EpochCounts, EpochRecord, Send
+from tests.harness.evidence import Clock, EpochCounts, EpochRecord, Send
 
 WINDOW_MS, LATENESS_MS = 100, 50
 
@@ -110,3 +110,37 @@ def test_digest_is_the_sum_of_the_hashes_that_the_run_directory_describes() -> N
     )
     assert digest.digest([b"a", b"a"]) != digest.digest([b"a"])
     assert digest.add(["f" * 32, f"{2:032x}"]) == "f" * 16 + f"{1:016x}"
+
+
+def timed(number: int, watermark_ms: int | None, idle: tuple[int, ...] = (), **ranges: tuple[int, int]) -> EpochRecord:
+    clock = Clock(idle={"events": idle} if idle else {})
+    return epoch(number, watermark_ms, **ranges).model_copy(update={"clock": clock})
+
+
+def dues(sends: list[Send], *epochs: EpochRecord) -> list[int | None]:
+    return [one.watermark_due_ms for one in replay(sends, epochs, WINDOW_MS, LATENESS_MS).numbers]
+
+
+def test_with_a_clock_the_watermark_is_that_of_the_slowest_partition() -> None:
+    sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
+    first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 10, p0=(1, 2), p1=(1, 1))
+    assert dues(sends, first, second) == [None, 10]
+
+
+def test_an_idle_partition_is_not_waited_for() -> None:
+    sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
+    assert dues(
+        sends, timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 900, (1,), p0=(1, 2), p1=(1, 1))
+    ) == [None, 900]  # fmt: skip
+
+
+def test_a_partition_that_nothing_came_from_holds_the_watermark() -> None:
+    assert dues([send("a", 900, 0), send("c", 950, 1)], timed(0, None, p0=(0, 1), p1=(0, 0)),
+                timed(1, None, p0=(1, 2), p1=(0, 0))) == [None, None]  # fmt: skip
+
+
+def test_copies_and_late_records_tell_how_far_their_partition_has_come() -> None:
+    sends = [send("a", 900, 0), send("b", 600, 0, partition=1), send("a", 700, 1, partition=1), send("d", 1, 1)]
+    first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 600, p0=(1, 2), p1=(1, 2))
+    assert dues(sends, first, second, timed(2, 700, p0=(2, 2), p1=(2, 2)).model_copy(
+        update={"ranges": {"events": {0: (2, 3), 1: (2, 2)}}})) == [None, 600, 700]  # fmt: skip

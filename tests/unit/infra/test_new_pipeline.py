@@ -116,7 +116,7 @@ def test_its_own_tests_pass_as_they_are(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "infra.cli", "test", "--at", str(tmp_path), "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, timeout=TESTS_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert "5 passed" in done.stdout
 
 
 def test_tests_of_a_folder_that_is_not_there_are_refused(

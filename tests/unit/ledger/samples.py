@@ -61,3 +61,10 @@ def advanced(store: ObjectStore, held: Held, epochs: int, floor: int = 0) -> Hel
         held = run(chain.declare(LAYOUT, held, declaration(epoch), published, floor), store)
         published = record_of(declaration(epoch), held.head.generation)
     return held if published is None else run(chain.record(LAYOUT, held, published), store)
+
+
+def flipped(body: bytes, bit: int) -> bytes:
+    """Return content with one bit flipped, as a store's disk may return it."""
+    changed = bytearray(body)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)

@@ -119,6 +119,10 @@ def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> N
             {"events": {"0": (10, 20), "1": (20, 40), "2": (3, 4)}},
             "a gap: topic events partition 2 continues at offset 3, .* at 0",
         ),
+        (
+            {"events": {"0": (10, 9), "1": (20, 40)}},
+            r"no range of offsets: topic events partition 0 from 10 to 9 \(.*checkpoint folder",
+        ),
     ],
 )
 def test_ranges_that_do_not_adjoin_the_chain_are_refused(pinned: Ranges, says: str) -> None:
@@ -128,6 +132,15 @@ def test_ranges_that_do_not_adjoin_the_chain_are_refused(pinned: Ranges, says: s
         run(chain.declare(LAYOUT, held, declaration(1, pinned), None, 0), store)
     with pytest.raises(ChainError, match=says):
         chain.classified(held.head, pinned, "batch 1")
+    assert run(chain.read(LAYOUT), store) == held.head
+
+
+@pytest.mark.parametrize("span", [(0, -1), (7, 6), (-3, 2)])
+def test_the_first_ranges_go_forward_too(span: tuple[int, int]) -> None:
+    store = MemoryStore()
+    held = taken(store)
+    with pytest.raises(ChainError, match=f"topic events partition 0 from {span[0]} to {span[1]}"):
+        run(chain.declare(LAYOUT, held, declaration(0, {"events": {"0": span}}), None, 0), store)
     assert run(chain.read(LAYOUT), store) == held.head
 
 

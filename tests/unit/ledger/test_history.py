@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effectively_once.errors import ChainError, StaleDriverError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.chain import TAIL_LIMIT, Held
 from effectively_once.ledger.objects import Put, run
-from effectively_once.ledger.records import FORMAT, EpochRecord
+from effectively_once.ledger.records import FORMAT, READABLE, EpochRecord
 from tests.unit.ledger.memory_store import Fate, MemoryStore
-from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, record_of, taken
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, flipped, ranges, record_of, taken
 
 
 def _history(store: MemoryStore) -> list[EpochRecord]:
-    return run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+    """Every record, as whoever published it made it: not chained yet."""
+    records = run(chain.history(LAYOUT, run(chain.read(LAYOUT), store)), store)
+    return [record.model_copy(update={"before": None}) for record in records]
 
 
 def test_a_tail_at_its_limit_stays_in_head_and_one_more_moves_the_older_half() -> None:
@@ -116,17 +120,16 @@ def test_a_damaged_head_is_refused_in_one_line_and_left_as_it_is(body: bytes) ->
 
 def test_a_head_of_a_newer_format_asks_for_a_newer_version_not_for_a_backup() -> None:
     store = MemoryStore()
-    head = taken(store).head
-    newer = head.model_copy(update={"format": FORMAT + 1}).encoded()
-    for body in (newer, newer.replace(b"{", b'{"invented_later":1,', 1)):
-        store.objects[LAYOUT.head] = body
-        with pytest.raises(ChainError, match=r"head has format \d, this version reads \d.*Use a newer version"):
+    newer = taken(store).head.model_dump(mode="json") | {"format": FORMAT + 1}
+    for content in (newer, newer | {"invented_later": 1}):
+        store.objects[LAYOUT.head] = checksum.sealed(content)
+        with pytest.raises(ChainError, match=r"head has format \d, this version reads 2 to \d.*Use a newer version"):
             taken(store, "second")
 
 
 def test_a_head_of_an_older_format_is_not_half_understood() -> None:
     store = MemoryStore()
-    older = taken(store).head.model_copy(update={"format": FORMAT - 1}).encoded()
+    older = taken(store).head.model_copy(update={"format": READABLE[0] - 1}).encoded()
     store.objects[LAYOUT.head] = older
     with pytest.raises(ChainError, match="Let the version that wrote it finish"):
         taken(store, "second")
@@ -150,3 +153,66 @@ def test_history_from_the_floor_on_reads_no_older_segment() -> None:
     records = run(chain.history(LAYOUT, held.head, since), store)
     assert [record.epoch for record in records] == list(range(held.head.segments[1][0], 3 * TAIL_LIMIT))
     assert LAYOUT.segment(*held.head.segments[0]) not in [request.key for request in store.requests]
+
+
+def _of_format_2(store: MemoryStore) -> None:
+    """Have a chain as the version before wrote it: no checksums in head, records and segments."""
+    for key, body in store.objects.items():
+        lines = [json.loads(line) for line in body.split(b"\n")]
+        for content in lines:
+            content.pop(checksum.FIELD, None)
+            for record in (content, *content.get("tail", ())):
+                record.pop("before", None)
+        if key == LAYOUT.head:
+            lines[0]["format"] = 2
+        store.objects[key] = b"\n".join(json.dumps(content).encode() for content in lines)
+
+
+@pytest.mark.parametrize("epochs", [0, 1, TAIL_LIMIT + 3])
+def test_a_chain_of_the_format_before_goes_on_and_has_checksums_with_the_next_put(epochs: int) -> None:
+    store = MemoryStore()
+    advanced(store, taken(store), epochs)
+    _of_format_2(store)
+    assert b"checksum" not in store.objects[LAYOUT.head]
+    kept = run(chain.read(LAYOUT), store).tail
+    held = taken(store, "second")
+    assert json.loads(store.objects[LAYOUT.head])["format"] == FORMAT
+    assert held.head.tail == kept
+    held = advanced(store, held, TAIL_LIMIT)
+    records = run(chain.history(LAYOUT, held.head), store)
+    assert [record.epoch for record in records] == list(range(epochs + TAIL_LIMIT))
+    assert [record.before is None for record in records] == [n < max(1, epochs) for n in range(epochs + TAIL_LIMIT)]
+
+
+def test_each_record_names_the_checksum_of_the_one_before() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), TAIL_LIMIT + 1)
+    records = run(chain.history(LAYOUT, held.head), store)
+    assert [record.before for record in records] == [None, *(record.checksum for record in records[:-1])]
+
+
+def test_the_checksum_of_a_record_stays_what_it_was() -> None:
+    """A field that is new has to be left out where it is not used: else a chain of before would look damaged."""
+    assert record_of(declaration(7)).checksum == ("a793c69031cc2cc40053ee92f08951a3b74ae12f7de36c540e5d452e38f93638")
+
+
+def _long() -> MemoryStore:
+    """Two segments, a tail, and an epoch that is declared."""
+    store = MemoryStore()
+    held = advanced(store, taken(store), TAIL_LIMIT + TAIL_LIMIT // 2 + 1)
+    assert len(held.head.segments) == 2
+    run(chain.declare(LAYOUT, held, declaration(held.head.last_recorded + 1), None, 0), store)
+    return store
+
+
+LONG = _long().objects
+
+
+@pytest.mark.parametrize("key", LONG)
+@given(place=st.floats(0, 1, exclude_max=True))
+def test_one_flipped_bit_of_head_or_of_a_segment_is_refused_by_its_name(key: str, place: float) -> None:
+    store = MemoryStore()
+    store.objects = {**LONG, key: flipped(LONG[key], int(place * 8 * len(LONG[key])))}
+    what = "head cannot be read" if key == LAYOUT.head else "a segment of the chain is damaged"
+    with pytest.raises(ChainError, match=f"{what}: .*{key}.*Restore"):
+        _history(store)

@@ -82,6 +82,9 @@ class MemoryShard:
         kept, self.kept = self.kept, None
         return self.published(Mark(epoch, generation, 0, digest.EMPTY), [], kept, "operator")
 
+    def begin(self, epoch: int, generation: int) -> None:
+        self.last = self.last or Mark(epoch, generation, 0, digest.EMPTY)
+
     def published(self, mark: Mark, rows: list[bytes], kept: Mark | None, owner: object) -> Published:
         step = publish(mark, kept, self.name)
         try:

@@ -25,13 +25,13 @@ JOB = Job(
 
 
 class Shard:
-    """Notes which epochs it was published over nothing."""
+    """Notes after which epochs it begins."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.published = name, list[int]()
+        self.name, self.begun = name, list[int]()
 
-    def publish_nothing(self, epoch: int, _: int) -> None:
-        self.published.append(epoch)
+    def begin(self, epoch: int, _: int) -> None:
+        self.begun.append(epoch)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_marks_and_manifests_of_a_new_sink_are_where_the_chain_is(shards: list[S
     store = MemoryStore()
     published(store)
     added.begin(JOB, store, lambda _: None)
-    assert [(shard.name, shard.published) for shard in shards] == [("copies", [2])]
+    assert [(shard.name, shard.begun) for shard in shards] == [("copies", [2])]
     raw = ManifestSink(store, LAYOUT, "raw")
     assert [raw.has(epoch) for epoch in range(4)] == [True, True, True, False]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from effectively_once.backup import Backup
 from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Get, Put, Request, run
 from effectively_once.ledger.records import Head
@@ -318,9 +318,9 @@ def test_of_a_lineage_that_has_recorded_nothing_no_commit_is_copied() -> None:
     """Its batch 0 is declared, the chain's last recorded batch is of the lineage before."""
     source = stored(12)
     next(LedgerDriver.started(source, LAYOUT, "second").steps())
-    head = json.loads(source.objects[LAYOUT.head])
+    head, _ = checksum.opened(source.objects[LAYOUT.head])
     head["declared"] |= {"lineage": "000002-new", "batch_id": 0}
-    source.objects[LAYOUT.head] = json.dumps(head).encode()
+    source.objects[LAYOUT.head] = checksum.sealed(head)
     folder = LAYOUT.checkpoint("000002-new")
     source.objects |= {f"{folder}/{name}": b"0" for name in ("offsets/0", "offsets/1", "commits/0", "commits/1")}
     again = restored(taken(source, checkpoint=True))

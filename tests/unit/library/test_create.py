@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import urllib3
 from minio.error import S3Error
@@ -22,8 +24,10 @@ from effectively_once.create import (
     topics_of,
     until,
 )
+from effectively_once.dead_letters import as_text
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job
+from effectively_once.sink_topics import dead_letter_bytes
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings
 from tests.unit.library.names import KAFKA_SINKS
@@ -74,6 +78,18 @@ def test_topics_of_a_pipeline() -> None:
     assert set(with_source) - set(without) == {Topic("events", 6, source=True)}
 
 
+@pytest.mark.parametrize("record", [b"\xff" * 900_000, b"\x01" * 900_000, b'"' * 900_000])
+def test_the_topic_of_dead_letters_takes_that_of_any_record_of_the_source(record: bytes) -> None:
+    """As base64 it is a third larger; as text with escapes six times, and its id comes once more."""
+    (topic,) = (topic for topic in topics_of(JOB, 2, len(record)) if topic.name == "clicks.dead_letter")
+    taken = int(dict(topic.config)["max.message.bytes"])
+    content, encoding = as_text(record)
+    line = {"reason": "bad_id", "id": content, "value": content, "encoding": encoding, "source": ("events", 1, 2)}
+    assert len(orjson.dumps(line)) <= taken
+    least, _ = dead_letter_bytes(len(record))
+    assert len(base64.b64encode(record)) < least <= taken
+
+
 @pytest.mark.parametrize("looks", [{}, {"unknown_looks": 3}, {"leaderless_looks": 3}])
 def test_everything_is_made_once_and_waited_for(looks: dict[str, int]) -> None:
     """However long the broker takes to know a topic, and to find leaders."""
@@ -114,6 +130,10 @@ def test_other_errors_end_the_wait_at_once() -> None:
         (
             Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "delete"),
             SinkError, "cleanup.policy=delete",
+        ),
+        (
+            Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "compact,delete"),
+            SinkError, "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
         ),
     ],
 )  # fmt: skip

@@ -30,7 +30,7 @@ def letter(reason: str = "not_json", epoch: int = 3, identity: str | None = None
     return DeadLetter(reason, identity, b"{broken", epoch, ("clicks", 0, offset))
 
 
-def written(value: bytes, epoch: int = 3, **columns: Any) -> bytes:
+def written(value: bytes | None, epoch: int = 3, **columns: Any) -> bytes:
     """Return a dead letter as the epoch's step writes it."""
     row = {"topic": "clicks", "partition": 2, "offset": 9, "reason": "bad_time", "value": value, **columns}
     schema = pa.schema([
@@ -41,12 +41,19 @@ def written(value: bytes, epoch: int = 3, **columns: Any) -> bytes:
     return body
 
 
-@given(st.binary() | st.text().map(str.encode), st.none() | st.text())
-def test_a_record_comes_back_byte_for_byte_from_what_the_pipeline_wrote(value: bytes, identity: str | None) -> None:
+@given(st.none() | st.binary() | st.text().map(str.encode), st.none() | st.text())
+def test_a_record_comes_back_byte_for_byte_from_what_the_pipeline_wrote(
+    value: bytes | None, identity: str | None
+) -> None:
     expected = DeadLetter("bad_time", identity, value, 3, ("clicks", 2, 9))
     assert of_message(written(value, id=identity), WHERE) == expected
     told = json.loads(expected.line())
     assert told == json.loads(written(value, id=identity))
+
+
+def test_a_tombstone_stays_null_and_is_not_an_empty_text() -> None:
+    assert json.loads(written(None))["value"] is None
+    assert json.loads(written(b""))["value"] == ""
 
 
 def test_a_line_shows_text_as_it_is() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from effectively_once import catalog, digest
-from effectively_once.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded
+from effectively_once.deltas import DAMAGE, Named, ShardDeltas, decoded, encoded, largest
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
@@ -178,3 +178,22 @@ def test_a_delta_that_was_cut_off_is_refused_by_its_repeat_too(kept: float) -> N
 def test_a_table_survives_its_encoding() -> None:
     table = pa.concat_tables([ids("a", "é"), ids("😀")])
     assert decoded(encoded(table)).equals(table.combine_chunks())
+
+
+@pytest.mark.parametrize(("parts", "size"), [
+    ([], None), ([Delta()], None), ([Delta(rows=1, largest=5)], 5), ([Delta(rows=1)], None),
+    ([Delta(rows=1, largest=5), Delta(), Span(first=1, last=2, rows=2, largest=7)], 12),
+    ([Delta(rows=1, largest=5), Delta(rows=1)], None),
+    ([Delta(rows=1, largest=2**62)] * 2, 2**63), ([Delta(rows=1, largest=2**63)] * 2, 2**63),
+])  # fmt: skip
+def test_what_no_sum_of_some_deltas_exceeds(parts: list[Delta | Span], size: int | None) -> None:
+    """A part of a version that did not tell leaves it open."""
+    assert largest(parts) == size
+
+
+def test_a_delta_that_tells_no_largest_sum_is_recorded_as_ever() -> None:
+    """Older versions refuse a field that they do not know."""
+    assert "largest" not in Delta(rows=1).model_dump_json()
+    told = Delta(rows=1, largest=2**63)
+    assert Delta.model_validate_json(told.model_dump_json()) == told
+    assert Delta.model_validate_json('{"rows": 1}').largest is None

@@ -228,14 +228,97 @@ def test_totals_of_several_shards_come_to_one_row_a_window() -> None:
     told = {"kind": "shard", "shard": 0, "note": "{}"}
     other = {"kind": "total", "of": "per_id", "key": "", "window_start_ms": 0, "v0": 50}
     rows = [total(100, 1, 5, 5, 5), total(0, 2, 7, 3, 4), noise, told, other, total(0, 3, -9, -6, 8)]
-    found = epoch.totals_of(TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
+    found, wide = epoch.totals_of(TOTALS, pa.Table.from_pylist(rows, epoch.between(PIPELINE)))
+    assert wide == []
     assert found.to_pylist() == [
         {"window_start_ms": 0, "n": 5, "sum": -2, "least": -6, "most": 8},
         {"window_start_ms": 100, "n": 1, "sum": 5, "least": 5, "most": 5},
     ]
     assert found.schema.equals(TOTALS.totals_schema)
-    none = epoch.totals_of(TOTALS, epoch.between(PIPELINE).empty_table())
+    none, _ = epoch.totals_of(TOTALS, epoch.between(PIPELINE).empty_table())
     assert (none.num_rows, none.schema.equals(TOTALS.totals_schema)) == (0, True)
+
+
+MOST = 2**63 - 1
+CLOSING: dict[str, Any] = {"previous_watermark_ms": None, "watermark_ms": 100}
+
+
+def small(place: Place) -> dict[str, dict[int, list[Named]]]:
+    """Run an epoch of small amounts; return what the chain names then."""
+    carried, _ = place.dedup(table([{"amount": 5}]))
+    return decided(place.aggregate(carried), "per_user", 0)
+
+
+def unreadable(named: dict[str, dict[int, list[Named]]], **changed: Any) -> dict[str, dict[int, list[Named]]]:
+    """Name deltas that are not there, so that whoever reads them fails."""
+    gone = {"inline": None, "digest": "f" * 32, **changed}
+    return {kind: {0: [Named(e.epoch, e.rows.model_copy(update=gone)) for e in by[0]]} for kind, by in named.items()}
+
+
+def test_a_sum_beyond_64_bits_is_a_dead_letter_of_the_epoch_that_closes_its_window_and_no_result() -> None:
+    """Nothing stops: neither the epoch of the records, nor that of the result, nor a repeat of one of them."""
+    place = Place()
+    rows = [{"user": "ann", "amount": MOST}, {"user": "ann", "amount": MOST}, {"user": "bob", "amount": MOST},
+            {"user": "bob", "amount": 5}, {"user": "bob", "amount": -10}, {"user": "cem", "amount": 7}]  # fmt: skip
+    carried, told = place.dedup(table(rows))
+    assert (told["accepted"], place.published[DEAD_LETTER, 0]) == (6, [])
+    named = decided(place.aggregate(carried), "per_user", 0)
+    place.dedup(table([]), number=1, named=named, previous_watermark_ms=None, watermark_ms=99)
+    assert place.published[DEAD_LETTER, 0] == [], "it is open"
+    for _ in range(2):
+        more, told = place.dedup(table([{"reason": "bad"}]), number=1, named=named, **CLOSING)
+        assert (told["accepted"], told["malformed"]) == (0, 1)
+        record, result = (json.loads(value) for _, value in place.published[DEAD_LETTER, 0])
+        assert (record["reason"], record["source"]) == ("bad", ["t", 0, 0])
+        exact = {"user": "ann", "window_start_ms": 0, "n": "2", "sum": str(2 * MOST), "least": str(MOST)}
+        assert json.loads(result.pop("value")) == {**exact, "most": str(MOST)}
+        assert result == {"reason": "sum_too_large", "id": None, "encoding": "utf-8", "epoch": 1,
+                          "source": [f"{place.name}.per_user", 0, 0]}  # fmt: skip
+        found = place.aggregate(more, number=1, named=named, **CLOSING)
+        results = [tuple(row.values()) for row in place.published["per_user", 0].to_pylist()]
+        assert results == [("bob", 0, 3, MOST - 5, -10, MOST), ("cem", 0, 1, 7, 7, 7)]
+        totals, wide = epoch.totals_of(TOTALS, found)
+        total = {"window_start_ms": 0, "n": 6, "sum": 3 * MOST + 2, "least": -10, "most": MOST}
+        assert totals.to_pylist() == [{**total, "sum": None}]
+        assert wide == [total]
+    place.dedup(table([]), number=2, previous_watermark_ms=100, watermark_ms=200, named=named)
+    assert place.published[DEAD_LETTER, 0] == []
+
+
+def test_a_total_beyond_64_bits_is_null_and_the_results_that_it_is_of_are_published() -> None:
+    place = Place()
+    carried, _ = place.dedup(table([{"user": user, "amount": MOST} for user in ("ann", "bob")]))
+    named = decided(place.aggregate(carried), "per_user", 0)
+    more, _ = place.dedup(table([]), number=1, named=named, **CLOSING)
+    assert place.published[DEAD_LETTER, 0] == []
+    totals, wide = epoch.totals_of(TOTALS, place.aggregate(more, number=1, named=named, **CLOSING))
+    assert place.published["per_user", 0]["sum"].to_pylist() == [MOST, MOST]
+    assert (totals["sum"].to_pylist(), [row["sum"] for row in wide]) == ([None], [2 * MOST])
+
+
+def test_the_first_step_reads_windows_only_where_they_can_hold_such_a_sum() -> None:
+    """What they hold at most is in the chain; a delta of a version that did not tell it is read."""
+    place = Place()
+    named = small(place)
+    assert named["per_user"][0][0].rows.largest == 5
+    place.dedup(table([]), number=1, named=unreadable(named), **CLOSING)
+    place.dedup(table([]), number=1, named=unreadable(named, largest=None))  # closes nothing
+    for size in (None, MOST):
+        with pytest.raises(ChainError, match="a delta that the chain names is missing"):
+            place.dedup(table([]), number=1, named=unreadable(named, largest=size), **CLOSING)
+
+
+def test_what_no_sum_is_in_tells_no_size() -> None:
+    """Older versions refuse a field that they do not know, so it is left out where it is of no use."""
+    place = Place()
+    carried, told = place.dedup(table([{"amount": 5}]))
+    assert "largest" not in told["deltas"]["ids"]
+    notes = [json.loads(row["note"]) for row in place.aggregate(carried).to_pylist() if row["kind"] == "shard"]
+    (deltas,) = (note["deltas"] for note in notes if "per_user" in note["deltas"])
+    assert (deltas["per_user"]["largest"], "largest" in deltas["per_id"]) == (5, False)
+    nothing = place.aggregate(epoch.between(PIPELINE).empty_table(), number=1)
+    (note,) = (json.loads(row["note"]) for row in nothing.to_pylist() if row["kind"] == "shard")
+    assert note["deltas"]["per_user"] == Delta().model_dump()
 
 
 def test_a_shard_without_rows_publishes_nothing_everywhere_and_reports() -> None:
@@ -314,6 +397,30 @@ def test_a_null_that_windows_need_is_refused_before_it_is_recorded() -> None:
     assert not [key for key in place.store.objects if "/recorded/" in key]
     place.dedup(table([{}], pipeline), pipeline)
     assert place.published["orders", 0]["price"].to_pylist() == [7]
+
+
+UNFIT = [
+    (pa.array(["a\0b"]), "answer has a zero byte, which no table takes,"),
+    (pa.array([10**7], pa.int32()).cast(pa.date32()), "answer is beyond the years 1 to 9999"),
+    (pa.array([2**62], pa.timestamp("us", "UTC")), "answer is beyond the years 1 to 9999"),
+    (pa.array([float("nan")]), "answer is not a finite number"),
+]
+
+
+@pytest.mark.parametrize(("answer", "says"), UNFIT)
+def test_what_no_sink_could_hold_is_refused_before_it_is_recorded_or_anything_is_shown(
+    answer: pa.Array, says: str
+) -> None:
+    adds = pa.schema([("answer", answer.type)])
+    answers = iter([answer, pa.nulls(1, answer.type)])
+    pipeline = recorded(lambda _: pa.table([next(answers)], adds), adds)
+    place = Place()
+    with pytest.raises(StepError, match=f"gave what no sink could hold: {says} in 1 rows"):
+        place.dedup(table([{}], pipeline), pipeline)
+    assert not [key for key in place.store.objects if "/recorded/" in key]
+    assert not place.published
+    place.dedup(table([{}], pipeline), pipeline)
+    assert place.published["orders", 0]["answer"].to_pylist() == [None]
 
 
 def test_a_step_that_decides_otherwise_when_repeated_is_refused_and_publishes_nothing() -> None:

@@ -75,12 +75,12 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:1], []])
 def test_rows_and_mark_are_one_transaction_in_the_shards_partition(producer: Producer, rows: list[Row]) -> None:
-    content, published = ShardSink(ADDRESS).publish(7, 3, rows)
+    content, published = ShardSink(ADDRESS).publish(0, 3, rows)
     assert published is Published.NOW
     ((*sent, mark),) = producer.committed
     assert sent == [("counts.accepted", SHARD, key, value) for key, value in rows]
     assert mark[:3] == ("counts.accepted.progress", SHARD, MARK_KEY)
-    told = {"epoch": 7, "generation": 3, "rows": len(rows), "digest": digest.of_rows([value for _, value in rows])}
+    told = {"epoch": 0, "generation": 3, "rows": len(rows), "digest": digest.of_rows([value for _, value in rows])}
     assert json.loads(mark[3]) == told
     assert (content.rows, content.digest) == (told["rows"], told["digest"])
 
@@ -105,15 +105,36 @@ def test_after_an_error_the_next_epoch_begins_with_a_look_at_the_mark(
 ) -> None:
     """Of the epoch that failed nobody knows; it would be passed over."""
     asked: list[ShardAddress] = []
-    monkeypatch.setattr(kafka, "read_mark", lambda address, _: asked.append(address))
+    there: list[Mark] = []
+
+    def read(address: ShardAddress, _: float) -> Mark | None:
+        asked.append(address)
+        return there[-1] if there else None
+
+    monkeypatch.setattr(kafka, "read_mark", read)
     sink = ShardSink(ADDRESS)
     producer.refused = ROWS[5][1]
     with pytest.raises(SinkError):
         sink.publish(0, 1, ROWS)
     producer.refused, producer.open = None, None
     asked.clear()
+    there.append(Mark(0, 2, 0, digest.EMPTY))
     assert sink.publish(1, 1, ROWS)[1] is Published.NOW
     assert asked == [ADDRESS]
+
+
+def test_a_shard_that_is_new_to_a_chain_begins_after_its_last_epoch(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gap that is lawful: no epoch before was published to it. Asked again, it has its mark."""
+    ShardSink(ADDRESS).begin(6, 3)
+    ((mark,),) = producer.committed
+    assert json.loads(mark[3]) == {"epoch": 6, "generation": 3, "rows": 0, "digest": digest.EMPTY}
+    monkeypatch.setattr(kafka, "read_mark", lambda *_: Mark(6, 3, 0, digest.EMPTY))
+    sink = ShardSink(ADDRESS)
+    sink.begin(6, 3)
+    assert len(producer.committed) == 1
+    assert sink.publish(7, 3, ROWS)[1] is Published.NOW
 
 
 def test_every_shard_has_a_transactional_id_of_its_own() -> None:
@@ -144,20 +165,25 @@ def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
     assert len(asked) == 2
 
 
-def test_a_mark_is_read_with_committed_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is in an open transaction may be aborted yet."""
-    asked: list[dict[str, Any]] = []
+@pytest.mark.parametrize(("read", "up_to"), [(kafka.read_mark, 6), (kafka.seen_mark, 4)])
+def test_a_mark_is_a_committed_one_and_the_last_one_where_it_decides(
+    read: Callable[[ShardAddress], Mark | None], up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in an open transaction may be aborted yet; one behind that of somebody else is committed, and not seen."""
+    asked: list[tuple[str, int]] = []
 
     class Consumer:
         def __init__(self, settings: dict[str, Any]) -> None:
-            asked.append(settings)
+            self.isolation = settings["isolation.level"]
+
+        def get_watermark_offsets(self, _: Any, timeout: float) -> tuple[int, int]:
+            return 0, 4 if self.isolation == "read_committed" else 6
 
         def assign(self, _: Any) -> None: ...
 
         def close(self) -> None: ...
 
     monkeypatch.setattr(kafka, "Consumer", Consumer)
-    monkeypatch.setattr(kafka, "ends", lambda *_: (0, 4))
-    monkeypatch.setattr(kafka, "_last", lambda *_: None)
-    assert kafka.read_mark(ADDRESS) is None
-    assert [settings["isolation.level"] for settings in asked] == ["read_committed"]
+    monkeypatch.setattr(kafka, "_last", lambda consumer, end, *_: asked.append((consumer.isolation, end)))
+    assert read(ADDRESS) is None
+    assert asked == [("read_committed", up_to)]

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from effectively_once import main, points
+from effectively_once.control import State, Wish
 from effectively_once.driver import Driver
-from effectively_once.errors import StaleDriverError, UnreachableError
+from effectively_once.errors import ControlError, StaleDriverError, UnreachableError
+from effectively_once.ledger.layout import Layout
 
 STALE = StaleDriverError("driver a was replaced by b of generation 2", "p/head.json", "Nothing to do.")
 
@@ -58,6 +60,38 @@ def test_the_jobs_of_a_driver_that_was_replaced_inside_an_epoch_are_cancelled_un
     answering = Answering(0, busy=True)
     assert str(watched(answering)) == "the jobs were cancelled"
     assert answering.cancelled == 2
+
+
+class Ended(Answering):
+    """A query that ended as its next epoch lies beyond a drain's ends, and a wish that is another by now."""
+
+    def __init__(self, wish: Wish | None = None) -> None:
+        super().__init__(99, busy=False)
+        self.failure: Any = None
+        self._wish, self.layout = wish, Layout("p")
+
+    def drained(self) -> Any:
+        return self._wish if self.waited else None
+
+    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802 - as PySpark calls it
+        self.failure = InterruptedError("the pipeline is stopping")
+        super().awaitTermination(seconds)
+        raise RuntimeError("foreachBatch: the pipeline is stopping")
+
+
+def test_a_query_that_ended_while_the_wish_changed_ends_the_driver_by_name() -> None:
+    """Nothing would ever run again, and the process would live on."""
+    ended = Ended()
+    error = watched(ended)
+    assert isinstance(error, ControlError)
+    assert error.where == "p/control.json"
+    assert ended.waited == 1
+
+
+def test_a_query_that_ended_by_its_drain_is_stopped_in_order() -> None:
+    drained = Ended(Wish(state=State.DRAINING, ends={"t": {"0": (0, 5)}}, asked_ms=0))
+    assert watched(drained) is None
+    assert drained.waited == 1
 
 
 def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[BaseException | None]) -> Driver:

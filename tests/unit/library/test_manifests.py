@@ -54,6 +54,19 @@ def test_of_two_attempts_without_rows_one_is_the_first() -> None:
     assert [attempt.publish_staged(0, 1, [])[1] for attempt in attempts] == [Published.NOW, Published.BEFORE]
 
 
+def test_an_epoch_after_a_manifest_that_is_gone_is_refused() -> None:
+    """The bucket was set back while a driver ran. Readers follow manifests without a gap and would never come to it."""
+    store = MemoryStore()
+    for epoch in range(3):
+        sink(store).publish_staged(epoch, 1, [])
+    del store.objects[Layout("clicks").manifest("raw", 2)]
+    with pytest.raises(SinkError, match="the manifest of epoch 2 is gone: the sink or the chain was recreated"):
+        sink(store).publish_staged(3, 1, [])
+    assert not sink(store).has(3)
+    sink(store).publish_staged(2, 1, [])
+    assert sink(store).publish_staged(3, 1, [])[1] is Published.NOW
+
+
 @pytest.mark.parametrize(
     ("recorded", "floor", "may"),
     [(999, 1000, False), (1000, 1000, True), (1000, 999, False), (2000, 1000, True), (998, 1000, False)],

@@ -136,7 +136,18 @@ def test_a_dead_letter_holds_the_record_as_it_came(value: bytes) -> None:
 
 
 def test_a_dead_letter_without_content_or_id_says_so() -> None:
-    assert dead(None) == {"id": None, "value": "", "encoding": "utf-8"}
+    assert dead(None) == {"id": None, "value": None, "encoding": "utf-8"}
     assert dead(b"x", ids=False) == {"id": None, "value": "x", "encoding": "utf-8"}
     assert dead(b"\xff") == {"id": None, "value": "/w==", "encoding": "base64"}
     assert dead(b"\x00\\u0000") == {"id": None, "value": "\x00\\u0000", "encoding": "utf-8"}
+
+
+def test_an_id_that_is_no_text_is_told_as_none() -> None:
+    """The topic of dead letters takes whatever comes: else the epoch, and each of its repeats, would stop at it."""
+    raw = pa.array([b"ok", b"\xff\xfe"], pa.binary())
+    ids = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    two = pa.table({
+        "topic": ["t", "t"], "partition": pa.array([0, 0], pa.int32()), "offset": [1, 2], "id": ids,
+        "reason": ["late", "bad_id"], "value": [b"a", b"b"],
+    })  # fmt: skip
+    assert [content(message)["id"] for message in dead_letters(two, 0)] == ["ok", None]

@@ -14,6 +14,7 @@ from effectively_once import create
 from effectively_once.create import Found, Topic
 from effectively_once.errors import SettingsError, UnreachableError
 from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
+from effectively_once.sink_topics import RECORD_BYTES
 from effectively_once_jobs import fraud
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings
@@ -119,7 +120,9 @@ def test_the_command_makes_sinks_of_a_declaration_alone(
     """Both get what they need."""
     done: list[Any] = []
     monkeypatch.setattr(create, "create", lambda job, *, needs, **_: done.append((job.pipeline, needs)))
-    monkeypatch.setattr(create, "create_needed", lambda _, needs, topics, **__: done.append((topics, needs)))
+    monkeypatch.setattr(
+        create, "create_needed", lambda _, needs, topics, **__: done.append((topics(RECORD_BYTES), needs))
+    )
     module.needs = of_three  # type: ignore[attr-defined]
     if declared:
         module.pipeline = pipeline  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ from effectively_once.sinks.publish import (
 
 
 class Table:
-    """A shard whose mark is taken by `epoch < n AND generation <= g`; opening it raises the generation."""
+    """A shard whose mark is taken by `epoch = n - 1 AND generation <= g`; opening it raises the generation."""
 
     def __init__(self) -> None:
         self.visible: list[int] = []
@@ -42,7 +42,7 @@ class Table:
             case ReadMark():
                 return self.mark if self.mark.epoch >= 0 else None
             case Commit(mark):
-                if not (self.mark.epoch < mark.epoch and self.mark.generation <= mark.generation):
+                if not (self.mark.epoch == mark.epoch - 1 and self.mark.generation <= mark.generation):
                     return Committed.REFUSED
                 self.visible.append(mark.epoch)
                 self.mark = mark
@@ -84,6 +84,17 @@ def test_a_commit_that_a_newer_generation_refuses_is_fenced() -> None:
             table.run(publish(_mark(1), kept, "here"))
     assert table.visible == [0]
     assert table.run(publish(_mark(1, 2), None, "here")) is Published.NOW
+
+
+def test_a_table_that_was_set_back_under_a_kept_session_is_refused() -> None:
+    """Its rows and marks were restored together, and the session lived on."""
+    table = Table()
+    for epoch in range(4):
+        table.run(publish(_mark(epoch), None, "here"))
+    table.mark = _mark(1)
+    with pytest.raises(SinkError, match="progress mark 1 lies outside the chain's 3 to 4"):
+        table.run(publish(_mark(4), _mark(3), "here"))
+    assert table.visible == [0, 1, 2, 3]
 
 
 @dataclass

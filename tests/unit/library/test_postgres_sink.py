@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from psycopg import errors as pg
 from psycopg import sql
 
 from effectively_once import digest
@@ -44,7 +45,7 @@ class FakeSession:
         self.said.append(" ".join(text.split()[:2]))
         changed = 1
         if values and "epoch" in values:
-            changed = int(self.mark[0] < values["epoch"] and self.mark[1] <= values["generation"])
+            changed = int(self.mark[0] == values["epoch"] - 1 and self.mark[1] <= values["generation"])
             if changed:
                 self.mark = [values[name] for name in ("epoch", "generation", "rows", "digest")]
         elif values and "generation" in values:
@@ -109,9 +110,9 @@ def test_a_mark_that_stands_in_the_way_ends_in_a_rollback_and_tells_why(session:
 
 @pytest.mark.parametrize(
     ("epoch", "generation", "taken"),
-    [(5, 2, True), (5, 3, True), (9, 2, True), (4, 2, False), (3, 9, False), (5, 1, False)],
+    [(5, 2, True), (5, 3, True), (6, 2, False), (9, 2, False), (4, 2, False), (3, 9, False), (5, 1, False)],
 )
-def test_a_mark_is_taken_by_a_later_epoch_of_no_older_generation(epoch: int, generation: int, taken: bool) -> None:
+def test_a_mark_is_taken_by_the_next_epoch_of_no_older_generation(epoch: int, generation: int, taken: bool) -> None:
     """The statements themselves, by another database: each is one `UPDATE` of the shard's own row."""
     database = sqlite3.connect(":memory:")
     database.create_function("greatest", 2, max)
@@ -131,7 +132,9 @@ def test_a_mark_is_taken_by_a_later_epoch_of_no_older_generation(epoch: int, gen
     ours = {"epoch": epoch, "generation": generation, "rows": 3, "digest": "e"}
     assert say(postgres._ADVANCE, 1, **ours).rowcount == int(taken)
     assert say(postgres._READ, 1).fetchone() == (tuple(ours.values()) if taken else (4, 2, 7, "d"))
-    assert say(postgres._READ, 0).fetchone() == (4, 1, 7, "d"), "another shard's"
+    begun = epoch if epoch > 4 and not taken else 4
+    assert say(postgres._BEGIN, 0, epoch=begun, digest="").rowcount == int(begun > 4)
+    assert say(postgres._READ, 0).fetchone() == ((begun, 1, 0, "") if begun > 4 else (4, 1, 7, "d")), "another shard's"
     database.close()
 
 
@@ -211,3 +214,20 @@ def test_an_address_with_more_than_an_address_is_refused_and_not_repeated(url: s
         DatabaseAddress(url)
     assert "s3cret" not in str(refused.value)
     assert "db" not in str(refused.value).split("host:port/database")[0]
+
+
+def test_a_key_beyond_what_an_index_takes_is_refused_at_once_and_not_tried_again(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the client it is an operational error, as a lost connection is; no repeat would end otherwise."""
+
+    def refuse(*_: Any) -> Any:
+        raise pg.ProgramLimitExceeded('index row size 3016 exceeds btree version 4 maximum 2704 for index "i"')
+
+    sink = TableSink(ADDRESS, SHAPE)
+    sink.publish(0, 1, _table("ann"))
+    session.said.clear()
+    monkeypatch.setattr(session, "execute", refuse)
+    with pytest.raises(SinkError, match="PostgreSQL refuses: index row size 3016 exceeds"):
+        sink.publish(1, 1, _table("bob"))
+    assert session.said == ["close"]

@@ -18,8 +18,8 @@ import effectively_once
 SOURCE = Path(effectively_once.__file__)
 NAMES = (
     "BucketAddress", "Count", "KafkaRecord", "Max", "Min", "Outputs", "Pipeline", "PipelineError", "RecordedStep",
-    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "published",
-    "trial_session", "whole_number",
+    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "json_records",
+    "published", "trial_session", "whole_number",
 )  # fmt: skip
 HEAVY = {"confluent_kafka", "minio", "numpy", "orjson", "pandas", "psycopg", "pyarrow", "pydantic", "pyspark"}
 ALONE = "import effectively_once"

@@ -144,3 +144,22 @@ def test_whatever_becomes_of_commits_every_epoch_is_visible_exactly_once(
         epoch += 1
     assert shard.visible == list(range(len(shard.visible)))
     assert len(shard.visible) in (epoch, epoch + 1)  # the last commit's outcome may not be known yet
+
+
+@pytest.mark.parametrize(("there", "number"), [(5, 5), (None, -1)])
+def test_a_sink_that_lost_epochs_while_a_driver_ran_is_refused(there: int | None, number: int) -> None:
+    """A standby that lagged took over, or marks were made anew: the next epoch would hide it for good (R10)."""
+    shard = Shard()
+    shard.mark = _mark(there) if there is not None else None
+    with pytest.raises(SinkError, match=rf"progress mark {number} lies outside the chain's 9 to 10: .*here.*Restore"):
+        shard.run(publish(_mark(10), None, "here"))
+    assert (shard.visible, shard.asked) == ([], ["Open", "ReadMark"])
+
+
+def test_a_sink_that_falls_back_during_a_commit_is_refused() -> None:
+    """The broker or database that failed over is the one whose answer got lost."""
+    shard = Shard([Outcome.UNKNOWN_DROPPED])
+    shard.mark = _mark(5)
+    with pytest.raises(SinkError, match="progress mark 5 lies outside the chain's 9 to 10"):
+        shard.run(publish(_mark(10), _mark(9), "here"))
+    assert shard.visible == []

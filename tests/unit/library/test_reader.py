@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Get, Request, run
 from effectively_once.reader import PublishedRows
@@ -40,9 +40,9 @@ def found(rows: PublishedRows) -> list[tuple[int, int, int]]:
 
 
 def rewritten(store: MemoryStore, epoch: int, **changes: Any) -> None:
-    """Change fields of an epoch's manifest."""
+    """Have an epoch's manifest written with other fields."""
     key = LAYOUT.manifest(GLOBAL_COUNTS, epoch)
-    store.objects[key] = json.dumps({**json.loads(store.objects[key]), **changes}).encode()
+    store.objects[key] = checksum.sealed({**checksum.opened(store.objects[key])[0], **changes})
 
 
 def file_of(store: MemoryStore, epoch: int) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToKafka, ToTable, abandon, repair
+from effectively_once import Pipeline, ToKafka, ToTable, abandon, fenced, repair
 from effectively_once.backup import Backup
-from effectively_once.columns import COORDINATES
+from effectively_once.columns import COORDINATES, DEAD_LETTER
 from effectively_once.errors import ControlError, SinkError
 from effectively_once.fenced import sources
 from effectively_once.job import Job
@@ -18,6 +18,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.place import Place
 from effectively_once.restore import restore
+from effectively_once.sinks.kafka import ShardAddress
 from effectively_once.stateful import Stateful
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.listed_store import ListedStore
@@ -180,3 +181,12 @@ def test_a_backup_between_the_command_and_the_repair_can_be_gone_on_from(recorde
     restore(Place(kept, "memory"), world.store, world.layout, lambda _: None, lambda _: None)
     world.driver().run(8 - HIT - 1)
     assert_exact(world)
+
+
+def test_results_among_the_dead_letters_are_no_rows_of_the_input() -> None:
+    """A repeat finds them in the state; no offset of the epoch is theirs."""
+    rows = pa.table({"topic": ["orders", "clicks.per_user"], "partition": [0, 1], "offset": [7, 0]})
+    for sink, kept in ((DEAD_LETTER, ["orders"]), ("accepted", ["orders", "clicks.per_user"])):
+        found = fenced._Messages(ShardAddress("127.0.0.1:1", "clicks", sink, 1))._records(rows)
+        assert found is not None
+        assert found["topic"].to_pylist() == kept

@@ -29,7 +29,7 @@ class MemorySender:
         self._at_a_time, self._room, self._refuse = at_a_time, room, refuse
         self._reports = count()
 
-    def produce(self, topic: str, value: bytes, **how: Any) -> None:
+    def produce(self, topic: str, value: bytes | None, **how: Any) -> None:
         if len(self._waiting) >= self._room:
             raise BufferError
         self._waiting.append(how.pop("on_delivery"))
@@ -76,6 +76,12 @@ def test_only_what_is_meant_is_sent_and_the_rest_is_told() -> None:
     assert (done.sent, done.left) == (4, {"late": 1, "no dead letters": 1})
 
 
+def test_results_of_windows_are_no_records_and_are_not_sent() -> None:
+    sender = MemorySender()
+    done = Replay(sender, "events").run([*letters(2, "sum_too_large"), *letters(1)], ALL)
+    assert (done.sent, done.left) == (1, {"results of windows, which are no records": 2})
+
+
 def test_late_records_are_sent_when_they_are_edited_or_it_is_asked_for() -> None:
     def later(value: bytes) -> bytes:
         return value + b"!"
@@ -85,6 +91,15 @@ def test_late_records_are_sent_when_they_are_edited_or_it_is_asked_for() -> None
         sender = MemorySender()
         assert Replay(sender, "events", **each).run(letters(2, "late"), ALL).sent == 2
         assert sender.sent[1]["value"] == (b"v1!" if "edit" in each else b"v1")
+
+
+def test_a_tombstone_is_sent_as_null_and_has_nothing_to_edit() -> None:
+    tombstone = [DeadLetter("malformed", None, None, 0, ("events", 0, 0))]
+    sender = MemorySender()
+    assert Replay(sender, "events").run(tombstone, ALL).sent == 1
+    assert sender.sent[0]["value"] is None
+    done = Replay(MemorySender(), "events", lambda value: value + b"!").run(tombstone, ALL)
+    assert (done.sent, done.left) == (0, {"tombstones, which have nothing to edit": 1})
 
 
 def test_an_edit_may_leave_records_out() -> None:

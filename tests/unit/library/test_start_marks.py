@@ -46,6 +46,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
         number = of[address.sink] if address.shard == 1 else RECORDED
         return None if number < 0 else Mark(number, 1, 0, "")
 
+    monkeypatch.setattr(preflight, "seen_mark", mark)
     monkeypatch.setattr(preflight, "read_mark", mark)
     monkeypatch.setattr(preflight, "table_mark", mark)
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)

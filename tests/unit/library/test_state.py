@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Sum, state
+from effectively_once import Count, Max, Min, Sum, state, sums
 from effectively_once.aggregates import Aggregate
-from effectively_once.errors import SinkError
 from effectively_once.state import WindowState
 from effectively_once.windows import Windows
 
@@ -122,14 +121,48 @@ def test_every_aggregate_equals_that_of_all_rows_however_they_are_divided(
     ]
 
 
-def test_a_sum_that_64_bits_may_not_hold_is_refused_and_not_wrapped() -> None:
-    row = {"user": ["ann"], "event_time_ms": [0], "amount": [2**62]}
-    folded = WindowState(WINDOWS, {"total": Sum("amount")})
-    for _ in range(2):
-        folded.fold(state.partial(pa.table(row), "user", {"total": Sum("amount")}, WINDOWS))
-    others = WindowState(WINDOWS, {"total": Sum("amount")})
-    for user in ("ann", "bob", "cem"):
-        others.fold(state.partial(pa.table({**row, "user": [user]}), "user", {"total": Sum("amount")}, WINDOWS))
-    assert others.final(None, 10**6)["total"].to_pylist() == [2**62] * 3
-    with pytest.raises(SinkError, match="a sum needs more than 64 bits"):
-        folded.final(None, 10**6)
+EDGES = st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 2**53 + 1, 1, 0, -1])
+LARGE = st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.integers(0, 250), EDGES | st.integers(-9, 9)))
+
+
+@given(LARGE, st.lists(st.integers(0, 60), max_size=40))
+def test_no_sum_is_wrapped_or_rounded_however_the_rows_are_divided(
+    rows: list[tuple[str, int, int]], cuts: list[int]
+) -> None:
+    """What 64 bits hold is a result, although a part of it may be larger; the rest is told apart, and is exact."""
+    windows = Windows(100, 10**9)
+    folded, bound = WindowState(windows, ALL), 0
+    places = sorted({min(cut, len(rows)) for cut in cuts})
+    for start, end in pairwise([0, *places, len(rows)]):
+        users, times, amounts = zip(*rows[start:end], strict=True) if end > start else ((), (), ())
+        columns = {"user": pa.array(users, pa.string()), "event_time_ms": pa.array(times, pa.int64()),
+                   "amount": pa.array(amounts, pa.int64())}  # fmt: skip
+        delta = state.partial(pa.table(columns), "user", ALL, windows)
+        bound += state.largest(delta, ALL) or 0
+        folded.fold(delta)
+    found, wide = state.final_of(folded.final(None, 10**12), ALL)
+    by_key: dict[tuple[int, str], list[int]] = {}
+    for user, time, amount in rows:
+        by_key.setdefault((time - time % 100, user), []).append(amount)
+    expected = [
+        (user, start, len(some), sum(some), min(some), max(some)) for (start, user), some in sorted(by_key.items())
+    ]
+    assert [tuple(row.values()) for row in found.to_pylist()] == [row for row in expected if sums.holds(row[3])]
+    assert [tuple(row.values()) for row in wide] == [row for row in expected if not sums.holds(row[3])]
+    assert not wide or bound >= sums.LANE, "else nobody looks for it"
+
+
+@pytest.mark.parametrize("rounds", [1, 2, state.PARTS + 3])
+def test_windows_as_many_as_rows_are_each_final_once(rounds: int) -> None:
+    """One clock that jumps: each row of an epoch has a window of its own."""
+    number = 3000
+    counts = WindowState(WINDOWS, COUNT)
+    starts = [(7919 * n % number) * 100 for n in range(number)]
+    for _ in range(rounds):
+        counts.fold(_delta(Counter({(f"u{start}", start): 1 for start in starts})))
+    half = number * 100 // 2
+    first = _final(counts, None, half + 150)
+    counts.expire(half + 150)
+    rest = _final(counts, half + 150, 10**9)
+    assert first + rest == [(f"u{start}", start, rounds) for start in range(0, number * 100, 100)]
+    assert len(first) == number // 2

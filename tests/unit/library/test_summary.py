@@ -36,6 +36,8 @@ class Files:
 
     def __init__(self) -> None:
         self.store, self.layout = MemoryStore(), Layout("orders")
+        for name in PIPELINE.file_sinks:
+            self(name).publish_staged(EPOCH - 1, 1, [], begins=True)
 
     def __call__(self, name: str) -> ManifestSink:
         return ManifestSink(self.store, self.layout, name)

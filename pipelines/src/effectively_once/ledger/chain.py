@@ -7,6 +7,7 @@ is declared at a time. A stale driver can therefore at most complete, identicall
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
+from effectively_once.ledger import checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, Put, Step, Written, create_once
-from effectively_once.ledger.records import FORMAT, AsShown, Declaration, EpochRecord, Head, Ranges, Versioned
+from effectively_once.ledger.records import (
+    FORMAT,
+    READABLE,
+    AsShown,
+    Declaration,
+    EpochRecord,
+    Head,
+    Ranges,
+    Versioned,
+)
 
 TAIL_LIMIT = 64
 """Epoch records in head before the older half moves to a segment: head stays below some 100 KB, a segment is rare."""
+
+ANEW = "Delete the checkpoint folder of this lineage (never head.json): the driver then continues where the chain ends."
+"""The way out where Spark planned what does not fit the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +45,13 @@ class Held:
 
 
 def take_over(
-    layout: Layout, owner: str, settings: dict[str, Any], accept: Callable[[Head], None] = lambda _: None
-) -> Step[Held]:
+    layout: Layout, owner: str, settings: dict[str, Any], accept: Callable[[Head], None] = lambda _: None,
+    sink_topics: dict[str, str] | None = None,
+) -> Step[Held]:  # fmt: skip
     """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1).
 
     `accept` is shown the head that is there and raises to refuse it: a start that cannot succeed then fences nobody.
+    `sink_topics` are the ids that the next start has to find (R10); None leaves those that are there.
     """
     while True:
         found = yield Get(layout.head)
@@ -45,9 +61,13 @@ def take_over(
             new = old.model_copy(
                 update={"generation": old.generation + 1, "owner": owner, "sequence": old.sequence + 1}
             )
+            if sink_topics is not None:
+                new = new.model_copy(update={"sink_topics": sink_topics})
             held = yield from _replace(layout, new, found.etag)
         else:
-            new = Head(pipeline=layout.pipeline, generation=1, owner=owner, settings=settings)
+            new = Head(
+                pipeline=layout.pipeline, generation=1, owner=owner, settings=settings, sink_topics=sink_topics or {}
+            )
             held = yield from _replace(layout, new, None)
         if held is not None:
             return held
@@ -174,29 +194,32 @@ def repair(head: Head) -> Declaration | None:
         for topic, partitions in last.ranges.items()
     }
     return pinned.model_copy(update={
-        "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms
+        "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms,
+        "clock": last.clock and last.clock.after(last.shown_ms, last.clock.idle),
     })  # fmt: skip
 
 
 def adjoining(head: Head, ranges: Ranges, where: str) -> None:
-    """Refuse ranges that leave a gap after the chain or overlap it (R3); a partition that is new starts at offset 0.
+    """Refuse ranges that leave a gap after the chain, overlap it, or go backwards; a new partition starts at 0 (R3).
 
     Raises:
         ChainError: naming topic, partition and offsets.
 
     """
-    if not head.tail:
-        return
-    last = head.tail[-1].ranges
+    last = head.tail[-1].ranges if head.tail else {}
     for topic, partitions in last.items():
         for partition, (_, end) in partitions.items():
             start = ranges.get(topic, {}).get(partition, (None, None))[0]
             if start != end:
                 raise _gap(topic, partition, start, end, where)
     for topic, partitions in ranges.items():
-        for partition, (start, _) in partitions.items():
-            if partition not in last.get(topic, {}) and start != 0:
+        for partition, (start, end) in partitions.items():
+            if head.tail and partition not in last.get(topic, {}) and start != 0:
                 raise _gap(topic, partition, start, 0, where)
+            if not 0 <= start <= end:
+                raise ChainError(
+                    f"no range of offsets: topic {topic} partition {partition} from {start} to {end}", where, ANEW
+                )
 
 
 def classified(head: Head, ranges: Ranges, where: str) -> str:
@@ -239,20 +262,24 @@ def same_version(head: Head, wheel_digest: str, where: str) -> None:
 
 
 def decoded(body: bytes, key: str) -> Head:
-    """Parse head. Raises ChainError when it is damaged or of a newer format."""
+    """Parse head. Raises ChainError when it is damaged or of a format that this version does not read."""
     try:
+        content, sealed = checksum.opened(body)
         # The format first: what a newer one added must not look like damage, which is answered with an old backup.
-        version = Versioned.model_validate_json(body).format
-        if version != FORMAT:
+        version = Versioned.model_validate(content).format
+        if version not in READABLE:
             raise ChainError(
-                f"head has format {version}, this version reads {FORMAT}", key,
+                f"head has format {version}, this version reads {READABLE[0]} to {FORMAT}", key,
                 "Use a newer version." if version > FORMAT
                 else "Let the version that wrote it finish, then begin anew under another name.",
             )  # fmt: skip
-        return Head.model_validate_json(body)
-    except ValidationError as wrong:
+        if not sealed and version == FORMAT:
+            raise ValueError("its checksum is missing")
+        # It is written in the format of this version from now on.
+        return Head.model_validate_json(checksum.canonical({**content, "format": FORMAT}))
+    except ValueError as wrong:
         raise ChainError(
-            f"head cannot be read: {wrong.errors()[0]['msg']}",
+            f"head cannot be read: {_reason(wrong)}",
             key,
             "Restore the object from the bucket's versions or a backup; do not delete it: "
             "the sinks would be published again.",
@@ -269,8 +296,9 @@ def recorded(head: Head, published: EpochRecord | None) -> Head:
             head.pipeline,
             "This is a defect of the driver: keep its log and restart it.",
         )
+    chained = published.model_copy(update={"before": head.tail[-1].checksum if head.tail else None})
     return head.model_copy(
-        update={"declared": None, "last_recorded": published.epoch, "tail": (*head.tail, published)},
+        update={"declared": None, "last_recorded": published.epoch, "tail": (*head.tail, chained)},
     )
 
 
@@ -343,33 +371,48 @@ def history(layout: Layout, head: Head, since: int = 0) -> Step[list[EpochRecord
         ChainError: a segment is missing or damaged.
 
     """
-    records: list[EpochRecord] = []
+    read_: list[tuple[EpochRecord, str, str]] = []
     for span in head.segments:
         if span[1] < since:
             continue
-        found = yield Get(layout.segment(*span))
+        key = layout.segment(*span)
+        found = yield Get(key)
         if not isinstance(found, Found):
-            raise ChainError("a segment of the chain is missing", layout.segment(*span), "Restore it from a backup.")
-        records += _of_segment(found.body, span, layout.segment(*span))
-    return [*records, *head.tail]
+            raise ChainError("a segment of the chain is missing", key, "Restore it from a backup.")
+        read_ += [(record, told, key) for record, told in _of_segment(found.body, span, key)]
+    records = [*(record for record, _, _ in read_), *head.tail]
+    # From the newest on: each record that is known to be right says what the one before it has to be.
+    for (record, told, key), after in reversed(list(zip(read_, records[1:], strict=False))):
+        # Who wants some epochs alone asks for the segments that hold them: what follows those is then not there.
+        if after.epoch == record.epoch + 1 and after.before not in (None, told):
+            raise _damaged(f"epoch {record.epoch} is not what epoch {after.epoch} follows", key)
+    return records
 
 
-def _of_segment(body: bytes, span: tuple[int, int], key: str) -> list[EpochRecord]:
+def _of_segment(body: bytes, span: tuple[int, int], key: str) -> list[tuple[EpochRecord, str]]:
+    """Records of a segment, each with its checksum."""
     try:
-        records = [EpochRecord.model_validate_json(line) for line in body.split(b"\n")]
-        if [record.epoch for record in records] == list(range(span[0], span[1] + 1)):
+        lines = body.split(b"\n")
+        records = [(EpochRecord.model_validate_json(line), checksum.of(json.loads(line))) for line in lines]
+        if [record.epoch for record, _ in records] == list(range(span[0], span[1] + 1)):
             return records
         reason = f"it does not hold epochs {span[0]} to {span[1]}"
-    except ValidationError as wrong:
-        reason = wrong.errors()[0]["msg"]
-    raise ChainError(f"a segment of the chain is damaged: {reason}", key, "Restore it from a backup.")
+    except ValueError as wrong:
+        reason = _reason(wrong)
+    raise _damaged(reason, key)
+
+
+def _damaged(reason: str, key: str) -> ChainError:
+    return ChainError(f"a segment of the chain is damaged: {reason}", key, "Restore it from a backup.")
+
+
+def _reason(wrong: ValueError) -> str:
+    return wrong.errors()[0]["msg"] if isinstance(wrong, ValidationError) else str(wrong)[:200]
 
 
 def _gap(topic: str, partition: str, start: int | None, end: int, where: str) -> ChainError:
     kind = "a missing partition" if start is None else "a gap" if start > end else "an overlap"
     return ChainError(
         f"{kind}: topic {topic} partition {partition} continues at offset {start}, the chain ends at {end}",
-        where,
-        "Delete the checkpoint folder of this lineage (never head.json): "
-        "the driver then continues where the chain ends.",
-    )
+        where, ANEW,
+    )  # fmt: skip

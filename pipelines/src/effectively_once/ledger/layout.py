@@ -56,3 +56,7 @@ class Layout:
     def checkpoint(self, lineage: str) -> str:
         """Spark's checkpoint folder of one lineage."""
         return f"{self.pipeline}/checkpoints/{lineage}"
+
+    def probe(self, unique: str) -> str:
+        """Name the object on which a start tries the store; it is deleted again."""
+        return f"{self.pipeline}/probe/{unique}"

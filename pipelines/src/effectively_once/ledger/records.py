@@ -7,12 +7,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from effectively_once import digest
+from effectively_once.ledger import checksum
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
-FORMAT = 2
-"""What this version writes and reads. Format 1 had other digests, and no `merged`, `catalog`, `ms` and `bytes`."""
+FORMAT = 3
+"""What this version writes."""
+
+READABLE = (2, FORMAT)
+"""What it reads: format 2 has no checksums. Format 1 had other digests, and no `merged`, `catalog`, `ms` and `bytes`.
+"""
 
 
 class Record(BaseModel):
@@ -35,7 +40,27 @@ class Rows(Record):
     bytes: int = 0
 
 
-class Delta(Rows):
+class Folded(Rows):
+    """Rows that state is folded from.
+
+    Attributes:
+        largest: no sum of a key and window in them is larger, positive or negative; 2^63 where it may be more. None
+            where nothing is summed, and in what older versions wrote.
+
+    """
+
+    largest: int | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_largest(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not there: older versions refuse fields that they do not know."""
+        told: dict[str, Any] = handler(self)
+        if self.largest is None:
+            told.pop("largest", None)
+        return told
+
+
+class Delta(Folded):
     """A delta as the chain records it: an object of its own, or, when small, its columns as JSON right here (R5)."""
 
     inline: str | None = None
@@ -57,10 +82,40 @@ class AsShown(Rows):
     ids: Delta | None = None
 
 
+Times = dict[str, dict[str, int]]
+"""Topic -> partition -> largest event time (ms since 1970) that it has shown."""
+
+
+class Clock(Record):
+    """How far each partition of the input has come in event time, as an epoch pins it (R6).
+
+    Attributes:
+        shown: by epochs before this one. A partition that has shown no time is not in it.
+        idle: topic -> partitions that nobody waits for: all of them was read, and nothing came for `idle_ms`.
+
+    """
+
+    shown: Times = {}
+    idle: dict[str, list[str]] = {}
+
+    def after(self, shown: Times, idle: dict[str, list[str]]) -> Clock:
+        """Return the clock of an epoch that follows one which showed these times."""
+        merged = {topic: dict(times) for topic, times in self.shown.items()}
+        for topic, times in shown.items():
+            known = merged.setdefault(topic, {})
+            for partition, time in times.items():
+                known[partition] = max(time, known.get(partition, time))
+        return Clock(shown=merged, idle=idle)
+
+
+_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms"})
+
+
 class Declaration(Record):
     """An epoch about to be published, pinned (R3): whoever publishes it publishes this.
 
     Attributes:
+        clock: where time goes by the partition that is furthest behind; None where it goes by the largest time seen.
         shown: what an operator found of it, by shard, when no repeat could finish it (`effectively-once repair`): these
             shards take the rows that they show and no others. Empty for an ordinary epoch.
         repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
@@ -80,6 +135,7 @@ class Declaration(Record):
     settings_digest: str
     shown: dict[str, AsShown] = {}
     repairs: int | None = None
+    clock: Clock | None = None
 
     @property
     def abandoned(self) -> bool:
@@ -101,10 +157,9 @@ class Declaration(Record):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what an ordinary epoch has not: older versions refuse fields that they do not know."""
+        """Leave out what an ordinary epoch has not: its checksum must not change with fields that are new."""
         told: dict[str, Any] = handler(self)
-        unused = [name for name, used in (("shown", self.shown), ("repairs", self.repairs is not None)) if not used]
-        return {name: value for name, value in told.items() if name not in unused}
+        return {name: value for name, value in told.items() if name not in _OPTIONAL or value not in ({}, None)}
 
 
 class Counts(Record):
@@ -119,7 +174,7 @@ class Counts(Record):
     malformed: int = 0
 
 
-class Span(Rows):
+class Span(Folded):
     """Deltas of one kind and shard, of all epochs from `first` to `last`, merged into one object that stands for them.
 
     It holds their rows in order, so its content is decided by the deltas, and its digest is the sum of theirs (R9).
@@ -139,6 +194,9 @@ class EpochRecord(Declaration):
         merged: kind -> shard -> deltas of earlier epochs that were merged in this one, and may go once it is recorded.
         catalog: what the dedup catalog did, summed over the shards.
         ms: milliseconds of the slowest shard, by step.
+        before: checksum of the record of the epoch before; None for the first one, and in records of format 2.
+        shown_ms: largest event time of each partition, of rows that can be judged: late ones and copies too. Only where
+            there is a clock.
 
     """
 
@@ -150,6 +208,13 @@ class EpochRecord(Declaration):
     merged: dict[str, dict[str, Span]] = {}
     catalog: dict[str, int] = {}
     ms: dict[str, int] = {}
+    before: str | None = None
+    shown_ms: Times = {}
+
+    @property
+    def checksum(self) -> str:
+        """What the next record has as `before`."""
+        return checksum.of(self.model_dump(mode="json", by_alias=True))
 
     @property
     def bytes(self) -> dict[str, int]:
@@ -169,6 +234,7 @@ class Head(Record):
         floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
         segments: [first, last] of the epoch records that moved to create-once objects.
         tail: the records after those, dense up to `last_recorded`.
+        sink_topics: ids of the topics of the sinks; none in heads of older versions until a driver starts (R10).
 
     """
 
@@ -183,10 +249,17 @@ class Head(Record):
     floor: int = 0
     segments: tuple[tuple[int, int], ...] = ()
     tail: tuple[EpochRecord, ...] = ()
+    sink_topics: dict[str, str] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_unknown_topics(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a pipeline without topics has not: older versions refuse fields that they do not know."""
+        told: dict[str, Any] = handler(self)
+        return told if self.sink_topics else {name: value for name, value in told.items() if name != "sink_topics"}
 
     @property
     def watermark_ms(self) -> int | None:
-        """The watermark that the next declaration has to pin (R6)."""
+        """The watermark that the next declaration has to pin where it has no clock (R6)."""
         known: list[int | None] = []
         # An abandoned epoch pins the watermark before its own, so that the next one closes the windows that it did not;
         # one that repairs another pins that one's, and knows of the rows alone which it left.
@@ -197,5 +270,5 @@ class Head(Record):
         return max((time for time in known if time is not None), default=None)
 
     def encoded(self) -> bytes:
-        """Return the object's content."""
-        return self.model_dump_json(by_alias=True).encode()
+        """Return the object's content, with its checksum."""
+        return checksum.sealed(self.model_dump(mode="json", by_alias=True))

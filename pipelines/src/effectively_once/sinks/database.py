@@ -147,7 +147,14 @@ def named(error: psycopg.Error, where: str) -> PipelineError | None:
             return AccessError(f"PostgreSQL refuses: {_said(error)}", where, f"Check the rights of {USER}.")
         case psycopg.OperationalError() if error.sqlstate is None and _DENIED.search(str(error)):
             return AccessError(f"PostgreSQL refuses: {_said(error)}", where, f"Check {USER} and {PASSWORD}.")
-        case psycopg.ProgrammingError() | psycopg.DataError() | psycopg.IntegrityError() | psycopg.NotSupportedError():
+        # The limit of a program (class 54), as the length of a key, is an OperationalError to the client.
+        case (
+            pg.ProgramLimitExceeded()
+            | psycopg.ProgrammingError()
+            | psycopg.DataError()
+            | psycopg.IntegrityError()
+            | psycopg.NotSupportedError()
+        ):
             return SinkError(
                 f"PostgreSQL refuses: {_said(error)}",
                 where,

@@ -25,7 +25,7 @@ from confluent_kafka import (
 from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.records import Rows
-from effectively_once.sinks.publish import Committed, Mark
+from effectively_once.sinks.publish import Committed, FencedError, Mark
 from effectively_once.sinks.transaction import TransactionalSink
 
 COMMIT_TIMEOUT_S = 20.0
@@ -134,6 +134,28 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         self.announce("committed")
         return Committed.YES
 
+    def begin(self, epoch: int, generation: int) -> None:
+        """Give a shard that is new to a chain the mark of its last recorded epoch, over nothing; again, it is a no-op.
+
+        Raises:
+            FencedError: another producer took the shard meanwhile.
+            PipelineError: as `publish` does.
+
+        """
+        self._kept = None
+        self._open(generation)
+        mark = self._read_mark()
+        if mark is not None and mark.epoch >= epoch:
+            return
+        match self._commit(Mark(epoch, generation, 0, digest.EMPTY), ()):
+            case Committed.FENCED:
+                raise FencedError(str(self.address))
+            case Committed.UNKNOWN:
+                raise UnreachableError(
+                    f"whether the mark of epoch {epoch} was committed is not known", str(self.address),
+                    "Check the broker; then run this again.",
+                )  # fmt: skip
+
     def _refuse_what_no_repeat_helps(self, cause: KafkaError, topic: str) -> None:
         if cause.code() in _MISSING:
             raise unreachable(cause, self.address.bootstrap, topic)
@@ -152,22 +174,34 @@ def described(rows: Sequence[Row]) -> Rows:
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
-    """Read the last committed mark of a shard: its progress partition up to the end, or an error (R8).
+    """Read the last committed mark of a shard: its progress partition up to the high watermark, or an error (R8).
+
+    An open transaction hides what was committed behind it. One of the shard's own is ended by whoever opens a producer
+    before it asks; that of somebody else is waited for.
 
     Raises:
         UnreachableError: the end was not reached in time; no mark is not the same as none found yet.
         SinkError: the progress topic does not exist.
 
     """
-    consumer = Consumer({
-        "bootstrap.servers": address.bootstrap, "group.id": "effectively-once.marks", "enable.auto.commit": False,
-        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
-        "fetch.wait.max.ms": 10, "log_level": 0,
-    })  # fmt: skip
+    return _mark(address, timeout_s, "read_uncommitted")
+
+
+def seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
+    """Read the last mark that committed readers see by now: an open transaction may hide a later one.
+
+    For those who disturb nobody, so that a transaction of the shard's own may be open. Raises what `read_mark` raises.
+    """
+    return _mark(address, timeout_s, "read_committed")
+
+
+def _mark(address: ShardAddress, timeout_s: float, up_to: str) -> Mark | None:
     where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
     last: Mark | None = None
+    # What a consumer may read tells it where its partition ends.
+    asking, consumer = _consumer(address.bootstrap, up_to), _consumer(address.bootstrap, "read_committed")
     try:
-        low, high = ends(consumer, where, timeout_s)
+        low, high = ends(asking, where, timeout_s)
         # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
         for start in (max(low, high - 64), low):
             consumer.assign([TopicPartition(address.progress, address.shard, start)])
@@ -177,12 +211,21 @@ def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
     except KafkaException as error:
         raise unreachable(error.args[0], address.bootstrap, address.progress) from error
     finally:
+        asking.close()
         consumer.close()
     return last
 
 
+def _consumer(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "effectively-once.marks", "enable.auto.commit": False,
+        "isolation.level": isolation, "enable.partition.eof": True, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 10, "log_level": 0,
+    })  # fmt: skip
+
+
 def ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
-    """First offset of a partition and where committed records end; a leader that is just changing is waited for."""
+    """First offset of a partition, and where what this consumer may read ends; a changing leader is waited for."""
     asked: tuple[int, int] = tenacity.Retrying(
         retry=tenacity.retry_if_exception(
             lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
@@ -281,20 +324,23 @@ def _last(consumer: Consumer, end: int, timeout_s: float, address: ShardAddress)
     hands out those only that it knows to be committed, and the last ones some moments later. To that question it
     answers that it does not know yet (KIP-207).
     """
-    last = None
+    last, reached = None, 0
     while True:
         message = consumer.poll(timeout_s)
         if message is None:
             raise UnreachableError(
-                f"the end of {address.progress} was not reached in {timeout_s:.0f} s",
+                f"the end of {address.progress} partition {address.shard} was not reached in {timeout_s:.0f} s: read "
+                f"up to offset {reached} of {end}",
                 address.bootstrap,
-                "Check the broker.",
+                "Check the broker, and whether a transaction of somebody else is open in that partition "
+                "(`kafka-transactions.sh describe-producers`); abort it, then start the pipeline again.",
             )
         error = message.error()
         if error is None:
             last = Mark(**json.loads(message.value()))
         elif error.code() == KafkaError._PARTITION_EOF:
-            if (message.offset() or 0) >= end:
+            reached = message.offset() or 0
+            if reached >= end:
                 return last
         else:
             raise unreachable(error, address.bootstrap, address.progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from effectively_once import digest
 from effectively_once.errors import SinkError
+from effectively_once.ledger import checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Rows
@@ -55,7 +55,7 @@ class ManifestSink:
         """Stage the table's file, then create the manifest; when there is one, compare instead (a repeat is a no-op).
 
         Raises:
-            SinkError: the epoch's manifest names other rows (R4), or is damaged.
+            SinkError: the epoch's manifest names other rows (R4), it is damaged, or the one before is gone (R10).
 
         """
         return self.publish_staged(epoch, generation, [self.stage(epoch, table)])
@@ -72,8 +72,15 @@ class ManifestSink:
         run(create_once(name, body), self._store)
         return StagedFile(name=name, rows=rows, digest=table_digest, bytes=len(body))
 
-    def publish_staged(self, epoch: int, generation: int, staged: Sequence[StagedFile]) -> tuple[Rows, Published]:
-        """Make an epoch's staged files visible, all of them at once. Raises what `publish` raises."""
+    def publish_staged(
+        self, epoch: int, generation: int, staged: Sequence[StagedFile], *, begins: bool = False
+    ) -> tuple[Rows, Published]:
+        """Make an epoch's staged files visible, all of them at once. Raises what `publish` raises.
+
+        `begins` is for a sink that is new to its chain: there, the manifest of the epoch before need not be there.
+        """
+        if not begins:
+            self._refuse_after_a_gap(epoch)
         content = Rows(
             rows=sum(file.rows for file in staged), digest=digest.added(file.digest for file in staged),
             bytes=sum(file.bytes for file in staged),
@@ -85,7 +92,7 @@ class ManifestSink:
             **content.model_dump(),
         }  # fmt: skip
         key = self._layout.manifest(self._sink, epoch)
-        body = json.dumps(manifest).encode()
+        body = checksum.sealed(manifest)
         held = run(create_once(key, body), self._store)
         # Of an epoch long recorded the manifest may be gone, into a span: then nothing was in the way of ours (R9).
         span = self._span_of(epoch)
@@ -100,6 +107,17 @@ class ManifestSink:
                 "What is visible stays: `effectively-once repair` tells how to go on.",
             )
         return content, Published.BEFORE
+
+    def _refuse_after_a_gap(self, epoch: int) -> None:
+        """Refuse an epoch where readers, who follow manifests without a gap, would never come to it (R10)."""
+        key = self._layout.manifest(self._sink, epoch - 1)
+        if epoch and run(body_of(key), self._store) is None and self._span_of(epoch - 1) is None:
+            raise SinkError(
+                f"the manifest of epoch {epoch - 1} is gone: the sink or the chain was recreated or restored from a "
+                "backup",
+                key,
+                "Restore both from one backup, or give the pipeline another name to publish everything anew.",
+            )
 
     def has(self, epoch: int) -> bool:
         """Whether the epoch's manifest is there: this sink's progress mark (R10)."""

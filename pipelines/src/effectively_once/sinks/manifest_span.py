@@ -12,17 +12,20 @@ recorded, is in the span. The other way round a span could come, and the manifes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from effectively_once.errors import SinkError
+from effectively_once.ledger import checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Step, body_of
 from effectively_once.ledger.records import Head
 
 EPOCHS = 1000
 """Epochs of a span: some 260 KB, 17 a day at an epoch every 5 s. Never to change: objects are named by it."""
+
+BEFORE_CHECKSUMS = {"epoch", "generation", "publication", "files", "rows", "digest", "bytes"}
+"""Fields of a manifest that has no checksum."""
 
 Manifest = Mapping[str, Any]
 Bounds = tuple[int, int]
@@ -45,7 +48,7 @@ def allowed(head: Head, bounds: Bounds) -> bool:
 
 def encoded(manifests: Mapping[int, Manifest]) -> bytes:
     """Return the content of the span: a manifest a line, in the order of epochs."""
-    return b"\n".join(json.dumps(manifests[epoch]).encode() for epoch in sorted(manifests))
+    return b"\n".join(checksum.sealed(dict(manifests[epoch])) for epoch in sorted(manifests))
 
 
 def decoded(body: bytes, bounds: Bounds, key: str) -> dict[int, Manifest]:
@@ -59,10 +62,12 @@ def decoded(body: bytes, bounds: Bounds, key: str) -> dict[int, Manifest]:
 def manifest_of(body: bytes, key: str, epoch: int | None = None) -> dict[str, Any]:
     """Parse a manifest. Raises SinkError when it is damaged, or not that of the epoch."""
     try:
-        manifest = json.loads(body)
-        if {"files", "rows", "digest"} <= manifest.keys() and epoch in (None, manifest.get("epoch")):
-            return dict(manifest)
-    except (ValueError, AttributeError):
+        manifest, sealed = checksum.opened(body)
+        whole = {"files", "rows", "digest"} <= manifest.keys() and epoch in (None, manifest.get("epoch"))
+        # One of before has no checksum; one whose checksum lost its name has a field that those had not.
+        if whole and (sealed or manifest.keys() <= BEFORE_CHECKSUMS):
+            return manifest
+    except ValueError:
         pass
     raise _damaged("a manifest is damaged" + ("" if epoch is None else f", that of epoch {epoch}"), key)
 

@@ -29,8 +29,11 @@ _READ = sql.SQL("SELECT epoch, generation, rows, digest FROM {} {}").format(_MAR
 _FENCE = sql.SQL("UPDATE {} SET generation = greatest(generation, %(generation)s) {}").format(_MARKS, _SHARD)
 _ADVANCE = sql.SQL(
     "UPDATE {} SET epoch = %(epoch)s, generation = %(generation)s, rows = %(rows)s, digest = %(digest)s {}"
-    " AND epoch < %(epoch)s AND generation <= %(generation)s"
+    " AND epoch = %(epoch)s - 1 AND generation <= %(generation)s"
 ).format(_MARKS, _SHARD)
+_BEGIN = sql.SQL("UPDATE {} SET epoch = %(epoch)s, rows = 0, digest = %(digest)s {} AND epoch < %(epoch)s").format(
+    _MARKS, _SHARD
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,19 @@ class TableSink(TransactionalSink[pa.Table]):
             return Committed.UNKNOWN
         self.announce("committed")
         return Committed.YES
+
+    def begin(self, epoch: int, generation: int) -> None:
+        """Give a shard that is new to a chain the mark of its last recorded epoch, over nothing; again, it is a no-op.
+
+        Raises:
+            PipelineError: as `publish` does.
+
+        """
+        self._kept = None
+        self._open(generation)
+        assert self._session is not None  # noqa: S101 - it was opened
+        with naming(self._there):
+            self._session.execute(_BEGIN, {**self.address.key, "epoch": epoch, "digest": digest.EMPTY})
 
     def _stage(self, session: Session, rows: pa.Table) -> None:
         session.execute("TRUNCATE pg_temp.staged")

@@ -106,7 +106,8 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
 
     Raises:
         FencedError: see there.
-        SinkError: the epoch is there with other rows (R4), or commits keep timing out.
+        SinkError: the epoch is there with other rows (R4), epochs before it are not there (R10), or commits keep timing
+            out.
 
     """
     if kept is None or kept.epoch != ours.epoch - 1:
@@ -123,6 +124,8 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
                     "What is visible stays: `effectively-once repair` tells how to go on.",
                 )
             return Published.BEFORE
+        # Every epoch writes a mark in every shard: where the one before lacks it, the sink has lost what it had shown.
+        refuse_outside(mark, ours.epoch - 1, ours.epoch, where)
         answer = yield Commit(ours)
         if answer is Committed.YES:
             return Published.NOW
@@ -131,6 +134,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
         if answer is Committed.REFUSED:
             mark = yield from _read()
             if mark is None or mark.epoch < ours.epoch:
+                refuse_outside(mark, ours.epoch - 1, ours.epoch, where)
                 raise FencedError(where)
             continue
         # Unknown: never abort blindly (KAFKA-17754). A new producer ends the transaction, and the mark tells which way.
@@ -140,6 +144,23 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
         where,
         "Check the sink's server; then start again.",
     )
+
+
+def refuse_outside(mark: Mark | None, low: int, high: int, where: str) -> None:
+    """Refuse a mark that does not lie between two epochs, where the chain says that it has to (R10).
+
+    Raises:
+        SinkError: with what was found.
+
+    """
+    number = mark.epoch if mark is not None else -1
+    if not low <= number <= high:
+        raise SinkError(
+            f"progress mark {number} lies outside the chain's {low} to {high}: the sink or the chain was "
+            "recreated or restored from a backup",
+            where,
+            "Restore both from one backup, or give the pipeline another name to publish everything anew.",
+        )
 
 
 def _opened(generation: int) -> Generator[SinkRequest, SinkAnswer, Mark | None]:

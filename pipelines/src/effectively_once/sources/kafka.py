@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+import structlog
+import tenacity
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
+from effectively_once.sources.times import BOUNDS, takes_any_time
 
 if TYPE_CHECKING:
     # The start check asks the topic, and runs where there is no Spark too.
     from pyspark.sql import DataFrame, SparkSession
 
 
+log = structlog.get_logger()
 FETCH = {
     "kafka.max.partition.fetch.bytes": str(16 << 20),
     "kafka.max.poll.records": "20000",
     "kafka.receive.buffer.bytes": str(4 << 20),
 }
 """With Kafka's own values (1 MiB, 500, 64 KiB) a task waited for the broker longer than it worked (ADR 0021)."""
+
+ENDS_WAIT_S = 0.2
+"""Between two questions for the end of a partition."""
 
 
 class KafkaSource:
@@ -31,6 +39,7 @@ class KafkaSource:
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
         self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+        self._ends: dict[str, int] = {}
 
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topic's id, which a topic recreated under the same name does not have.
@@ -49,15 +58,29 @@ class KafkaSource:
             raise self._named(error) from error
         return {name: str(described.topic_id)}
 
-    def refuse_compacted(self) -> None:
-        """Refuse a compacted topic: a repeat could not read the same records again."""
+    def topic_settings(self) -> dict[str, str]:
+        """Return the topic's settings by Kafka's names. Raises what `topic_ids` raises."""
         resource = ConfigResource(ResourceType.TOPIC, self._settings.topic)
         try:
             described = self._admin.describe_configs([resource], request_timeout=self._settings.start_patience_s)
-            policy = described[resource].result()["cleanup.policy"].value
+            return {name: str(entry.value) for name, entry in described[resource].result().items()}
         except KafkaException as error:
             raise self._named(error) from error
-        if "compact" in policy:
+
+    def warn_of_times(self, set_to: Mapping[str, str]) -> None:
+        """Tell of a topic that takes records with a time that Spark cannot read: one of them would stop every start."""
+        if takes_any_time(set_to):
+            bounds = ",".join(f"{name}={value}" for name, value in BOUNDS.items())
+            log.warning(
+                "the input topic takes records whose Kafka timestamp Spark's source cannot read",
+                topic=self._settings.topic,
+                todo="Run `kafka-configs.sh --bootstrap-server <broker> --alter "
+                f"--topic {self._settings.topic} --add-config {bounds}`.",
+            )
+
+    def refuse_compacted(self, set_to: Mapping[str, str]) -> None:
+        """Refuse a compacted topic: a repeat could not read the same records again."""
+        if "compact" in set_to["cleanup.policy"]:
             raise SourceError(
                 "the topic is compacted, so an epoch could not be read again", f"topic {self._settings.topic}",
                 "Set cleanup.policy=delete, or read another topic.",
@@ -83,16 +106,77 @@ class KafkaSource:
 
     def first_offsets(self) -> dict[str, int]:
         """Earliest offset of every partition: where a pipeline without a chain begins."""
+        return self._offsets(OffsetSpec.earliest())
+
+    def ends(self) -> dict[str, dict[str, int]]:
+        """Offset that the next record of every partition will get, by topic; open transactions are below it."""
+        return {self._settings.topic: self._offsets(OffsetSpec.latest())}
+
+    def _offsets(self, which: OffsetSpec) -> dict[str, int]:
         name = self._settings.topic
         try:
             described = self._admin.describe_topics(
                 TopicCollection([name]), request_timeout=self._settings.start_patience_s
             )[name].result()
-            wanted = {TopicPartition(name, p.id): OffsetSpec.earliest() for p in described.partitions}
-            found = self._admin.list_offsets(wanted, request_timeout=self._settings.start_patience_s)
+        except KafkaException as error:
+            raise self._named(error) from error
+        return self._listed((partition.id for partition in described.partitions), which)
+
+    def _listed(
+        self, partitions: Iterable[int], which: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[str, int]:
+        wanted = {TopicPartition(self._settings.topic, partition): which for partition in partitions}
+        try:
+            found = self._admin.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=self._settings.start_patience_s
+            )
             return {str(where.partition): future.result().offset for where, future in found.items()}
         except KafkaException as error:
             raise self._named(error) from error
+
+    def committed_ends(self, partitions: Iterable[str]) -> dict[str, int]:
+        """Last stable offset of partitions: a reader of committed records ends there now.
+
+        Raises:
+            UnreachableError: no broker answers, or there is no such partition.
+            SourceError: there is no such topic.
+
+        """
+        return self._listed(map(int, partitions), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def within(self, ranges: Ranges) -> None:
+        """Refuse ranges that end beyond what is committed in the topic (R3).
+
+        A broker that has just begun to lead may tell an earlier end than the one before it: it is asked for a while.
+
+        Raises:
+            SourceError: naming topic, partition and offsets.
+            UnreachableError: no broker answers.
+
+        """
+        spans = ranges.get(self._settings.topic, {})
+
+        def beyond() -> list[str]:
+            return [partition for partition, (_, end) in spans.items() if end > self._ends.get(partition, 0)]
+
+        def look() -> list[str]:
+            # Of the same topic the end never sinks: what was told before still holds.
+            for partition, end in self.committed_ends(beyond()).items():
+                self._ends[partition] = max(end, self._ends.get(partition, 0))
+            return beyond()
+
+        missing: list[str] = beyond() and tenacity.Retrying(
+            retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(ENDS_WAIT_S),
+            stop=tenacity.stop_after_delay(self._settings.start_patience_s),
+            retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+        )(look)  # fmt: skip
+        for partition in missing:
+            raise SourceError(
+                f"a range ends at offset {spans[partition][1]}, and records are committed up to "
+                f"{self._ends.get(partition, 0)} alone", f"topic {self._settings.topic} partition {partition}",
+                "Where the topic lost records, send them again or restore it. Where it did not, delete the checkpoint "
+                "folder of this lineage (never head.json): the driver then continues where the chain ends.",
+            )  # fmt: skip
 
     def stream(self, spark: SparkSession, starting: dict[str, dict[str, int]]) -> DataFrame:
         """Read without end from given offsets, so many rows a batch at most."""

@@ -1,0 +1,89 @@
+"""Images that a node cannot get, told while somebody still waits for the pods that need them.
+
+Pulumi waits for pods to be ready, ten minutes and more, and says nothing of why they are not.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from infra.cluster.api import ClusterError, Reader
+from infra.operate.objects import PART_OF, PROJECT, Pod
+from infra.operate.reasons import PULL
+
+EVERY_S = 3.0
+OURS = f"{PROJECT}-"
+"""How the names of the images begin that are built here."""
+
+
+def unpullable(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
+    """Yield an image that cannot be pulled, and a line: who waits for it, why, and what mends it."""
+    for pod in pods:
+        for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = one.state.waiting
+            if waiting is None or waiting.reason not in PULL or pod.metadata.deletion_timestamp:
+                continue
+            why = " ".join(waiting.message.split())[:200]
+            who = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+            told_so = f"{waiting.reason}{f' ({why})' if why else ''}"
+            yield one.image, f"{who} waits for image {one.image}: {told_so}. {_mended(one.image)}"
+
+
+def _mended(image: str) -> str:
+    if image.rpartition("/")[2].startswith(OURS):
+        return (
+            "On the cluster of this machine: `make up` builds and loads it. On another: `make images "
+            "PUSH=registry/path/`, and have the references deployed that it writes"
+        )
+    return "Correct its name, or `image_pull_secrets`, and run the same command again"
+
+
+def pods_of(reader: Reader, namespaces: Sequence[str] | None) -> list[Pod]:
+    """Return the project's pods in some namespaces, None for all. Raises ClusterError."""
+    paths = [f"/api/v1/namespaces/{name}/pods" for name in namespaces] if namespaces else ["/api/v1/pods"]
+    found = [reader.get(path, labelSelector=f"{PART_OF}={PROJECT}") for path in paths]
+    return [Pod.model_validate(item) for one in found for item in one.get("items") or ()]
+
+
+def watch(
+    reader: Callable[[], Reader], namespaces: Sequence[str] | None, say: Callable[[str], object],
+    every_s: float = EVERY_S,
+) -> threading.Event:  # fmt: skip
+    """Look every few seconds, and say of each image once that it cannot be pulled, until the event is set.
+
+    A cluster that does not answer, or is not there yet, is asked again: whoever waits for it says so itself.
+    """
+    ended = threading.Event()
+
+    def look() -> None:
+        known: set[str] = set()
+        held: Reader | None = None
+        while not ended.wait(every_s):
+            try:
+                held = held or reader()
+                for image, line in unpullable(pods_of(held, namespaces)):
+                    if image not in known:
+                        known.add(image)
+                        say(line)
+            except ClusterError:
+                continue
+
+    # Pulumi keeps what its log needs in the context.
+    threading.Thread(target=contextvars.copy_context().run, args=(look,), daemon=True).start()
+    return ended
+
+
+@contextmanager
+def told(
+    reader: Callable[[], Reader], namespaces: Sequence[str] | None, say: Callable[[str], object],
+    every_s: float = EVERY_S,
+) -> Iterator[None]:  # fmt: skip
+    """See `watch`; it ends with what is done meanwhile."""
+    ended = watch(reader, namespaces, say, every_s)
+    try:
+        yield
+    finally:
+        ended.set()

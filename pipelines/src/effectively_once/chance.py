@@ -1,0 +1,69 @@
+"""What an analysed plan tells of a function of the author's that would answer otherwise in a repeat (R4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from effectively_once.errors import SettingsError
+
+_CLOCKS = frozenset({
+    "CurrentBatchTimestamp", "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now",
+})  # fmt: skip
+"""Spark calls them deterministic: within one query its optimiser replaces them by one time. A repeat is another."""
+_SUBQUERY = ("Subquery", "Exists")
+"""These are as their plans are, which are looked at by themselves."""
+_FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
+
+
+def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> None:
+    """Refuse a frame whose plan has chance, or a clock, anywhere: in what it joins and in its subqueries too.
+
+    What code in Python does is not in a plan: only a function that is marked `asNondeterministic()` is found.
+
+    Args:
+        frame: what the author's function gave.
+        whose: what that function is.
+        where: its name.
+        clocks: refuse those as well; Spark pins the time of a batch that it repeats by itself.
+
+    Raises:
+        SettingsError: naming each such expression.
+
+    """
+    # The optimiser replaces clocks, so the plan is looked at before. PySpark has no public way to it.
+    if found := sorted(set(_of_plan(frame._jdf.queryExecution().analyzed(), clocks))):
+        raise SettingsError(
+            f"{whose} answers otherwise in a repeat: {', '.join(found)}", where,
+            "Let a recorded step give what is by chance or by a clock (recorded=RecordedStep(...)): its answer is "
+            "kept, and a repeat uses it.",
+        )  # fmt: skip
+
+
+def _of_plan(plan: Any, clocks: bool) -> Iterator[str]:
+    for expression in _each(plan.expressions()):
+        yield from _of_expression(expression, clocks)
+    for below in (*_each(plan.children()), *_each(plan.subqueries())):
+        yield from _of_plan(below, clocks)
+
+
+def _of_expression(expression: Any, clocks: bool) -> Iterator[str]:
+    """Name what is a cause itself: an expression that is made of others is as little deterministic as they are."""
+    kind, parts = expression.nodeName(), list(_each(expression.children()))
+    if kind == "AggregateExpression":
+        # Some depend on the order of rows, which what is above them may undo (`sort_array(collect_list(...))`).
+        parts = [part for function in parts for part in _each(function.children())]
+    elif kind in _CLOCKS:
+        if clocks:
+            yield expression.prettyName()
+    elif not kind.endswith(_SUBQUERY) and not expression.deterministic() and all(p.deterministic() for p in parts):
+        yield expression.name() if kind in _FUNCTIONS else expression.prettyName()
+    for part in parts:
+        yield from _of_expression(part, clocks)
+
+
+def _each(some: Any) -> Iterator[Any]:
+    """Elements of a sequence of Scala's."""
+    return (some.apply(number) for number in range(some.size()))

@@ -1,0 +1,156 @@
+"""The topics of a pipeline's Kafka sinks as a start meets them: those of the chain, and set as they have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger.records import Head
+from effectively_once.settings import PipelineSettings
+from effectively_once.sinks.kafka import MESSAGE_BYTES_MAX, ShardAddress
+
+RESTORE = (
+    "Put rows and progress topics back to the moment of the chain, then back the chain up and restore it, which takes "
+    "the new ids; or give the pipeline another name to publish everything anew."
+)
+
+
+log = structlog.get_logger()
+SIZE = "max.message.bytes"
+RECORD_BYTES = 1_048_588
+"""What a topic takes where nobody says otherwise."""
+FRAME_BYTES = 64 << 10
+"""A dead letter's reason and source, and the broker's own words around it."""
+ESCAPED = 12
+"""A control character takes six bytes as JSON, and a record's id comes once more beside its value."""
+
+
+def dead_letter_bytes(record_bytes: int) -> tuple[int, int]:
+    """Return what a dead letter of so large a record needs: as base64 at least, and however its text is written."""
+    least = record_bytes * 4 // 3 + FRAME_BYTES
+    return least, max(least, min(record_bytes * ESCAPED + FRAME_BYTES, MESSAGE_BYTES_MAX))
+
+
+class SinkTopics:
+    """Rows and progress topics of some sinks."""
+
+    def __init__(self, settings: PipelineSettings, sinks: Sequence[str]) -> None:
+        self._settings = settings
+        self._shards = [ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0) for sink in sinks]
+        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+
+    def ids(self) -> dict[str, str]:
+        """Return the id of every topic, which one made anew under the same name does not have.
+
+        Raises:
+            SinkError: a topic does not exist, or lacks a partition for a shard.
+            UnreachableError: no broker answers.
+
+        """
+        wanted = [name for shard in self._shards for name in (shard.topic, shard.progress)]
+        if not wanted:
+            return {}
+        found = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._settings.start_patience_s)
+        ids: dict[str, str] = {}
+        for name, future in found.items():
+            partitions = 0
+            try:
+                described = future.result()
+                partitions, ids[name] = len(described.partitions), str(described.topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._silent(error) from error
+            self._refuse_narrow(name, partitions)
+        return ids
+
+    def refuse_expiring_marks(self) -> None:
+        """Refuse progress topics that delete marks in time; a pipeline that idles long enough would have none.
+
+        Raises:
+            SinkError: naming the topic, with the command that mends it.
+            UnreachableError: no broker answers.
+
+        """
+        for shard in self._shards:
+            policy = self.settings_of(shard.progress)["cleanup.policy"]
+            refuse_expiring(shard.progress, policy)
+
+    def warn_of_small_dead_letters(self, record_bytes: int) -> None:
+        """Tell of a topic that does not take the dead letter of a record which the input takes: the epoch would stop.
+
+        `record_bytes` is the input's `max.message.bytes`. Raises UnreachableError when no broker answers.
+        """
+        least, enough = dead_letter_bytes(record_bytes)
+        for shard in self._shards:
+            if shard.sink == DEAD_LETTER and (takes := int(self.settings_of(shard.topic)[SIZE])) < least:
+                log.warning(
+                    "the topic of dead letters takes smaller records than those of the input need",
+                    topic=shard.topic, takes=takes, needs=least,
+                    todo="Run `kafka-configs.sh --bootstrap-server <broker> --alter "
+                    f"--topic {shard.topic} --add-config {SIZE}={enough}`.",
+                )  # fmt: skip
+
+    def settings_of(self, name: str) -> Mapping[str, str]:
+        """Return a topic's settings by Kafka's names. Raises UnreachableError when no broker answers."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            asked = self._admin.describe_configs([resource], request_timeout=self._settings.start_patience_s)
+            return {key: str(entry.value) for key, entry in asked[resource].result().items()}
+        except KafkaException as error:
+            raise self._silent(error) from error
+
+    def _refuse_narrow(self, name: str, partitions: int) -> None:
+        shards = self._settings.shards
+        if partitions < shards:
+            raise SinkError(
+                f"a topic of a sink has {partitions} partitions, {shards} shards need one each"
+                if partitions
+                else "a topic of a sink does not exist",
+                f"topic {name}",
+                f"Create it with {shards} partitions" + (", compacted." if name.endswith(".progress") else "."),
+            )
+
+    def _silent(self, error: KafkaException) -> UnreachableError:
+        return UnreachableError(
+            f"the Kafka broker does not answer: {error.args[0].str()}", self._settings.kafka_bootstrap,
+            "Check that it runs; nothing was lost, start the pipeline again.",
+        )  # fmt: skip
+
+
+def refuse_expiring(topic: str, policy: str) -> None:
+    """Refuse a progress topic whose cleanup policy is not `compact` alone.
+
+    Raises:
+        SinkError: with the command that mends it.
+
+    """
+    if policy != "compact":
+        raise SinkError(
+            f"the topic of progress marks exists with cleanup.policy={policy}, so marks would expire", f"topic {topic}",
+            f"Run `kafka-configs.sh --bootstrap-server <broker> --alter --topic {topic} "
+            "--add-config cleanup.policy=compact`.",
+        )  # fmt: skip
+
+
+def same_sinks(head: Head, now: Mapping[str, str]) -> None:
+    """Refuse topics of sinks that were deleted and created again: what was published is gone, marks or not (R10).
+
+    A topic that the chain does not know yet is taken as it is; so is every one before the first epoch.
+
+    Raises:
+        SinkError: naming both ids.
+
+    """
+    if head.declared is None and head.last_recorded < 0:
+        return
+    for topic, identity in head.sink_topics.items():
+        if now.get(topic, identity) != identity:
+            raise SinkError(
+                f"the topic was deleted and created again: its id was {identity} and is {now[topic]}",
+                f"topic {topic}", RESTORE,
+            )  # fmt: skip

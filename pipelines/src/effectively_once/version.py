@@ -1,0 +1,114 @@
+"""What code a start without a wheel is of: other code is another version (R3), wherever the job has it from."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+LIBRARY = Path(__file__).parent
+_INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_FOLDERS_OF_INSTALLED = {"site-packages", "dist-packages"}
+_NOT_THE_JOBS = {"effectively_once", "pyspark", "py4j"}
+"""The library is digested as a whole; Spark's Python is on some machines beside Spark, not where packages are."""
+
+
+def code_digest(*functions: Callable[..., Any]) -> str:
+    """Digest of the library and of a job's own code.
+
+    That is the modules of the functions, all that is in their packages, and whatever these import, but for what is
+    installed and Python's own. No module is run for it. Data files are not in it.
+    """
+    found: dict[str, Path] = {}
+    left = [module for function in functions for module in _own(function)]
+    while left:
+        name, path = left.pop()
+        if name not in found:
+            found[name] = path
+            left += [module for one in _imported(path, name) for module in _files(one)]
+    digest = hashlib.sha256()
+    whole = {f"effectively_once/{path.relative_to(LIBRARY)}": path for path in LIBRARY.rglob("*.py")} | found
+    for name, path in sorted(whole.items()):
+        digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
+    """Give the module that a function is written in, and all of its package: names and files."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    # An object that is called has the code of its class.
+    code = function if inspect.isroutine(function) else type(function)
+    source = inspect.getsourcefile(code)
+    if source is None:
+        return
+    path = Path(source)
+    yield code.__module__, path
+    yield from _files(code.__module__)
+    package = getattr(sys.modules.get(code.__module__), "__package__", None)
+    if package and _is_own(package, path):
+        for below in path.parent.rglob("*.py"):
+            parts = [package, *below.relative_to(path.parent).with_suffix("").parts]
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), below
+
+
+def _imported(path: Path, name: str) -> Iterator[str]:
+    """Name what a file imports, at its top or inside of functions; some are no modules but what is in one."""
+    if path.suffix != ".py":
+        return
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            above = parts[: len(parts) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def _files(name: str) -> Iterator[tuple[str, Path]]:
+    """Give the job's own modules that an import of a name runs: itself and the packages it is in."""
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return
+    places = [spec.origin] if spec and spec.has_location and spec.origin else []
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    known = top
+    file = Path(places[0]) if places else None
+    while file is not None or folders:
+        if file is not None:
+            if not _is_own(known, file):
+                return
+            yield known, file
+        if not rest:
+            return
+        part, known = rest[0], f"{known}.{rest.pop(0)}"
+        beside = [path for folder in folders for path in _candidates(folder, part)]
+        file = next((path for path in beside if path.is_file()), None)
+        inner = [folder / part for folder in folders if (folder / part).is_dir()]
+        folders = [file.parent] if file is not None and file.name == "__init__.py" else [] if file else inner
+
+
+def _candidates(folder: Path, name: str) -> list[Path]:
+    return [folder / name / "__init__.py", folder / f"{name}.py", *sorted(folder.glob(f"{name}.*.so"))]
+
+
+def _is_own(name: str, path: Path) -> bool:
+    """Whether code is the job's: a file that was not installed, and no part of this library."""
+    where = path.resolve()
+    return (
+        name.partition(".")[0] not in _NOT_THE_JOBS
+        and path.is_file()
+        and not _FOLDERS_OF_INSTALLED.intersection(where.parts)
+        and not any(where.is_relative_to(folder) for folder in _INSTALLED)
+    )

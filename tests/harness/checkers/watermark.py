@@ -1,0 +1,47 @@
+"""The watermark that is due: of everything that was accepted, or by the partition that is furthest behind."""
+
+from __future__ import annotations
+
+from tests.harness.evidence import EpochRecord
+
+
+class Watermark:
+    """What each epoch has to pin, computed from the records that the epochs before it have read.
+
+    Which partitions are idle is taken from the declaration here; `idle.py` judges it.
+    """
+
+    def __init__(self) -> None:
+        self._accepted: int | None = None
+        self._shown: dict[tuple[str, int], int] = {}
+        self._before: int | None = None
+
+    def due(self, record: EpochRecord) -> int | None:
+        """Return the watermark (ms since 1970) that an epoch must have; to be asked before its records are shown."""
+        spans = [span for partitions in record.ranges.values() for span in partitions.values()]
+        # One that an operator gave up reads nothing and closes nothing: it keeps the watermark of the one before.
+        if spans and all(start == end for start, end in spans):
+            return self._before
+        if record.clock is None:
+            return self._accepted
+        awaited = [
+            self._shown.get((topic, partition))
+            for topic, partitions in record.ranges.items()
+            for partition in partitions
+            if partition not in record.clock.idle.get(topic, ())
+        ]
+        if not awaited or None in awaited:
+            return self._before
+        least = min(time for time in awaited if time is not None)
+        return least if self._before is None else max(self._before, least)
+
+    def show(self, record: EpochRecord, place: tuple[str, int], time_ms: int, *, accepted: bool) -> None:
+        """Take note of a well-formed record of an epoch: a late one or a copy tells how far its partition has come."""
+        if accepted:
+            self._accepted = time_ms if self._accepted is None else max(self._accepted, time_ms)
+        if record.clock is not None:
+            self._shown[place] = max(time_ms, self._shown.get(place, time_ms))
+
+    def end(self, record: EpochRecord) -> None:
+        """Take note that all records of an epoch were shown."""
+        self._before = record.watermark_ms

@@ -1,0 +1,47 @@
+"""A partition that lags: with `idle_ms` it holds time back for as long as it is not idle, and nothing of it is late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from infra.embedded.process import Child
+from tests.spark.outputs import assert_exact
+from tests.spark.pipeline import PARTITIONS, Outgoing, Pipeline
+from tests.spark.records import START_MS, good
+
+pytestmark = pytest.mark.spark
+
+HOUR_MS = 3_600_000
+FAST, LAGGING = 0, range(1, PARTITIONS)
+
+
+def published(pipeline: Pipeline, driver: Child, *records: Outgoing) -> None:
+    """Send records and wait for the epochs that publish them."""
+    pipeline.send(records)
+    pipeline.wait_processed(driver)
+
+
+def at(time_ms: int, *partitions: int) -> list[Outgoing]:
+    return [good(f"p{one}-{time_ms}", f"u{one}", time_ms, one) for one in partitions]
+
+
+@pytest.mark.parametrize(("idle_ms", "late"), [(600_000, 0), pytest.param(1, len(LAGGING), marks=pytest.mark.slow)])
+def test_records_of_a_partition_that_lags_are_late_only_once_it_was_idle(
+    new_pipeline: Callable[..., Pipeline], idle_ms: int, late: int
+) -> None:
+    pipeline = new_pipeline(f"lagging_{idle_ms}", idle_ms=idle_ms)
+    driver = pipeline.start()
+    published(pipeline, driver, *at(START_MS, FAST, *LAGGING))
+    # One partition is an hour ahead; an epoch has to see what the one before it has shown.
+    for minute in range(3):
+        published(pipeline, driver, *at(START_MS + HOUR_MS + minute * 60_000, FAST))
+    published(pipeline, driver, *at(START_MS + 60_000, *LAGGING))
+    assert assert_exact(pipeline, running=True)["LATE"] == late
+    # All have come as far: windows close, whoever was waited for.
+    for hour in (2, 3):
+        published(pipeline, driver, *at(START_MS + hour * HOUR_MS, FAST, *LAGGING))
+    assert_exact(pipeline, running=True)
+    watermark_ms = pipeline.head().declared.watermark_ms  # type: ignore[union-attr]
+    assert watermark_ms == START_MS + 2 * HOUR_MS
