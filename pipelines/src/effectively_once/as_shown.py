@@ -97,7 +97,7 @@ def read(store: ObjectStore, shown: AsShown) -> pa.Table:
         if body is None:
             raise ValueError("it is missing")
         table = deltas.decoded(body).cast(COORDINATES)
-        if (table.num_rows, digest.of_rows_in(table)) != (shown.rows, shown.digest):
+        if (table.num_rows, digest.of_rows_in(table, shown.digest)) != (shown.rows, shown.digest):
             raise ValueError("its rows are not those that were pinned")
     except deltas.DAMAGE as wrong:
         raise ChainError(

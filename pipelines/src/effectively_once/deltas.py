@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from effectively_once import digest
 from effectively_once.errors import ChainError, SinkError
-from effectively_once.hashes import U64
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Delta, Folded, Span
 
-Canonical = Callable[[pa.Table], U64]
-"""Hashes that the rows of a delta are digested by."""
+Canonical = Callable[[pa.Table], pa.Table]
+"""Columns that the rows of a delta are digested by."""
 
 
 class State(Protocol):
@@ -115,7 +114,7 @@ class ShardDeltas:
     """The deltas of one kind and shard.
 
     Attributes:
-        canonical: gives the hashes that rows are digested by.
+        canonical: gives the columns that rows are digested by.
         inline_bytes: up to here a delta travels in the epoch's record.
 
     """
@@ -137,7 +136,7 @@ class ShardDeltas:
             SinkError: the delta that is there differs: the step before it was not deterministic (R4).
 
         """
-        ours = Delta(rows=table.num_rows, digest=digest.of_hashes(self.canonical(table)))
+        ours = Delta(rows=table.num_rows, digest=self.digested(table))
         if not ours.rows:
             return ours
         if table.nbytes <= self.inline_bytes:
@@ -163,7 +162,7 @@ class ShardDeltas:
         """
         body = encoded(table)
         held = run(create_once(key, body), self.store)
-        return len(held), ours if held == body else self._digest(self._decoded(held, key), key)
+        return len(held), ours if held == body else self._digest(self._decoded(held, key), key, like=ours)
 
     def created(self, epoch: int) -> Delta | None:
         """Return the delta of an epoch that has an object, be the epoch recorded or not.
@@ -188,7 +187,7 @@ class ShardDeltas:
         """
         table = self.unchecked(named)
         key = named.key(self.layout, self.kind, self.shard)
-        if key is not None and self._digest(table, key) != named.rows.digest:
+        if key is not None and self._digest(table, key, named.rows.digest) != named.rows.digest:
             raise _corrupt(key, "its rows are not those the chain names")
         return table
 
@@ -216,9 +215,13 @@ class ShardDeltas:
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 
-    def _digest(self, table: pa.Table, key: str) -> str:
+    def digested(self, table: pa.Table, like: str = digest.EMPTY) -> str:
+        """Digest rows of this kind, in the form of the digest `like`."""
+        return digest.of_rows_in(self.canonical(table), like)
+
+    def _digest(self, table: pa.Table, key: str, like: str = digest.EMPTY) -> str:
         try:
-            return digest.of_hashes(self.canonical(table))
+            return self.digested(table, like)
         except DAMAGE as error:
             raise _corrupt(key, str(error)) from error
 

@@ -1,9 +1,12 @@
 """Order-independent digests of rows (R4): equal digests mean equal multisets of rows.
 
-A row has a hash of 64 bits (`hashes`), and from it a second one; a digest is both, each added up over the rows modulo
-2^64, as 32 hexadecimal digits, the second sum first. Sums, not exclusive-ors: with the latter two copies of a row would
-vanish. What it has to find is a step that is not deterministic, and damage: it withstands chance (one change in 2^64
-goes unseen), not malice. BLAKE2 of every row took two thirds of the time of an epoch's first step.
+A row's hash is XXH3 of its bytes, 128 bits; a digest is the sums of both halves over the rows, each modulo 2^64, as 32
+hexadecimal digits behind `xxh3:`. Sums, not exclusive-ors: with the latter two copies of a row would vanish. What a
+digest has to find is a step that is not deterministic, and damage: it withstands chance (one change in 2^128 goes
+unseen), not malice.
+
+Digests of other forms are those of older versions. They stay in chains, marks and manifests, and are compared with what
+the same rows come to in their own form.
 """
 
 from __future__ import annotations
@@ -12,35 +15,58 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh3_128_digest
 
-from effectively_once.hashes import U64, mixed, of_ids, of_table
+from effectively_once import former_digest, row_bytes
 
-_LANE = np.uint64(0xD6E8FEB86659FD93)
+EMPTY = "0" * 32
+"""Digest of no rows, in both forms."""
+_FORM = "xxh3:"
 _MASK = (1 << 64) - 1
 
 
-def of_hashes(hashes: U64) -> str:
-    """Digest rows by their hashes."""
-    first, second = hashes.sum(dtype=np.uint64), mixed(hashes ^ _LANE).sum(dtype=np.uint64)
-    return f"{int(second):016x}{int(first):016x}"
+def of_rows(rows: Iterable[bytes], like: str = EMPTY) -> str:
+    """Digest rows that are bytes, in the form of the digest `like`; that of no rows stands for today's."""
+    return former_digest.of_rows(rows) if is_former(like) else _summed([[*rows]])
 
 
-def of_rows(rows: Iterable[bytes]) -> str:
-    """Digest rows that are bytes."""
-    return of_hashes(of_ids(pa.array(rows, pa.binary())))
-
-
-def of_rows_in(table: pa.Table) -> str:
-    """Digest the rows of a table: their values, and the columns these stand in."""
-    return of_hashes(of_table(table))
+def of_rows_in(table: pa.Table, like: str = EMPTY) -> str:
+    """Digest the rows of a table, as `of_rows` does: their values, and the columns these stand in."""
+    return former_digest.of_rows_in(table) if is_former(like) else _summed(row_bytes.of_table(table))
 
 
 def added(digests: Iterable[str]) -> str:
-    """Return the digest of the union (as multisets) of the rows behind `digests`."""
+    """Return the digest of the union (as multisets) of the rows behind `digests`.
+
+    Raises:
+        ValueError: they are of two forms, or one is none.
+
+    """
+    known = [digest for digest in digests if digest != EMPTY]
+    if not known:
+        return EMPTY
+    if len({is_former(digest) for digest in known}) > 1:
+        raise ValueError("digests of two forms have no sum")
     first = second = 0
-    for digest in digests:
-        second, first = second + int(digest[:16], 16), first + int(digest[16:], 16)
-    return f"{second & _MASK:016x}{first & _MASK:016x}"
+    for digest in known:
+        lanes = digest.removeprefix(_FORM)
+        first, second = first + int(lanes[:16], 16), second + int(lanes[16:], 16)
+    return _told("" if is_former(known[0]) else _FORM, first, second)
 
 
-EMPTY = "0" * 32
+def is_former(digest: str) -> bool:
+    """Whether a digest has the form that older versions wrote; that of no rows has not."""
+    return digest != EMPTY and not digest.startswith(_FORM)
+
+
+def _summed(parts: Iterable[list[bytes]]) -> str:
+    rows = first = second = 0
+    for part in parts:
+        lanes = np.frombuffer(b"".join(map(xxh3_128_digest, part)), ">u8").reshape(-1, 2)
+        sums = lanes.sum(axis=0, dtype=np.uint64)
+        rows, first, second = rows + len(part), first + int(sums[0]), second + int(sums[1])
+    return _told(_FORM, first, second) if rows else EMPTY
+
+
+def _told(form: str, first: int, second: int) -> str:
+    return f"{form}{first & _MASK:016x}{second & _MASK:016x}"

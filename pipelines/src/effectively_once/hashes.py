@@ -1,8 +1,8 @@
-"""64-bit hashes of ids and of rows, the same in every process, run and machine.
+"""64-bit hashes of ids, the same in every process, run and machine.
 
 Each word of eight bytes is mixed with its place in the id, the words of an id are added up, and the sum is mixed
-again (finalizer of MurmurHash3, in the variant of SplitMix64). It withstands chance, not malice: what an adversary
-gains by collisions of ids is a slower look-up, never another decision.
+again (finalizer of MurmurHash3, in the variant of SplitMix64). Ids of two words that vary collide more often than by
+chance (docs/adr/0042). Nobody decides by these hashes: what collisions of ids cost is a slower look-up.
 """
 
 from __future__ import annotations
@@ -11,19 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 U64 = NDArray[np.uint64]
 
-_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-          pa.types.is_fixed_size_binary)  # fmt: skip
-_NULL = np.uint64(0x2545F4914F6CDD1D)
-
 _SLICE_BYTES = 1 << 18
 """Ids are hashed in slices of about this size: intermediate arrays stay in the processor's cache (2 to 3 times)."""
 _WORD = 8
-_PLACE, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+PLACE, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _KEPT = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 """Masks that keep the lowest 0..8 bytes of a word."""
 
@@ -43,35 +38,11 @@ def of_ids(ids: pa.Array) -> U64:
     return hashes
 
 
-def of_table(table: pa.Table) -> U64:
-    """Hash every row: its values, each mixed with the place of its column, are added up, and the sum is mixed."""
-    sums = np.zeros(table.num_rows, np.uint64)
-    places = np.arange(1, table.num_columns + 1, dtype=np.uint64) * _PLACE
-    for place, column in zip(places, table.columns, strict=True):
-        sums += mixed(_of_column(column) + place)
-    return mixed(sums)
-
-
-def _of_column(column: pa.ChunkedArray) -> U64:
-    """Text and bytes by `of_ids`, numbers and times by their bits, nulls as one further value."""
-    values = column.combine_chunks()
-    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    if any(fits(values.type) for fits in _BYTES):
-        hashed = of_ids(pc.fill_null(values.cast(pa.binary()), b""))
-    else:
-        flags = pa.types.is_boolean(values.type)
-        bits = values.cast(pa.int8()) if flags else values.view(f"int{values.type.bit_width}")
-        hashed = pc.fill_null(bits, 0).cast(pa.int64()).to_numpy().astype(np.uint64)
-    if nulls is not None:
-        hashed[nulls] = _NULL
-    return hashed
-
-
 def _hashed(content: NDArray[np.uint8], bounds: NDArray[np.int64]) -> U64:
     sizes = np.diff(bounds)
     size = int(sizes[0])
     sums = _even(content, len(sizes), size) if size and (sizes == size).all() else _ragged(content, bounds, sizes)
-    sums += sizes.astype(np.uint64) * _PLACE
+    sums += sizes.astype(np.uint64) * PLACE
     return mixed(sums)
 
 
@@ -101,7 +72,7 @@ def _ragged(content: NDArray[np.uint8], bounds: NDArray[np.int64], sizes: NDArra
 
 def _placed(words: NDArray[Any], places: U64) -> U64:
     """Words mixed with their place in the id, so that the order of words counts."""
-    x: U64 = words + (places + np.uint64(1)) * _PLACE
+    x: U64 = words + (places + np.uint64(1)) * PLACE
     x ^= x >> np.uint64(32)
     x *= _FIRST
     x ^= x >> np.uint64(29)

@@ -6,6 +6,7 @@ What is merged, and with what, is decided by the chain alone, so that every atte
   epoch that its own length divides, so that two groups never overlap, and has an entry for each epoch, be it empty or
   inline. A group of which the floor has taken a part is therefore none: what is left of it goes soon.
 - A group of more than ROWS rows stays as it is: what reading it costs are its rows, not its requests.
+- So does a group that an older version began and this one went on with: digests of two forms have no sum.
 - Each step merges at most one group, the oldest one. A span of 64 times 64 epochs is not merged further.
 
 The span holds the rows of its deltas, all of them and in order: also those whose windows have closed meanwhile, for its
@@ -50,6 +51,7 @@ def chosen(named: Sequence[Named], fan: int = FAN) -> Sequence[Named] | None:
             [part.first for part in group] == [*firsts]
             and all(_length(part) == length for part in group)
             and sum(part.rows.rows for part in group) <= ROWS
+            and len({digest.is_former(part.rows.digest) for part in group if part.rows.rows}) <= 1
         ):
             return group
     return None
@@ -131,7 +133,7 @@ def _together(log: ShardDeltas, parts: Sequence[Named], span: Span, key: str, re
             tables = list(pool.map(log.unchecked, parts))
     try:
         table = pa.concat_tables(tables)
-        found = table.num_rows, digest.of_hashes(log.canonical(table))
+        found = table.num_rows, log.digested(table, span.digest)
         how = "their rows are not those the chain names"
     except DAMAGE as error:
         found, how = (-1, ""), f"their columns differ or cannot be read: {str(error)[:200]}"

@@ -202,7 +202,8 @@ def _table(store: ObjectStore, manifest: Manifest, key: str, verify: bool) -> pa
         if body is None:
             raise SinkError("a file that a manifest names is missing", name, RESTORE)
         tables.append(of_file(body, name, rows))
-    if verify and digest.added(digest.of_rows_in(table) for table in tables) != manifest["digest"]:
+    named = manifest["digest"]
+    if verify and digest.added(digest.of_rows_in(table, named) for table in tables) != named:
         raise SinkError("the files of an epoch do not hold the rows that its manifest was written for", key, RESTORE)
     return pa.concat_tables(tables)
 

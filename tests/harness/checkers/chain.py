@@ -137,11 +137,11 @@ def numbers(record: EpochRecord, due: EpochNumbers, with_table: bool = False) ->
 def catalog(record: EpochRecord, accepted: Sequence[tuple[str, int]]) -> list[str]:
     """Describe whether the epoch's `ids` delta is not exactly the ids accepted in it, each with its event time."""
     delta = record.deltas.get("ids", {})
-    due = digest.of_tables((id_.encode(), time_ms) for id_, time_ms in accepted)
     try:
         said = digest.add(shard.digest for shard in delta.values())
     except ValueError as error:
         return [f"epoch {record.epoch}: ids delta: {error}"]
+    due = digest.of_tables(((id_.encode(), time_ms) for id_, time_ms in accepted), said)
     if _rows(delta) == len(accepted) and said == due:
         return []
     says = f"{_rows(delta)} ids with digest {said}, accepted were {len(accepted)} with digest {due}"

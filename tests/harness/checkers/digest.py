@@ -1,45 +1,82 @@
-"""The order-independent digest of a set of rows, written down a second time and independently of the pipeline."""
+"""The order-independent digest of a set of rows, written down a second time and independently of the pipeline.
+
+Runs recorded before docs/adr/0042 have digests of another form, without `xxh3:`; both are judged.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from struct import pack
 
+from xxhash import xxh3_128_intdigest
+
+EMPTY = "0" * 32
+_FORM = "xxh3:"
 _BITS = (1 << 64) - 1
 _PLACE, _FIRST, _SECOND, _LANE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93
 
 
-def digest(rows: Iterable[bytes]) -> str:
-    """Digest rows that are bytes."""
-    return _summed(map(_hash, rows))
+def digest(rows: Iterable[bytes], like: str = EMPTY) -> str:
+    """Digest rows that are bytes, in the form of the digest `like`."""
+    return _former(map(_hash, rows)) if _is_former(like) else _summed(rows)
 
 
-def of_tables(rows: Iterable[tuple[bytes | int, ...]]) -> str:
-    """Digest rows of several columns: text as UTF-8, numbers of 64 bits."""
-    return _summed(map(_hash_of_row, rows))
-
-
-def _summed(hashes: Iterable[int]) -> str:
-    """32 hex digits: two sums modulo 2^64 over the rows, of a second hash of each and of its first one."""
-    first = second = 0
-    for hashed in hashes:
-        first += hashed
-        second += _mixed(hashed ^ _LANE)
-    return f"{second & _BITS:016x}{first & _BITS:016x}"
+def of_tables(rows: Iterable[tuple[bytes | int, ...]], like: str = EMPTY) -> str:
+    """Digest rows of several columns without nulls: text as UTF-8, numbers of 64 bits."""
+    return _former(map(_hash_of_row, rows)) if _is_former(like) else _summed(map(_bytes_of_row, rows))
 
 
 def add(digests: Iterable[str]) -> str:
     """Return the digest of the union of disjoint sets of rows, from their digests.
 
     Raises:
-        ValueError: a digest is not 32 hexadecimal digits.
+        ValueError: a digest is not 32 hexadecimal digits, or two of them have two forms.
 
     """
     first = second = 0
+    forms = set()
     for text in digests:
-        if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
+        found = re.fullmatch(rf"({_FORM}|)([0-9a-f]{{16}})([0-9a-f]{{16}})", text)
+        if found is None:
             raise ValueError(f"digest is not 32 hex digits: {text!r}")
-        second, first = second + int(text[:16], 16), first + int(text[16:], 16)
-    return f"{second & _BITS:016x}{first & _BITS:016x}"
+        if text != EMPTY:
+            forms.add(found[1])
+        first, second = first + int(found[2], 16), second + int(found[3], 16)
+    if len(forms) > 1:
+        raise ValueError("digests have two forms, and no sum")
+    return _told("".join(forms), first, second)
+
+
+def _is_former(digest: str) -> bool:
+    return digest != EMPTY and not digest.startswith(_FORM)
+
+
+def _told(form: str, first: int, second: int) -> str:
+    return f"{form}{first & _BITS:016x}{second & _BITS:016x}"
+
+
+def _summed(rows: Iterable[bytes]) -> str:
+    """Two sums modulo 2^64 over the rows, of both halves of their hashes; of no rows it has no form."""
+    hashes = [xxh3_128_intdigest(row) for row in rows]
+    first, second = sum(hashed >> 64 for hashed in hashes), sum(hashed & _BITS for hashed in hashes)
+    return _told(_FORM if hashes else "", first, second)
+
+
+def _bytes_of_row(row: tuple[bytes | int, ...]) -> bytes:
+    """Numbers, those of texts their lengths; a zero for each column, which is no null; texts."""
+    texts = [value for value in row if isinstance(value, bytes)]
+    numbers = [len(value) if isinstance(value, bytes) else value for value in row]
+    return pack(f"<{len(row)}q{len(row)}x", *numbers) + b"".join(texts)
+
+
+def _former(hashes: Iterable[int]) -> str:
+    """Two sums modulo 2^64 over the rows, of a second hash of each and of its first one."""
+    first = second = 0
+    for hashed in hashes:
+        first += hashed
+        second += _mixed(hashed ^ _LANE)
+    return _told("", second, first)
 
 
 def _hash(row: bytes) -> int:

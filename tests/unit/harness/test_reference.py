@@ -101,15 +101,19 @@ def test_order_of_the_log_does_not_matter() -> None:
 
 
 def test_digest_is_the_sum_of_the_hashes_that_the_run_directory_describes() -> None:
-    assert digest.digest([b"a"])[16:] == "1cf61a4bc2010d8a"
-    assert digest.digest([]) == "0" * 32
+    former = "0" * 31 + "1"
+    assert digest.digest([b"a"], former)[16:] == "1cf61a4bc2010d8a"
+    assert digest.digest([b"a"]) == "xxh3:a96faf705af16834e6c632b61e964e1f"
+    assert digest.digest([]) == digest.digest([], former) == "0" * 32
     assert (
         digest.digest([b"a", b"b"])
         == digest.digest([b"b", b"a"])
         == digest.add([digest.digest([b"a"]), digest.digest([b"b"])])
     )
     assert digest.digest([b"a", b"a"]) != digest.digest([b"a"])
-    assert digest.add(["f" * 32, f"{2:032x}"]) == "f" * 16 + f"{1:016x}"
+    for form in ("", "xxh3:"):
+        assert digest.add([form + "f" * 32, f"{form}{2:032x}"]) == form + "f" * 16 + f"{1:016x}"
+
 
 
 def timed(number: int, watermark_ms: int | None, idle: tuple[int, ...] = (), **ranges: tuple[int, int]) -> EpochRecord:

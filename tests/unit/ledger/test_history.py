@@ -216,3 +216,14 @@ def test_one_flipped_bit_of_head_or_of_a_segment_is_refused_by_its_name(key: str
     what = "head cannot be read" if key == LAYOUT.head else "a segment of the chain is damaged"
     with pytest.raises(ChainError, match=f"{what}: .*{key}.*Restore"):
         _history(store)
+
+
+@pytest.mark.parametrize("version", [3, FORMAT])
+def test_a_head_of_a_format_with_checksums_is_damaged_without_one(version: int) -> None:
+    store = MemoryStore()
+    content = taken(store).head.model_dump(mode="json", by_alias=True) | {"format": version}
+    store.objects[LAYOUT.head] = checksum.sealed(content)
+    assert run(chain.read(LAYOUT), store).format == FORMAT
+    store.objects[LAYOUT.head] = checksum.canonical(content)
+    with pytest.raises(ChainError, match="its checksum is missing"):
+        run(chain.read(LAYOUT), store)

@@ -17,7 +17,7 @@ from effectively_once.catalog.buckets import BUCKET_MS, Buckets
 from effectively_once.catalog.counters import Counters
 from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
-from effectively_once.hashes import U64, of_ids, of_table
+from effectively_once.hashes import U64, of_ids
 from effectively_once.windows import Windows
 
 KIND = "ids"
@@ -175,6 +175,6 @@ def _distinct(numbers: NDArray[np.int64]) -> list[int]:
     return [int(number) for number in np.unique(numbers)]
 
 
-def canonical(delta: pa.Table) -> U64:
-    """Return the hash each row of a delta is digested by: that of the id and its time."""
-    return of_table(delta.select(SCHEMA.names))
+def canonical(delta: pa.Table) -> pa.Table:
+    """Return the columns that the rows of a delta are digested by: the id and its time."""
+    return delta.select(SCHEMA.names)

@@ -21,6 +21,7 @@ from effectively_once.ledger.objects import Found, Get, Put, Step, Written, crea
 from effectively_once.ledger.records import (
     FORMAT,
     READABLE,
+    SEALED,
     AsShown,
     Declaration,
     EpochRecord,
@@ -273,7 +274,7 @@ def decoded(body: bytes, key: str) -> Head:
                 "Use a newer version." if version > FORMAT
                 else "Let the version that wrote it finish, then begin anew under another name.",
             )  # fmt: skip
-        if not sealed and version == FORMAT:
+        if not sealed and version >= SEALED:
             raise ValueError("its checksum is missing")
         # It is written in the format of this version from now on.
         return Head.model_validate_json(checksum.canonical({**content, "format": FORMAT}))

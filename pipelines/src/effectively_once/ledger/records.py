@@ -12,11 +12,15 @@ from effectively_once.ledger import checksum
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
-FORMAT = 3
+FORMAT = 4
 """What this version writes."""
 
-READABLE = (2, FORMAT)
-"""What it reads: format 2 has no checksums. Format 1 had other digests, and no `merged`, `catalog`, `ms` and `bytes`.
+SEALED = 3
+"""Since this format head has a checksum."""
+
+READABLE = (2, SEALED, FORMAT)
+"""What it reads. Formats 2 and 3 have digests of another form, format 2 has no checksums. Format 1 had other digests
+still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
 
 

@@ -99,8 +99,8 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         self.address = address
         self._producer: Producer | None = None
 
-    def _described(self, rows: Sequence[Row]) -> Rows:
-        return described(rows)
+    def _described(self, rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
+        return described(rows, like)
 
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
         self._producer = _opened(self.address)
@@ -167,10 +167,10 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
             )
 
 
-def described(rows: Sequence[Row]) -> Rows:
-    """Count and digest messages; their bytes are those of keys and values."""
+def described(rows: Sequence[Row], like: str = digest.EMPTY) -> Rows:
+    """Count messages, and digest them in the form of the digest `like`; their bytes are those of keys and values."""
     size = sum(len(value) + len(key or b"") for key, value in rows)
-    return Rows(rows=len(rows), digest=digest.of_rows([value for _, value in rows]), bytes=size)
+    return Rows(rows=len(rows), digest=digest.of_rows([value for _, value in rows], like), bytes=size)
 
 
 def read_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:

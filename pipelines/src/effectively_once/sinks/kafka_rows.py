@@ -50,8 +50,9 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
             consumer.assign([TopicPartition(address.topic, address.shard, begin)])
             found = _last(consumer, mark.rows, high, timeout_s, address)
             # Rows and mark are one transaction, and it is the last: so they are the last rows there are.
-            if len(found) == mark.rows and digest.of_rows([value for _, value in found]) == mark.digest:
-                return ShownMessages([value for _, value in found], found[0][0], found[-1][0])
+            values = [value for _, value in found]
+            if len(found) == mark.rows and digest.of_rows(values, mark.digest) == mark.digest:
+                return ShownMessages(values, found[0][0], found[-1][0])
             if begin == low:
                 raise SinkError(
                     f"the topic does not end with the {mark.rows} rows of epoch {mark.epoch} that the progress mark "

@@ -81,7 +81,7 @@ class TableSink(TransactionalSink[pa.Table]):
             self._session.close()
         self._session = None
 
-    def _described(self, rows: pa.Table) -> Rows:
+    def _described(self, rows: pa.Table, like: str = digest.EMPTY) -> Rows:
         if rows.schema.names != self.shape.schema.names or rows.schema.types != self.shape.schema.types:
             raise SinkError(
                 f"the job gives columns {rows.schema.names}, the sink was declared with {self.shape.schema.names}",
@@ -92,7 +92,7 @@ class TableSink(TransactionalSink[pa.Table]):
                 f"two rows of an epoch have one key ({', '.join(self.shape.key)}): which of them stays is undecided",
                 str(self.address), "Reduce them to one in the job.",
             )  # fmt: skip
-        return Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows), bytes=rows.nbytes)
+        return Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows, like), bytes=rows.nbytes)
 
     def _open(self, generation: int) -> None:
         self.close()

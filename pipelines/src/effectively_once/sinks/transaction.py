@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from effectively_once import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import (
     Commit,
@@ -51,7 +53,8 @@ class TransactionalSink(ABC, Generic[C]):
         try:
             request = next(step)
             while True:
-                request = step.send(self._answer(request, rows))
+                answer = self._answer(request, rows)
+                request = step.send(self._in_our_form(answer, rows, mark) if isinstance(answer, Mark) else answer)
         except StopIteration as end:
             published: Published = end.value
         self._kept = mark if published is Published.NOW else None
@@ -67,9 +70,16 @@ class TransactionalSink(ABC, Generic[C]):
             case Commit(mark):
                 return self._commit(mark, rows)
 
+    def _in_our_form(self, mark: Mark, rows: C, ours: Mark) -> Mark:
+        """Tell the mark that an older version wrote with these rows as this version would have written it."""
+        if mark.epoch != ours.epoch or not digest.is_former(mark.digest):
+            return mark
+        same = self._described(rows, mark.digest).digest == mark.digest
+        return replace(mark, digest=ours.digest) if same else mark
+
     @abstractmethod
-    def _described(self, rows: C) -> Rows:
-        """Count and digest the rows."""
+    def _described(self, rows: C, like: str = digest.EMPTY) -> Rows:
+        """Count the rows, and digest them in the form of the digest `like`."""
 
     @abstractmethod
     def _open(self, generation: int) -> None:

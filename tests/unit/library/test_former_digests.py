@@ -1,0 +1,145 @@
+"""Digests that older versions wrote stay good: each is compared with what the same rows come to in its own form."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from effectively_once import as_shown, catalog, compaction, digest, former_digest, merge, reader
+from effectively_once.columns import COORDINATES
+from effectively_once.deltas import Named, ShardDeltas
+from effectively_once.errors import ChainError, PipelineError, SinkError
+from effectively_once.ledger import checksum
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import AsShown, Delta, Rows, Span
+from effectively_once.sinks import kafka
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Mark, Published
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration, record_of
+from tests.unit.library.test_kafka_commit import ADDRESS, ROWS, Producer
+
+LAYOUT = Layout("clicks")
+
+
+def _ids(*names: str) -> pa.Table:
+    return pa.table({"id": list(names), "event_time_ms": [1000 * n for n in range(len(names))]}, schema=catalog.SCHEMA)
+
+
+def _log(store: MemoryStore) -> ShardDeltas:
+    return ShardDeltas(store, LAYOUT, catalog.KIND, 0, catalog.canonical)
+
+
+def _as_before(delta: Delta, table: pa.Table) -> Delta:
+    return delta.model_copy(update={"digest": former_digest.of_rows_in(table)})
+
+
+def _named(store: MemoryStore, former: int) -> list[Named]:
+    """Four deltas, the first ones of an older version."""
+    found = []
+    for epoch in range(4):
+        table = _ids(f"a{epoch}", f"b{epoch}")
+        delta = _log(store).write(epoch, table)
+        found.append(Named(epoch, _as_before(delta, table) if epoch < former else delta))
+    return found
+
+
+def test_a_delta_is_read_by_its_own_digest() -> None:
+    store = MemoryStore()
+    (first, *_) = _named(store, 1)
+    assert _log(store).read(first).equals(_ids("a0", "b0"))
+    other = Named(0, _as_before(Delta(rows=2), _ids("a0", "other")))
+    with pytest.raises(ChainError, match="its rows are not those the chain names"):
+        _log(store).read(other)
+
+
+def test_deltas_of_one_form_are_merged_and_of_two_forms_are_not() -> None:
+    store = MemoryStore()
+    span = merge.merged(_log(store), _named(store, 4), fan=4, readers=1)
+    whole = pa.concat_tables([_ids(f"a{n}", f"b{n}") for n in range(4)])
+    assert isinstance(span, Span)
+    assert span.digest == former_digest.of_rows_in(whole)
+    assert _log(store).read(Named(3, span)).equals(whole)
+    # Another driver finds it there, as an object of other bytes and of the same rows.
+    key = LAYOUT.span(catalog.KIND, 0, 3, 0)
+    assert _log(store).create(key, pa.Table.from_batches(whole.to_batches()[::-1]), span.digest)[1] == span.digest
+    for former in (1, 2, 3):
+        assert merge.merged(_log(MemoryStore()), _named(MemoryStore(), former), fan=4, readers=1) is None
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    """A broker whose shard shows epoch 0, published by an older version."""
+    made = Producer()
+    mark = Mark(0, 1, len(ROWS), former_digest.of_rows([value for _, value in ROWS]))
+    monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "read_mark", lambda *_: mark)
+    return made
+
+
+def test_a_repeat_of_what_an_older_version_published_is_known_by_its_mark(shown: Producer) -> None:
+    assert ShardSink(ADDRESS).publish(0, 2, ROWS)[1] is Published.BEFORE
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        ShardSink(ADDRESS).publish(0, 2, ROWS[1:])
+    assert shown.committed == []
+    assert ShardSink(ADDRESS).publish(1, 2, ROWS)[1] is Published.NOW
+
+
+PART = pa.table({"user": ["ann", "bob"], "n": [1, 2]})
+
+
+def _manifest_of_before(store: MemoryStore) -> tuple[ManifestSink, str]:
+    sink = ManifestSink(store, LAYOUT, "raw")
+    sink.publish(0, 1, PART)
+    key = LAYOUT.manifest("raw", 0)
+    content = json.loads(store.objects[key]) | {"digest": former_digest.of_rows_in(PART)}
+    store.objects[key] = checksum.sealed({name: it for name, it in content.items() if name != checksum.FIELD})
+    return sink, key
+
+
+def test_a_repeat_of_files_is_known_by_a_manifest_of_an_older_version() -> None:
+    sink, _ = _manifest_of_before(MemoryStore())
+    assert sink.publish(0, 2, PART)[1] is Published.BEFORE
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        sink.publish(0, 3, PART.slice(0, 1))
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        sink.publish(0, 3, pa.table({"user": ["ann", "bob"], "n": [1, 3]}))
+
+
+def test_a_reader_verifies_a_manifest_by_its_own_form() -> None:
+    store = MemoryStore()
+    _, key = _manifest_of_before(store)
+    manifest = json.loads(store.objects[key])
+    assert reader._table(store, manifest, key, verify=True).equals(PART)
+    wrong = manifest | {"digest": former_digest.of_rows_in(PART.slice(1))}
+    with pytest.raises(PipelineError, match="do not hold the rows"):
+        reader._table(store, wrong, key, verify=True)
+
+
+def test_a_manifest_whose_epoch_two_versions_published_is_compacted_by_its_rows() -> None:
+    """The older one made it visible, this one recorded the epoch."""
+    store = MemoryStore()
+    sink, _ = _manifest_of_before(store)
+    manifest = sink.manifest(0)
+    assert manifest is not None
+    for rows, told, refused in ((2, digest.of_rows_in(PART), False), (2, former_digest.of_rows_in(PART), False),
+                                (3, digest.of_rows_in(PART), True), (2, "1" * 32, True)):  # fmt: skip
+        record = record_of(declaration(0)).model_copy(update={"sinks": {"raw": {"0": Rows(rows=rows, digest=told)}}})
+        if refused:
+            with pytest.raises(SinkError, match="not of the rows that were recorded"):
+                compaction._refuse_another(record, LAYOUT, "raw", manifest)
+        else:
+            compaction._refuse_another(record, LAYOUT, "raw", manifest)
+
+
+def test_what_a_repair_pinned_is_read_by_its_own_form() -> None:
+    store = MemoryStore()
+    rows = pa.table({field.name: [None] for field in COORDINATES}, schema=COORDINATES)
+    pinned = as_shown.write(store, "shown", rows, None)
+    before = pinned.model_copy(update={"digest": former_digest.of_rows_in(rows)})
+    assert as_shown.read(store, before).equals(as_shown.read(store, pinned))
+    with pytest.raises(ChainError, match="not those that were pinned"):
+        as_shown.read(store, AsShown(rows=1, digest="1" * 32, key="shown"))
