@@ -27,7 +27,7 @@ def of_hashes(hashes: U64) -> str:
 
 def of_rows(rows: Iterable[bytes]) -> str:
     """Digest rows that are bytes."""
-    return of_hashes(of_ids(pa.array(rows, pa.binary())))
+    return of_hashes(of_ids(pa.array(rows, pa.large_binary())))
 
 
 def of_rows_in(table: pa.Table) -> str:

@@ -14,10 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from effectively_once import long_texts
+
 U64 = NDArray[np.uint64]
 
 _BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
           pa.types.is_fixed_size_binary)  # fmt: skip
+_LARGE = (pa.large_string(), pa.large_binary())
 _NULL = np.uint64(0x2545F4914F6CDD1D)
 
 _SLICE_BYTES = 1 << 18
@@ -29,12 +32,13 @@ _KEPT = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
 def of_ids(ids: pa.Array) -> U64:
-    """Hash an array of type binary without nulls: one number per id."""
+    """Hash an array of type binary or large_binary without nulls: one number per id."""
     hashes = np.empty(len(ids), np.uint64)
     if not len(ids):
         return hashes
     _, offsets, data = ids.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
+    width = np.int64 if pa.types.is_large_binary(ids.type) else np.int32
+    bounds = np.frombuffer(offsets, width)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
     content = np.frombuffer(data if data is not None else b"", np.uint8)
     step = max(1, _SLICE_BYTES * len(ids) // int(bounds[-1] - bounds[0] + _WORD * len(ids)))
     for first in range(0, len(ids), step):
@@ -54,10 +58,11 @@ def of_table(table: pa.Table) -> U64:
 
 def _of_column(column: pa.ChunkedArray) -> U64:
     """Text and bytes by `of_ids`, numbers and times by their bits, nulls as one further value."""
-    values = column.combine_chunks()
+    values = long_texts.whole(column)
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if any(fits(values.type) for fits in _BYTES):
-        hashed = of_ids(pc.fill_null(values.cast(pa.binary()), b""))
+        kind = pa.large_binary() if values.type in _LARGE else pa.binary()
+        hashed = of_ids(pc.fill_null(values.cast(kind), pa.scalar(b"", kind)))
     else:
         flags = pa.types.is_boolean(values.type)
         bits = values.cast(pa.int8()) if flags else values.view(f"int{values.type.bit_width}")
