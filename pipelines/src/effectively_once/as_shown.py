@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from effectively_once import catalog, deltas, digest
+from effectively_once import catalog, deltas, digest, long_texts
 from effectively_once.columns import COORDINATES
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
@@ -59,10 +59,11 @@ def rows_of(step: ShardStep, whole: pa.Table, epoch: int, delta: Delta) -> NDArr
     """
     log = deltas.ShardDeltas(step.store, step.task.layout, catalog.KIND, step.shard, catalog.canonical)
     names = log.read(deltas.Named(epoch, delta))["id"] if delta.rows else pa.chunked_array([], pa.string())
-    mine = pc.and_(pc.is_null(whole["reason"]), pc.is_in(whole["id"], value_set=names.combine_chunks()))
+    names = long_texts.whole(names)
+    mine = pc.and_(pc.is_null(whole["reason"]), pc.is_in(whole["id"].cast(names.type), value_set=names))
     at = np.flatnonzero(mine.to_numpy())
     # Numbered in the order in which they come: the first of each is in source order too.
-    encoded = whole["id"].filter(mine).combine_chunks().dictionary_encode()
+    encoded = long_texts.whole(whole["id"].filter(mine)).dictionary_encode()
     _, first = np.unique(encoded.indices.to_numpy(zero_copy_only=False), return_index=True)
     if len(first) != delta.rows:
         raise ChainError(

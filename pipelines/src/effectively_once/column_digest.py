@@ -8,6 +8,8 @@ from hashlib import blake2b
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from effectively_once import long_texts
+
 _BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
           pa.types.is_fixed_size_binary)  # fmt: skip
 
@@ -18,7 +20,7 @@ def of_values(column: pa.ChunkedArray) -> str:
     Numbers are compared by their bits: 0.0 is not -0.0, and a NaN is the NaN of the same bits.
     """
     hashed = blake2b(digest_size=16)
-    for part in _content(column.combine_chunks()):
+    for part in _content(long_texts.whole(column)):
         hashed.update(part)
     return hashed.hexdigest()
 

@@ -28,6 +28,7 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.progress import announce
 from effectively_once.query_listener import QueryListener
+from effectively_once.session import measure_batches
 from effectively_once.shard_step import EpochTask
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sources.kafka import KafkaSource
@@ -317,7 +318,7 @@ class Driver:
         announce("epoch", state="declared", **facts)
         for attempt in range(EPOCH_ATTEMPTS):
             try:
-                record, repeated = self._attempt(declaration, frame)
+                record, repeated = self._attempt(declaration, frame, measured=repeat)
                 break
             except Exception as error:
                 # First of all: to a driver that was replaced, what the newer one deleted looks like damage.
@@ -345,9 +346,10 @@ class Driver:
         out = {name: sum(rows.rows for rows in shards.values()) for name, shards in record.sinks.items()}
         log.info("epoch published", **line, ranges=record.ranges, out=out, bytes=record.bytes, catalog=record.catalog)
 
-    def _attempt(self, declaration: Declaration, frame: DataFrame) -> tuple[EpochRecord, bool]:
+    def _attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> tuple[EpochRecord, bool]:
         """One run of an epoch's job, and the totals after it; whether some of it had been published before."""
         pipeline, shards = self.pipeline, self.settings.shards
+        measure_batches(frame.sparkSession, measured=measured)
         named = self._live.named()
         task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, named)
         if self._plan is not None:

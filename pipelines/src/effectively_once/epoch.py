@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once import as_shown, catalog, rows, state, sums, too_large
+from effectively_once import as_shown, catalog, long_texts, rows, state, sums, too_large
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
 from effectively_once.ledger.records import Times
@@ -153,9 +153,7 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
     partial = table.filter(pc.equal(table["kind"], "partial"))
     for each in pipeline.windows:
         mine = _of(each, partial.filter(pc.equal(partial["of"], each.name)))
-        delta = state.grouped(mine, state.merges(each.values)).sort_by(
-            [(state.KEY, "ascending"), (state.START, "ascending")]
-        )
+        delta = long_texts.ordered(state.grouped(mine, state.merges(each.values)), state.GROUP)
         before = step.window_state(each)
         step.decide(each.name, state.canonical, delta, "windows_decided", state.largest(delta, each.values))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)

@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from effectively_once import long_texts
 from effectively_once.hashes import PLACE, U64, mixed, of_ids
 
 _BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
           pa.types.is_fixed_size_binary)  # fmt: skip
+_LARGE = (pa.large_string(), pa.large_binary())
 _LANE, _NULL = np.uint64(0xD6E8FEB86659FD93), np.uint64(0x2545F4914F6CDD1D)
 
 
 def of_rows(rows: Iterable[bytes]) -> str:
     """Digest rows that are bytes."""
-    return _of_hashes(of_ids(pa.array(rows, pa.binary())))
+    return _of_hashes(of_ids(pa.array(rows, pa.large_binary())))
 
 
 def of_rows_in(table: pa.Table) -> str:
@@ -40,10 +42,11 @@ def _of_hashes(hashes: U64) -> str:
 
 def _of_column(column: pa.ChunkedArray) -> U64:
     """Text and bytes by `of_ids`, numbers and times by their bits, nulls as one further value."""
-    values = column.combine_chunks()
+    values = long_texts.whole(column)
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if any(fits(values.type) for fits in _BYTES):
-        hashed = of_ids(pc.fill_null(values.cast(pa.binary()), b""))
+        kind = pa.large_binary() if values.type in _LARGE else pa.binary()
+        hashed = of_ids(pc.fill_null(values.cast(kind), pa.scalar(b"", kind)))
     else:
         flags = pa.types.is_boolean(values.type)
         bits = values.cast(pa.int8()) if flags else values.view(f"int{values.type.bit_width}")

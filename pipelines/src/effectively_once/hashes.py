@@ -24,12 +24,13 @@ _KEPT = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
 def of_ids(ids: pa.Array) -> U64:
-    """Hash an array of type binary without nulls: one number per id."""
+    """Hash an array of type binary or large_binary without nulls: one number per id."""
     hashes = np.empty(len(ids), np.uint64)
     if not len(ids):
         return hashes
     _, offsets, data = ids.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
+    width = np.int64 if pa.types.is_large_binary(ids.type) else np.int32
+    bounds = np.frombuffer(offsets, width)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
     content = np.frombuffer(data if data is not None else b"", np.uint8)
     step = max(1, _SLICE_BYTES * len(ids) // int(bounds[-1] - bounds[0] + _WORD * len(ids)))
     for first in range(0, len(ids), step):

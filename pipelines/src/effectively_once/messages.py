@@ -14,6 +14,7 @@ from effectively_once.destinations import ToKafka
 from effectively_once.sinks.kafka import Row
 
 _SOURCE = tuple(COORDINATES.names)
+PORTION = 2_000
 
 
 def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
@@ -56,8 +57,11 @@ def columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Rows of some columns as tuples: a third of the time of a dictionary a row."""
     if not names:
         # No column tells how many rows there are.
-        return iter([()] * table.num_rows)
-    return zip(*(table[name].to_pylist() for name in names), strict=True)
+        yield from [()] * table.num_rows
+        return
+    # A portion at a time: as Python's objects a shard's text would be there once more.
+    for batch in table.select(names).to_batches(PORTION):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int) -> Iterator[bytes]:

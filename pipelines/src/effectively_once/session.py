@@ -12,6 +12,9 @@ from effectively_once.settings import PipelineSettings
 MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
 TOKENS = "org.effectivelyonce.input.TaskTokens"
 FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+UNMEASURED, MEASURED = "2147483647", str(256 << 20)
+"""Bytes of a batch on its way to Python. Measuring them after every row took a tenth of an executor's time."""
 
 REQUIRED = {
     # Two attempts of one task at a time would write twice (pitfall 10).
@@ -33,10 +36,9 @@ REQUIRED = {
     "spark.plugins": TOKENS,
     # Folded state and producers live in the worker between epochs.
     "spark.python.worker.reuse": "true",
-    # Rows alone bound a batch: measuring its bytes after every row took a tenth of an executor's time. So many records
-    # of Kafka's usual limit of 1 MiB still fit the 2 GiB of an Arrow vector.
+    # So many records of Kafka's usual limit of 1 MiB still fit the 2 GiB of an Arrow vector.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    BATCH_BYTES: UNMEASURED,
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -53,6 +55,15 @@ QUICK = {
     # One line an epoch is logged by the pipeline itself.
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+def measure_batches(spark: SparkSession, *, measured: bool) -> None:
+    """Bound batches of rows by their bytes, or by their number alone, in the jobs from now on.
+
+    A batch of larger records than 1 MiB may be more than an Arrow vector takes, and then its task fails. So a repeat of
+    an epoch measures: what has failed for that reason does not fail for it again.
+    """
+    spark.conf.set(BATCH_BYTES, MEASURED if measured else UNMEASURED)
 
 
 def session(settings: PipelineSettings, conf: dict[str, str] | None = None) -> SparkSession:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from effectively_once import sums
+from effectively_once import long_texts, sums
 from effectively_once.aggregates import Aggregate, Merge, Sum
 from effectively_once.windows import Windows
 
@@ -113,7 +113,7 @@ class WindowState:
             if self._windows.newly_closed(start, previous_ms, watermark_ms)
             for part in parts
         ]
-        return self._one(closing).sort_by([(START, "ascending"), (KEY, "ascending")])
+        return long_texts.ordered(self._one(closing), (START, KEY))
 
     def _by_window(self, rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Divide rows by window, each part a copy: a slice would keep all rows in memory until its window closes."""

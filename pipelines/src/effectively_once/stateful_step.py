@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import as_shown, catalog, deltas, epoch, rows
+from effectively_once import as_shown, catalog, deltas, epoch, long_texts, rows
 from effectively_once.errors import StepError
 from effectively_once.ledger.records import Declaration, Delta, EpochRecord
 from effectively_once.pipeline import Pipeline
@@ -126,7 +126,7 @@ def again(step: ShardStep, whole: pa.Table, delta: Delta) -> pa.Table:
     names = step.task.pipeline.input.names
     if step.task.pipeline.ids != "attached":
         return whole.filter(pc.is_null(whole["reason"])).select(names)
-    return whole.take(pa.array(as_shown.rows_of(step, whole, step.task.declaration.epoch, delta))).select(names)
+    return long_texts.taken(whole.select(names), as_shown.rows_of(step, whole, step.task.declaration.epoch, delta))
 
 
 def lateness_judged(whole: pa.Table, windows: Windows, watermark_ms: int | None) -> pa.Table:

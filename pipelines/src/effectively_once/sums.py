@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from effectively_once import long_texts
 from effectively_once.aggregates import Merge
 
 LANE = 2**63 - 1
@@ -93,8 +94,15 @@ def holds(value: int) -> bool:
 
 
 def _aggregated(table: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.Table:
+    texts = {name: table[name].type for name in by}
+    for at, name in enumerate(table.column_names):
+        if name in texts:
+            table = table.set_column(at, name, long_texts.wide(table[name]))
     done = table.group_by([*by], use_threads=False).aggregate(list(how.items()))
-    return done.select([*by, *(f"{name}_{merge}" for name, merge in how.items())]).rename_columns([*by, *how])
+    done = done.select([*by, *(f"{name}_{merge}" for name, merge in how.items())]).rename_columns([*by, *how])
+    for at, (name, kind) in enumerate(texts.items()):
+        done = done.set_column(at, name, long_texts.divided(done[name], kind))
+    return done
 
 
 def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.Table:
@@ -114,7 +122,8 @@ def _laned(found: pa.Table, by: Sequence[str], how: Mapping[str, Merge]) -> pa.T
             lanes[at] = max(lanes[at], len(parts))
     rows, ends = np.repeat(np.arange(number), lanes), np.cumsum(lanes)
     starts = ends - lanes
-    done = {name: found[name].take(pa.array(rows)) for name in (*by, *how) if name not in columns}
+    others = long_texts.taken(found.select([name for name in (*by, *how) if name not in columns]), rows)
+    done = {name: others[name] for name in others.column_names}
     for name, values in columns.items():
         laid = np.zeros(len(rows), np.int64)
         laid[starts] = values

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, ToKafka, Windowed, rows
+from effectively_once import Count, Pipeline, ToKafka, Windowed, rows, session
 from effectively_once.driver import Driver
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.records import Head
@@ -30,6 +30,8 @@ class Frame:
 
     def __init__(self) -> None:
         self.tasks: list[EpochTask] = []
+        self.set: dict[str, str] = {}
+        self.sparkSession = SimpleNamespace(conf=SimpleNamespace(set=self.set.__setitem__))
 
     def mapInArrow(self, step: Any, _: str) -> Frame:  # noqa: N802 - Spark's name
         self.tasks.append(step.__defaults__[0])
@@ -58,7 +60,8 @@ def attempted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[EpochTask], list[An
     driver._held = Held(Head(pipeline=LAYOUT.pipeline, generation=3, owner="owner", settings={}), "etag")
     driver._live = LiveDeltas(LAYOUT, driver.windows, [record_of(declaration(epoch)) for epoch in range(RECORDED)], 0)
     driver._concluded = lambda *_: SimpleNamespace()
-    driver._attempt(declaration(RECORDED), frame)
+    driver._attempt(declaration(RECORDED), frame, measured=False)
+    assert frame.set == {session.BATCH_BYTES: session.UNMEASURED}
     return frame.tasks, judged
 
 

@@ -34,10 +34,15 @@ class MemoryDriver(Driver):
         self.metrics, self._plan, self._published = Metrics(world.layout.pipeline), None, None
         self._held, self._live = self._inner.held, self._inner.live
         self.read: list[Any] = []
+        self.measured: list[bool] = []
+        self.failures: list[Exception] = []
         first = {"0": 0, "1": 0}
         self.source = SimpleNamespace(between=lambda _, ranges: ranges, first_offsets=lambda: first)  # type: ignore[assignment]
 
-    def _attempt(self, declaration: Declaration, frame: Any) -> Any:
+    def _attempt(self, declaration: Declaration, frame: Any, *, measured: bool) -> Any:
+        self.measured.append(measured)
+        if self.failures:
+            raise self.failures.pop()
         self.read.append(frame[TOPIC]["0"])
         self._inner.held = self._held
         told: pa.Table = self._inner.attempt(declaration, *frame[TOPIC]["0"])
@@ -148,3 +153,16 @@ def test_without_its_checkpoint_a_driver_goes_on_where_the_chain_ends(monkeypatc
     monkeypatch.setattr(Checkpoint, "folder", lambda _: "a folder")
     starting, _ = started._lineage()
     assert starting == {TOPIC: {"0": world.head.tail[-1].ranges[TOPIC]["0"][1], "1": 0}}
+
+
+def test_a_repeat_measures_the_batches_of_its_rows() -> None:
+    """A batch of large records may be more than Spark can hand to Python, which nothing but bytes tells."""
+    world = broken(2)
+    world.repair()
+    started = MemoryDriver(world)
+    started.failures = [RuntimeError("OversizedAllocationException")]
+    started._publish(world.declared, world.declared.ranges, repeat=False)  # type: ignore[arg-type]
+    assert started.measured == [False, True]
+    again = MemoryDriver(world)
+    again.recover()
+    assert again.measured[0], "another driver may have failed for that reason"

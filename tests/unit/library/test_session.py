@@ -57,6 +57,16 @@ def test_no_place_takes_back_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> 
     assert made.set["spark.executor.memory"] == "1g"
 
 
+def test_batches_are_bounded_by_bytes_where_an_epoch_is_repeated() -> None:
+    spark: Any = type("Spark", (), {"conf": type("Conf", (), {"set": lambda _, *given: told.append(given)})()})()
+    told: list[tuple[str, str]] = []
+    session.measure_batches(spark, measured=True)
+    session.measure_batches(spark, measured=False)
+    assert [name for name, _ in told] == [session.BATCH_BYTES] * 2
+    bounded, free = (int(value) for _, value in told)
+    assert bounded < 2**30 < free == 2**31 - 1, "Arrow doubles what it has allocated"
+
+
 def test_input_is_read_committed_and_a_loss_is_no_skip() -> None:
     source = KafkaSource(pipeline_settings())
     spark: Any = type(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from effectively_once import long_texts
 from effectively_once.catalog import keys
 from effectively_once.catalog.bloom import Probe
 from effectively_once.catalog.bucket import Bucket, Folded
@@ -69,14 +70,12 @@ class Catalog:
                 f"{times.null_count} of {len(ids)} rows have no time", "column event_time_ms",
                 "Give such rows a reason in the job's transform: they belong to the dead-letter sink.",
             )  # fmt: skip
-        numbers, windows = self._divided.placed(times.to_numpy())
-        folded = Folded(self._hashes(ids, hashes), ids, windows)
-        touched = _distinct(numbers)
-        for number in touched:
-            closed = self._divided.closed(number, self._watermark_ms)
-            self._buckets.setdefault(number, Bucket(closed)).add(folded.where(numbers == number))
-        for number in self._buckets.keys() - touched:
-            self._buckets[number].rest()
+        hashes, first = self._hashes(ids, hashes), 0
+        # What is kept are arrays that others can be joined to.
+        for part in long_texts.divided(pa.chunked_array([ids]), pa.binary()).iterchunks():
+            last = first + len(part)
+            self._fold(part, times.slice(first, len(part)), hashes[first:last])
+            first = last
 
     def expire(self, watermark_ms: int | None) -> None:
         """Let the ids go whose windows `watermark_ms` closes, and a bucket's memory with its last window."""
@@ -132,6 +131,16 @@ class Catalog:
         """Live ids."""
         return sum(map(len, self._buckets.values()))
 
+    def _fold(self, ids: pa.Array, times: pa.ChunkedArray, hashes: U64) -> None:
+        numbers, windows = self._divided.placed(times.to_numpy())
+        folded = Folded(hashes, ids, windows)
+        touched = _distinct(numbers)
+        for number in touched:
+            closed = self._divided.closed(number, self._watermark_ms)
+            self._buckets.setdefault(number, Bucket(closed)).add(folded.where(numbers == number))
+        for number in self._buckets.keys() - touched:
+            self._buckets[number].rest()
+
     def _hashes(self, ids: pa.Array, given: U64 | None) -> U64:
         if given is None:
             return self._hash_of(ids)
@@ -151,7 +160,9 @@ class Catalog:
             found += bucket.found(prefixes[maybe])
         if found:
             # Equal bytes make a duplicate, not equal hashes.
-            equal = pc.is_in(keys.taken(ids, rows[asked]), value_set=pa.concat_arrays(found))
+            asked_for = pa.chunked_array([keys.taken(ids, rows[asked])]).cast(pa.large_binary())
+            there = pa.chunked_array(found).cast(pa.large_binary()).combine_chunks()
+            equal = pc.is_in(asked_for, value_set=there)
             live[asked] = equal.to_numpy(zero_copy_only=False)
         return asked, live
 

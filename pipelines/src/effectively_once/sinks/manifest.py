@@ -20,6 +20,9 @@ from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import Bounds, Manifest, bounds_of, manifest_of
 from effectively_once.sinks.publish import Published
 
+PAGE_VALUES, PAGE_BYTES = 1024, 64 << 20
+"""A page of a file ends after so many values, or fewer where so many bytes are fewer: its size has 32 bits."""
+
 
 def _random() -> str:
     return uuid.uuid4().hex
@@ -67,7 +70,8 @@ class ManifestSink:
             return StagedFile(name=None)
         name = self._layout.staged(self._sink, epoch, self._unique())
         buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer)
+        values = max(1, PAGE_BYTES * rows // max(1, table.nbytes))
+        pq.write_table(table, buffer, write_batch_size=min(PAGE_VALUES, values))
         body = buffer.getvalue().to_pybytes()
         run(create_once(name, body), self._store)
         return StagedFile(name=name, rows=rows, digest=table_digest, bytes=len(body))
