@@ -21,6 +21,7 @@ from effectively_once import (
     catalog,
     column_digest,
     digest,
+    former_digest,
     long_texts,
     sums,
 )
@@ -130,8 +131,8 @@ def test_messages_are_digested_beyond_what_one_array_takes(monkeypatch: pytest.M
     """`pa.array` answers with several arrays where 32 bits do not reach; with 64 they always do."""
     asked: list[pa.DataType] = []
     made = pa.array
-    monkeypatch.setattr(digest.pa, "array", lambda values, kind: asked.append(kind) or made(values, kind))
-    digest.of_rows([b"a", b"b"])
+    monkeypatch.setattr(former_digest.pa, "array", lambda values, kind: asked.append(kind) or made(values, kind))
+    former_digest.of_rows([b"a", b"b"])
     assert asked == [pa.large_binary()]
 
 
