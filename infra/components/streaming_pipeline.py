@@ -76,6 +76,8 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
                 window_ms=pipeline.window_ms,
                 lateness_ms=pipeline.lateness_ms,
                 idle_ms=pipeline.idle_ms,
+                sources=pipeline.sources or None,
+                hold_max_ms=pipeline.hold_max_ms,
                 database=database.endpoint if database else None,
             ),
         ),

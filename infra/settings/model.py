@@ -232,6 +232,8 @@ class Pipeline(Section):
     window_ms: Annotated[int, Field(ge=1)] | None = None
     lateness_ms: Annotated[int, Field(ge=0)] | None = None
     idle_ms: Annotated[int, Field(ge=1)] | None = None
+    sources: tuple[str, ...] = ()
+    hold_max_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
     result_store: bool = False

@@ -212,9 +212,11 @@ class DigestedRows(_Frozen):
 
 
 class Clock(_Frozen):
-    """What an epoch pins of time by partition: who is idle. What each has shown is for the judge to find out."""
+    """What an epoch pins of time: who is idle, how far sources are. What partitions have shown the judge finds out."""
 
     idle: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    sources: dict[str, int | None] = Field(default_factory=dict)
+    released: tuple[str, ...] = ()
 
 
 class EpochRecord(_Frozen):

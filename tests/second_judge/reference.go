@@ -133,6 +133,11 @@ func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answe
 			}
 		}
 	}
+	for name, time := range as[Row](as[Row](record["clock"])["sources"]) {
+		if len(times) > 0 && !slices.Contains(as[[]any](as[Row](record["clock"])["released"]), any(name)) {
+			times = append(times, number(time))
+		}
+	}
 	for _, send := range sends {
 		if span, there := spans[send.place]; there && span[0] <= send.offset && send.offset < span[1] && send.epoch == none {
 			send.epoch = epoch

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from effectively_once import create, describe, life_cycle
 from effectively_once.backup import Backup
+from effectively_once.certificate import complete
 from effectively_once.errors import PipelineError
 from effectively_once.inspection_text import lines
 from effectively_once.inspector import Inspector
@@ -49,6 +50,12 @@ def _inspect(job: Job, given: argparse.Namespace) -> int:
     for line in [json.dumps(found.told(), indent=2)] if given.json else lines(found):
         _say(line)
     return found.exit_code
+
+
+def _complete(job: Job, given: argparse.Namespace) -> int:
+    settings = job.settings
+    store = S3ObjectStore(settings.bucket, settings.start_patience_s)
+    return complete(settings, store, given.window, _say, as_json=given.json)
 
 
 def _backup(job: Job, given: argparse.Namespace) -> int:
@@ -95,13 +102,18 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="show what there is of a pipeline, and what is damaged")
     inspect.add_argument("--json", action="store_true", help="one JSON object instead of text")
     inspect.add_argument("--deep", action="store_true", help="read every segment, manifest and published file too")
+    whole = commands.add_parser(
+        "complete", help="tell whether all sources had passed a window when its result was published"
+    )
+    whole.add_argument("--window", type=int, required=True, metavar="START_MS", help="its start, ms since 1970")
+    whole.add_argument("--json", action="store_true", help="one JSON object instead of text")
     backup = commands.add_parser("backup", help="copy the chain, consistently, while drivers run")
     backup.add_argument("--checkpoint", action="store_true", help="Spark's checkpoint too")
     backup.add_argument(
         "--output-from-floor", action="store_true", help="of object-store sinks only what is not below the floor"
     )
     putting_back = commands.add_parser("restore", help="put a chain back from a backup")
-    for command, function in ((inspect, _inspect), (backup, _backup), (putting_back, _restore)):
+    for command, function in ((inspect, _inspect), (whole, _complete), (backup, _backup), (putting_back, _restore)):
         command.add_argument("settings", type=Path, help="settings file of the pipeline")
         command.set_defaults(command=function)
     for command in (backup, putting_back):

@@ -1,65 +1,68 @@
-"""Time by the partition that is furthest behind: what a declaration pins of it, and which partitions are idle (R6)."""
+"""Time by the partition and source furthest behind: what a declaration pins of it, and who is not waited for (R6)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
-from effectively_once.ledger.records import Clock, Head, Ranges
+from effectively_once.ledger.records import Clock, Head, Ranges, latest
 
 Idle = dict[str, list[str]]
 Ends = dict[str, dict[str, int]]
 """Topic -> partition -> offset that the next record will get, committed or not."""
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Silence:
-    """Since when each partition has been silent, as far as this driver has seen."""
+    """Since when each of those that are waited for has been silent, as far as this driver has seen."""
 
-    def __init__(self, idle_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._idle_s, self._now_s = idle_ms / 1000, now_s
-        self._since_s: dict[tuple[str, str], float] = {}
+    def __init__(self, bound_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._bound_s, self._now_s = bound_ms / 1000, now_s
+        self._since_s: dict[Hashable, float] = {}
 
-    def hear(self, ranges: Ranges) -> Idle:
-        """Take note of what the next epoch reads; return the partitions that were silent for `idle_ms`.
+    def hear(self, moved: Mapping[Name, bool]) -> list[Name]:
+        """Take note of who moved and who did not; return those that were silent for the bound.
 
         One that this driver sees for the first time has only begun to be silent: it may have lagged before.
         """
         now = self._now_s()
-        silent: Idle = {}
-        for topic, partitions in ranges.items():
-            for partition, (start, end) in partitions.items():
-                since = self._since_s.setdefault((topic, partition), now)
-                if end > start:
-                    self._since_s[topic, partition] = now
-                elif now - since >= self._idle_s:
-                    silent.setdefault(topic, []).append(partition)
+        silent = []
+        for name, did in moved.items():
+            since = self._since_s.setdefault(name, now)
+            if did:
+                self._since_s[name] = now
+            elif now - since >= self._bound_s:
+                silent.append(name)
         return silent
 
 
-def without_backlog(silent: Idle, ranges: Ranges, ends: Ends) -> Idle:
+def without_backlog(silent: list[tuple[str, str]], ranges: Ranges, ends: Ends) -> Idle:
     """Return those of the silent partitions that hold nothing which the chain has not covered.
 
     What lies in a transaction that is still open is no silence.
     """
-    idle = {
-        topic: [name for name in names if ends.get(topic, {}).get(name) == ranges[topic][name][1]]
-        for topic, names in silent.items()
-    }
-    return {topic: names for topic, names in idle.items() if names}
+    idle: Idle = {}
+    for topic, partition in silent:
+        if ends.get(topic, {}).get(partition) == ranges[topic][partition][1]:
+            idle.setdefault(topic, []).append(partition)
+    return idle
 
 
-def next_clock(head: Head, idle: Idle) -> Clock:
-    """Return the clock of the epoch that follows `head`: what the epochs before have shown, and who is idle now."""
+def next_clock(
+    head: Head, idle: Idle, sources: Mapping[str, int | None] | None = None, released: tuple[str, ...] = ()
+) -> Clock:
+    """Return the clock of the epoch after `head`: what those before have shown, and who is not waited for."""
     last = head.tail[-1] if head.tail else None
-    if last is None:
-        return Clock(idle=idle)
-    return (last.clock or Clock()).after(last.shown_ms, idle)
+    shown = latest(last.clock.shown if last.clock else {}, last.shown_ms) if last else {}
+    return Clock(shown=shown, idle=idle, sources=dict(sources or {}), released=released)
 
 
 def watermark_ms(head: Head, clock: Clock, ranges: Ranges) -> int | None:
     """Return the watermark (ms since 1970) that goes with a clock; it never falls (R6).
 
-    It is the least of what the partitions have shown that are not idle. One that has shown nothing yet holds it.
+    It is the least of what the partitions have shown that are not idle, and of how far the sources have come that were
+    not released. One that has shown nothing yet holds it.
 
     Args:
         head: the chain so far.
@@ -68,12 +71,16 @@ def watermark_ms(head: Head, clock: Clock, ranges: Ranges) -> int | None:
 
     """
     before = head.tail[-1].watermark_ms if head.tail else None
-    awaited = [
+    partitions = [
         clock.shown.get(topic, {}).get(partition)
         for topic, partitions in ranges.items()
         for partition in partitions
         if partition not in clock.idle.get(topic, [])
     ]
-    if not awaited or None in awaited:
+    # Where no partition shows anything, a source that is ahead of all records says nothing of when they are over.
+    if not partitions:
+        return before
+    awaited = [*partitions, *(at for name, at in clock.sources.items() if name not in clock.released)]
+    if None in awaited:
         return before
     return max(time for time in (before, min(time for time in awaited if time is not None)) if time is not None)

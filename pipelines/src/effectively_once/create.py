@@ -39,6 +39,7 @@ from effectively_once.sink_topics import RECORD_BYTES, SIZE, dead_letter_bytes, 
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress
 from effectively_once.sources.times import BOUNDS
+from effectively_once.statement import topic_of
 
 EVENT_LOG = "spark-events/"
 """The folder of Spark's event logs. Spark refuses to start when it is missing, so it gets an empty object."""
@@ -99,6 +100,8 @@ def topics_of(job: Job, source_partitions: int | None, record_bytes: int = RECOR
     grown = ((SIZE, str(dead_letter_bytes(record_bytes)[1])),)
     settings = job.settings
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
+    if settings.sources:
+        found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
     for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
         config = grown if sink == DEAD_LETTER else ()
@@ -344,7 +347,7 @@ def create_needed(
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
     of_source = tuple({**BOUNDS, **needs.config}.items())
-    wanted = [replace(topic, config=of_source) if topic.source else topic
+    wanted = [replace(topic, config=of_source) if topic.name == settings.topic else topic
               for topic in topics(_record_bytes(settings, needs, deadline_s))]  # fmt: skip
     wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))

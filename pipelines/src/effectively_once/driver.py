@@ -21,7 +21,7 @@ from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Clock, Declaration, EpochRecord, Head, Ranges
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Ranges
 from effectively_once.live import LiveDeltas
 from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
@@ -35,6 +35,7 @@ from effectively_once.sources.kafka import KafkaSource
 from effectively_once.stateful_plan import StatefulPlan
 from effectively_once.stateful_step import Errand, spark_watermark_ms
 from effectively_once.summary import Beside, Summary
+from effectively_once.watch import Watch
 from effectively_once.windows import Windows
 from effectively_once.worker_errors import named_error
 
@@ -70,7 +71,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
-        self._silence = None if settings.idle_ms is None else clock.Silence(settings.idle_ms)
+        self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
 
     @property
     def head(self) -> Head:
@@ -277,7 +278,7 @@ class Driver:
         now = self.source.topic_ids()
         self.source.same_topic(seen, now)
         self.source.within(ranges)
-        pinned = self._clock(seen, ranges)
+        pinned = None if self._watch is None else self._watch.pin(seen, ranges)
         declaration = Declaration(
             epoch=seen.last_recorded + 1,
             lineage=self._checkpoint.lineage,
@@ -297,14 +298,6 @@ class Driver:
         points.reach("declared", epoch=declaration.epoch)
         self._collect(seen.last_recorded)
         return declaration
-
-    def _clock(self, seen: Head, ranges: Ranges) -> Clock | None:
-        if self._silence is None:
-            return None
-        silent = self._silence.hear(ranges)
-        # The broker is asked only where somebody might be idle.
-        idle = clock.without_backlog(silent, ranges, self.source.ends()) if silent else {}
-        return clock.next_clock(seen, idle)
 
     def _collect(self, recorded: int) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""

@@ -49,6 +49,7 @@ class Metrics:
         self._memory = self._gauge("catalog_bytes", "Memory that live ids take.")
         self._bytes = self._counter("published_bytes", "Bytes of published rows.", "sink")
         self._watermark = self._gauge("watermark_seconds", "Watermark of the last published epoch, seconds since 1970.")
+        self._released = self._gauge("sources_released", "Sources that windows do not wait for any more.")
         self._published_at = self._gauge("published_timestamp_seconds", "When the last epoch was published.")
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
@@ -84,6 +85,7 @@ class Metrics:
         self._epoch.set(record.epoch)
         self._generation.set(record.generation)
         self._published_at.set(time.time())
+        self._released.set(len(record.clock.released) if record.clock else 0)
         if record.watermark_ms is not None:
             self._watermark.set(record.watermark_ms / 1000)
 

@@ -58,6 +58,7 @@ class Preflight:
         """
         S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
         topic_ids = self.source.topic_ids()
+        self.source.require_statements()
         set_to = self.source.topic_settings()
         self.source.refuse_compacted(set_to)
         self.source.warn_of_times(set_to)

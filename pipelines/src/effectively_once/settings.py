@@ -15,6 +15,9 @@ from effectively_once.object_store import BucketAddress
 from effectively_once.windows import LONGEST_MS
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
+Source = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+# JSON has lists and no tuples; strict otherwise.
+Sources = Annotated[tuple[Source, ...], Field(strict=False)]
 
 
 class PipelineSettings(BaseModel):
@@ -33,6 +36,8 @@ class PipelineSettings(BaseModel):
         lateness_ms: how long after its end a window still takes records.
         idle_ms: time goes by the partition that is furthest behind, and one that was silent for so long is not waited
             for; None: by the largest event time seen anywhere, so that what lags has its records refused.
+        sources: gateways that say how far they are: windows wait for each. Needs idle_ms.
+        hold_max_ms: how long windows wait for a source that does not move.
         epoch_rows_max: rows one epoch reads at most; bounds transactions and memory.
         semantics: at_least_once leaves transactions and marks of the Kafka sinks out: a repeat is visible again.
         transaction_timeout_s: how long the broker lets a transaction stay open that nobody ends.
@@ -63,6 +68,8 @@ class PipelineSettings(BaseModel):
     window_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 60_000
     lateness_ms: Annotated[int, Field(ge=0, le=LONGEST_MS)] = 120_000
     idle_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] | None = None
+    sources: Sources = ()
+    hold_max_ms: Annotated[int, Field(ge=1, le=LONGEST_MS)] = 600_000
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
     transaction_timeout_s: Annotated[int, Field(ge=5, le=900)] = 60
@@ -76,6 +83,10 @@ class PipelineSettings(BaseModel):
             raise ValueError(
                 f"topic {self.topic!r} begins with the pipeline's name: the pipeline would read what it writes"
             )
+        if self.sources and self.idle_ms is None:
+            raise ValueError("sources need idle_ms: the time of a source is beside that of the partitions")
+        if len({*self.sources}) < len(self.sources):
+            raise ValueError(f"sources name one twice: {', '.join(self.sources)}")
         return self
 
     @property

@@ -15,7 +15,7 @@ import structlog
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.epoch import totals_of
 from effectively_once.errors import InputError
-from effectively_once.ledger.records import Clock, Counts, Declaration, Delta, EpochRecord, Rows, Span
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span, Times, latest
 from effectively_once.pipeline import Pipeline
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import Published
@@ -124,10 +124,10 @@ class Summary:
         decided = [note for _, note in self._notes if "accepted" in note]
         times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
         known: Counter[str] = Counter()
-        shown = Clock()
+        shown: Times = {}
         for note in decided:
             known.update(note["catalog"])
-            shown = shown.after(note.get("shown_ms", {}), {})
+            shown = latest(shown, note.get("shown_ms", {}))
         return EpochRecord(
             **declaration.model_dump(),
             generation=generation,
@@ -138,7 +138,7 @@ class Summary:
             merged=self._gathered("merged", Span),
             catalog=dict(known),
             ms=self.ms,
-            shown_ms=shown.shown,
+            shown_ms=shown,
         )
 
     def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:

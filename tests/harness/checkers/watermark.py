@@ -8,7 +8,7 @@ from tests.harness.evidence import EpochRecord
 class Watermark:
     """What each epoch has to pin, computed from the records that the epochs before it have read.
 
-    Which partitions are idle is taken from the declaration here; `idle.py` judges it.
+    Who is idle, and how far sources are, is taken at the declaration's word here.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,11 @@ class Watermark:
             for partition in partitions
             if partition not in record.clock.idle.get(topic, ())
         ]
-        if not awaited or None in awaited:
+        if not awaited:
+            return self._before
+        clock = record.clock
+        awaited += [time for name, time in clock.sources.items() if name not in clock.released]
+        if None in awaited:
             return self._before
         least = min(time for time in awaited if time is not None)
         return least if self._before is None else max(self._before, least)

@@ -8,7 +8,7 @@ import pytest
 
 from effectively_once import clock
 from effectively_once.ledger import chain
-from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Ranges, Times
+from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Times
 
 Spans = dict[str, tuple[int, int]]
 
@@ -38,10 +38,13 @@ class Run:
     def __init__(self) -> None:
         self.head = head()
 
-    def epoch(self, shown: dict[str, int], idle: list[str] | None = None) -> int | None:
+    def epoch(
+        self, shown: dict[str, int], idle: list[str] | None = None, sources: dict[str, int | None] | None = None,
+        released: tuple[str, ...] = (),
+    ) -> int | None:  # fmt: skip
         """Declare and record an epoch that shows these times; return the watermark that it pins."""
         spans = {"0": (0, 1), "1": (0, 1)}
-        pinned = clock.next_clock(self.head, {"t": idle} if idle else {})
+        pinned = clock.next_clock(self.head, {"t": idle} if idle else {}, sources, released)
         watermark = clock.watermark_ms(self.head, pinned, {"t": spans})
         done = record(declared(self.head.last_recorded + 1, watermark, pinned, spans), {"t": shown} if shown else {})
         self.head = head(*self.head.tail, done)
@@ -68,6 +71,24 @@ def test_an_idle_one_is_not_waited_for_and_comes_back_without_taking_time_backwa
     assert run.epoch({"1": 20}) == 100
     assert run.epoch({"0": 300, "1": 250}) == 100
     assert run.epoch({}) == 250
+
+
+def test_a_source_holds_time_until_it_has_passed_or_is_released() -> None:
+    run = Run()
+    run.epoch({"0": 100, "1": 90})
+    assert run.epoch({"0": 500, "1": 400}, sources={"gate": None}) is None
+    assert run.epoch({}, sources={"gate": 60}) == 60
+    assert run.epoch({}, sources={"gate": 60}, released=("gate",)) == 400
+    assert run.epoch({}, sources={"gate": 70}) == 400, "one that comes back does not take time backwards"
+    assert run.epoch({"0": 900, "1": 900}, sources={"gate": 800}) == 400
+    assert run.epoch({}, sources={"gate": 800}) == 800
+
+
+def test_a_source_that_is_ahead_of_all_records_closes_nothing() -> None:
+    run = Run()
+    run.epoch({"0": 100, "1": 90})
+    assert run.epoch({}, sources={"gate": 10_000}) == 90
+    assert run.epoch({}, sources={"gate": 10_000}, idle=["0", "1"]) == 90
 
 
 def test_time_stands_where_all_are_idle() -> None:
@@ -104,10 +125,12 @@ def test_one_that_repairs_knows_what_the_epoch_before_has_shown() -> None:
 def test_an_epoch_without_a_clock_is_written_as_before() -> None:
     written = json.loads(record(declared(0, 1, None, {"0": (0, 1)}), {}).model_dump_json())
     assert not {"clock", "shown_ms", "shown", "repairs"} & {*written}
+    assert {*Clock().model_dump()} == {"shown", "idle"}
 
 
 def test_a_clock_survives_being_written() -> None:
-    done = record(declared(0, 1, Clock(shown={"t": {"0": 5}}, idle={"t": ["1"]}), {"0": (0, 1)}), {"t": {"0": 7}})
+    pinned = Clock(shown={"t": {"0": 5}}, idle={"t": ["1"]}, sources={"a": 1, "b": None}, released=("b",))
+    done = record(declared(0, 1, pinned, {"0": (0, 1)}), {"t": {"0": 7}})
     assert EpochRecord.model_validate_json(done.model_dump_json(by_alias=True)) == done
 
 
@@ -121,29 +144,25 @@ def silence(now: list[float]) -> clock.Silence:
     return clock.Silence(5_000, lambda: now[0])
 
 
-def spans(read: int, silent: int) -> Ranges:
-    return {"t": {"0": (0, read), "1": (0, silent)}}
-
-
 def test_who_is_silent_for_long_enough_is(now: list[float], silence: clock.Silence) -> None:
-    assert silence.hear(spans(1, 1)) == {}
+    assert silence.hear({"a": True, "b": True}) == []
     now[0] = 4.9
-    assert silence.hear(spans(1, 0)) == {}
+    assert silence.hear({"a": True, "b": False}) == []
     now[0] = 5.0
-    assert silence.hear(spans(1, 0)) == {"t": ["1"]}
-    assert silence.hear(spans(1, 1)) == {}
+    assert silence.hear({"a": True, "b": False}) == ["b"]
+    assert silence.hear({"a": True, "b": True}) == []
 
 
 def test_a_driver_that_starts_calls_nobody_silent(now: list[float], silence: clock.Silence) -> None:
     now[0] = 1000.0
-    assert silence.hear(spans(1, 0)) == {}
+    assert silence.hear({"a": False}) == []
 
 
 @pytest.mark.parametrize(("end", "idle"), [(7, {"t": ["1"]}), (8, {})])
 def test_one_with_a_backlog_is_not_idle(end: int, idle: clock.Idle) -> None:
     ranges = {"t": {"0": (0, 3), "1": (7, 7)}}
-    assert clock.without_backlog({"t": ["1"]}, ranges, {"t": {"0": 3, "1": end}}) == idle
+    assert clock.without_backlog([("t", "1")], ranges, {"t": {"0": 3, "1": end}}) == idle
 
 
 def test_one_whose_end_nobody_tells_is_not_idle() -> None:
-    assert clock.without_backlog({"t": ["1"]}, {"t": {"1": (7, 7)}}, {"t": {}}) == {}
+    assert clock.without_backlog([("t", "1")], {"t": {"1": (7, 7)}}, {"t": {}}) == {}

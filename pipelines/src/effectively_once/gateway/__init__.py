@@ -18,6 +18,7 @@ from effectively_once.gateway.errors import (
 )
 from effectively_once.gateway.limits import Limits
 from effectively_once.gateway.record import RecordId, json_record
+from effectively_once.gateway.stating import States
 
 __all__ = [
     "BufferDamagedError",
@@ -32,6 +33,7 @@ __all__ = [
     "RecordError",
     "RecordId",
     "Repair",
+    "States",
     "UndeliveredError",
     "json_record",
 ]

@@ -22,7 +22,9 @@ from effectively_once.gateway.errors import GatewayClosedError, UndeliveredError
 from effectively_once.gateway.intake import Intake, disk_error
 from effectively_once.gateway.limits import Limits
 from effectively_once.gateway.record import Build, Record, RecordId, checked_bytes, checked_size, checked_time
-from effectively_once.gateway.sender import Config, Sender
+from effectively_once.gateway.sender import Config, Sender, client_config
+from effectively_once.gateway.stating import States, Stating
+from effectively_once.gateway.unsent import clock_ms
 
 IDLE_S = 0.5
 """How often a sender with nothing to do looks at its client all the same."""
@@ -35,7 +37,8 @@ class Counters:
     """Records since this gateway was opened, and the bytes that are unacknowledged now.
 
     `sent` counts copies, `resent` those among them that may be a second one: records that an earlier opening left, and
-    what had to be sent again (the client tells of the latter once a second).
+    what had to be sent again (the client tells of the latter once a second). `behind` counts records whose event time
+    is before what was stated when they were put: they may be late.
     """
 
     put: int
@@ -43,6 +46,7 @@ class Counters:
     acknowledged: int
     resent: int
     in_buffer_bytes: int
+    behind: int = 0
 
 
 class Gateway:
@@ -58,6 +62,7 @@ class Gateway:
         limits: bounds.
         when_full: `raise`: a put beyond the bound raises BufferFullError; `wait`: it waits for acknowledgements.
         config: more of the Kafka client's configuration (security, compression).
+        states: how often it says how far it is, for pipelines that have it among their `sources`. None: never.
         announce: told `buffered` when records are durable, `acknowledged` when the broker has answered and before that
             is recorded. From threads of the gateway.
 
@@ -79,6 +84,7 @@ class Gateway:
         limits: Limits | None = None,
         when_full: Literal["raise", "wait"] = "raise",
         config: Config | None = None,
+        states: States | None = None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._where = str(directory)
@@ -93,7 +99,13 @@ class Gateway:
         except OSError as error:
             raise disk_error(error, self._where) from error
         try:
-            self._sender = Sender(self._buffer, topic, bootstrap, self._limits, config=config or {}, announce=announce)
+            self._stating = None if states is None else Stating(
+                producer, self._buffer.incarnation, topic, states, client_config(bootstrap, self._limits, config or {})
+            )  # fmt: skip
+            self._sender = Sender(
+                self._buffer, topic, bootstrap, self._limits, config=config or {}, announce=announce,
+                stating=self._stating,
+            )  # fmt: skip
         except BaseException:
             self._buffer.close()
             raise
@@ -125,7 +137,10 @@ class Gateway:
     def counters(self) -> Counters:
         """Numbers of now."""
         sender = self._sender
-        return Counters(self._intake.put, sender.sent, sender.acknowledged, sender.resent, self._intake.in_buffer_bytes)
+        behind = 0 if self._stating is None else self._stating.unsent.behind
+        return Counters(
+            self._intake.put, sender.sent, sender.acknowledged, sender.resent, self._intake.in_buffer_bytes, behind
+        )
 
     @overload
     def put(
@@ -162,14 +177,33 @@ class Gateway:
         a repeat of that one is another record, with another id.
 
         """
-        time_ms = checked_time(time.time_ns() // 1_000_000 if event_time_ms is None else event_time_ms)
+        time_ms = self._begin(event_time_ms)
+        try:
+            durable = self._take(value, key, time_ms, timeout_s)
+        except BaseException:
+            self._give_up(time_ms)
+            raise
+        if self._stating is not None:
+            durable.add_done_callback(lambda done: self._give_up(time_ms) if done.exception() else None)
+        return durable.result() if wait else durable
+
+    def _begin(self, event_time_ms: int | None) -> int:
+        given = None if event_time_ms is None else checked_time(event_time_ms)
+        if self._stating is not None:
+            return self._stating.unsent.begin(given)
+        return clock_ms() if given is None else given
+
+    def _give_up(self, time_ms: int) -> None:
+        if self._stating is not None:
+            self._stating.unsent.end(time_ms)
+
+    def _take(self, value: Any, key: bytes | str | None, time_ms: int, timeout_s: float | None) -> Future[RecordId]:
         identity = RecordId(self._producer, self._buffer.incarnation, next(self._sequence))
         content = checked_bytes("value", value if self._build is None else self._build(identity, time_ms, value))
         if key is not None:
             key = checked_bytes("key", key.encode(errors="surrogatepass") if isinstance(key, str) else key)
         record = Record(identity, time_ms, key, content, announced=self._build is None)
-        durable = self._intake.take(checked_size(record, self._limits.record_bytes_max), timeout_s)
-        return durable.result() if wait else durable
+        return self._intake.take(checked_size(record, self._limits.record_bytes_max), timeout_s)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Return when everything that was put before is acknowledged.

@@ -19,6 +19,7 @@ from effectively_once.errors import SettingsError
 from effectively_once.gateway.buffer import Buffer
 from effectively_once.gateway.limits import Limits
 from effectively_once.gateway.record import Record
+from effectively_once.gateway.stating import Stating
 
 OUTSTANDING_MAX = 20_000
 """Records at the client above which no more are read from the buffer."""
@@ -41,7 +42,8 @@ Config = Mapping[str, str | int | float | bool]
 class Sender:
     """Sends what is in a buffer to a topic. Used by one thread.
 
-    `announce` is told `acknowledged` whenever the broker acknowledged something, before that is recorded.
+    `announce` is told `acknowledged` whenever the broker acknowledged something, before that is recorded. `stating`
+    says how far the buffer is, where somebody waits for it.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Sender:
         *,
         config: Config,
         announce: Callable[[str], None],
+        stating: Stating | None = None,
     ) -> None:
         self._buffer = buffer
+        self._stating = stating
         self._topic = topic
         self._announce = announce
         self._config = client_config(bootstrap, limits, config)
@@ -97,6 +101,8 @@ class Sender:
         if self._single is not None:
             self._single.poll(0)
         self._take_in()
+        if self._stating is not None:
+            self._stating.step(self._client, caught_up=self._buffer.acknowledged >= self._recovered_end)
         return waiting > 0
 
     def close(self) -> None:
@@ -139,9 +145,11 @@ class Sender:
             self._handed += 1
         return True
 
-    def _delivered(self, ordinal: int, record: Record, error: KafkaError | None, _: Message | None = None) -> None:
+    def _delivered(self, ordinal: int, record: Record, error: KafkaError | None, sent: Message | None = None) -> None:
         if error is None:
             self._acknowledged.append(ordinal)
+            if self._stating is not None and sent is not None:
+                self._stating.acknowledged(record, sent)
         elif error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self.obstacle = f"a record is refused: {error.str()}"
             if not self._refused:

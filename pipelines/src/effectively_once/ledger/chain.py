@@ -28,6 +28,7 @@ from effectively_once.ledger.records import (
     Head,
     Ranges,
     Versioned,
+    latest,
 )
 
 TAIL_LIMIT = 64
@@ -196,7 +197,7 @@ def repair(head: Head) -> Declaration | None:
     }
     return pinned.model_copy(update={
         "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms,
-        "clock": last.clock and last.clock.after(last.shown_ms, last.clock.idle),
+        "clock": last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)}),
     })  # fmt: skip
 
 

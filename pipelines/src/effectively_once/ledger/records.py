@@ -90,26 +90,38 @@ Times = dict[str, dict[str, int]]
 """Topic -> partition -> largest event time (ms since 1970) that it has shown."""
 
 
+def latest(times: Times, more: Times) -> Times:
+    """Return the later of both for each partition."""
+    merged = {topic: dict(known) for topic, known in times.items()}
+    for topic, found in more.items():
+        known = merged.setdefault(topic, {})
+        for partition, time in found.items():
+            known[partition] = max(time, known.get(partition, time))
+    return merged
+
+
 class Clock(Record):
     """How far each partition of the input has come in event time, as an epoch pins it (R6).
 
     Attributes:
         shown: by epochs before this one. A partition that has shown no time is not in it.
         idle: topic -> partitions that nobody waits for: all of them was read, and nothing came for `idle_ms`.
+        sources: each that is registered -> event time before which epochs before this one have read all of its records;
+            None of one that has not said how far it is.
+        released: sources that nobody waits for: they have not moved for `hold_max_ms`.
 
     """
 
     shown: Times = {}
     idle: dict[str, list[str]] = {}
+    sources: dict[str, int | None] = {}
+    released: tuple[str, ...] = ()
 
-    def after(self, shown: Times, idle: dict[str, list[str]]) -> Clock:
-        """Return the clock of an epoch that follows one which showed these times."""
-        merged = {topic: dict(times) for topic, times in self.shown.items()}
-        for topic, times in shown.items():
-            known = merged.setdefault(topic, {})
-            for partition, time in times.items():
-                known[partition] = max(time, known.get(partition, time))
-        return Clock(shown=merged, idle=idle)
+    @model_serializer(mode="wrap")
+    def _without_sources(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not there: older versions refuse fields that they do not know."""
+        told: dict[str, Any] = handler(self)
+        return {name: value for name, value in told.items() if value or name in ("shown", "idle")}
 
 
 _OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms"})

@@ -15,6 +15,7 @@ from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
 from effectively_once.sources.times import BOUNDS, takes_any_time
+from effectively_once.statement import topic_of
 
 if TYPE_CHECKING:
     # The start check asks the topic, and runs where there is no Spark too.
@@ -50,13 +51,19 @@ class KafkaSource:
 
         """
         name = self._settings.topic
+        return {name: str(self._described(name).topic_id)}
+
+    def require_statements(self) -> None:
+        """Refuse sources without the topic that they say in how far they are. Raises what `topic_ids` raises."""
+        if self._settings.sources:
+            self._described(topic_of(self._settings.topic))
+
+    def _described(self, name: str) -> Any:
+        asked = TopicCollection([name])
         try:
-            described = self._admin.describe_topics(
-                TopicCollection([name]), request_timeout=self._settings.start_patience_s
-            )[name].result()
+            return self._admin.describe_topics(asked, request_timeout=self._settings.start_patience_s)[name].result()
         except KafkaException as error:
-            raise self._named(error) from error
-        return {name: str(described.topic_id)}
+            raise self._named(error, name) from error
 
     def topic_settings(self) -> dict[str, str]:
         """Return the topic's settings by Kafka's names. Raises what `topic_ids` raises."""
@@ -113,13 +120,7 @@ class KafkaSource:
         return {self._settings.topic: self._offsets(OffsetSpec.latest())}
 
     def _offsets(self, which: OffsetSpec) -> dict[str, int]:
-        name = self._settings.topic
-        try:
-            described = self._admin.describe_topics(
-                TopicCollection([name]), request_timeout=self._settings.start_patience_s
-            )[name].result()
-        except KafkaException as error:
-            raise self._named(error) from error
+        described = self._described(self._settings.topic)
         return self._listed((partition.id for partition in described.partitions), which)
 
     def _listed(
@@ -217,10 +218,11 @@ class KafkaSource:
             .options(**FETCH)
         )
 
-    def _named(self, error: KafkaException) -> Exception:
-        cause = error.args[0]
+    def _named(self, error: KafkaException, topic: str = "") -> Exception:
+        cause, topic = error.args[0], topic or self._settings.topic
         if cause.name() == "UNKNOWN_TOPIC_OR_PART":
-            return SourceError("the input topic does not exist", f"topic {self._settings.topic}", "Create it first.")
+            what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"
+            return SourceError(f"the {what} does not exist", f"topic {topic}", "Create it first.")
         return UnreachableError(
             f"the Kafka broker does not answer: {cause.str()}", self._settings.kafka_bootstrap,
             "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",

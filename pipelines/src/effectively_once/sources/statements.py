@@ -1,0 +1,93 @@
+"""Reads what the sources of an input say of themselves, and tells how far each has come that the chain has read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from effectively_once.ledger.records import Ranges
+from effectively_once.statement import Statement, decode, topic_of
+
+PENDING_MAX = 1_000
+"""Statements of a source that wait for the chain; of more every other one is forgotten: time moves in larger steps."""
+POLL_S = 0.1
+
+log = structlog.get_logger()
+
+
+class Pending:
+    """Statements that were heard, by source, until the chain has read what they speak of."""
+
+    def __init__(self, topic: str, sources: Iterable[str]) -> None:
+        self._topic = topic
+        self._waiting: dict[str, list[Statement]] = {source: [] for source in sources}
+
+    def hear(self, statement: Statement) -> None:
+        """Take note of one; of a source that is not waited for it says nothing."""
+        waiting = self._waiting.get(statement.source)
+        if waiting is None:
+            return
+        waiting.append(statement)
+        if len(waiting) > PENDING_MAX:
+            # The last one stays: nothing later may come.
+            waiting[:-1] = waiting[:-1:2]
+
+    def passed(self, read: Ranges) -> dict[str, int]:
+        """Return the latest time (ms) of each source of which ranges that were read hold all before it."""
+        found = {}
+        for source, waiting in self._waiting.items():
+            covered = [one.time_ms for one in waiting if one.covered(self._topic, read)]
+            if covered:
+                found[source] = max(covered)
+                waiting[:] = [one for one in waiting if one.time_ms > found[source]]
+        return found
+
+
+class Statements:
+    """The statements about one input topic, read to their end whenever an epoch is declared.
+
+    Args:
+        bootstrap: `host:port` of brokers, separated by commas.
+        topic: the input topic.
+        sources: whose statements count.
+        patience_s: how long the broker may take; what was not heard by then holds time, and loses nothing.
+
+    """
+
+    def __init__(self, bootstrap: str, topic: str, sources: Iterable[str], patience_s: float) -> None:
+        self._pending, self._patience_s = Pending(topic, sources), patience_s
+        self._place = TopicPartition(topic_of(topic), 0, OFFSET_BEGINNING)
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "group.id": "sources", "enable.auto.commit": False, "log_level": 0,
+            "isolation.level": "read_committed",
+        })  # fmt: skip
+        self._consumer.assign([self._place])
+        self._next = 0
+
+    def passed(self, read: Ranges) -> dict[str, int]:
+        """Return how far (ms since 1970) each source has come by what the chain has read, as far as that is new."""
+        try:
+            self._hear()
+        except KafkaException as error:
+            log.warning("what sources say cannot be read: time waits for them", error=str(error))
+        return self._pending.passed(read)
+
+    def _hear(self) -> None:
+        deadline = time.monotonic() + self._patience_s
+        _, end = self._consumer.get_watermark_offsets(self._place, timeout=self._patience_s)
+        while self._next < end and time.monotonic() < deadline:
+            for message in self._consumer.consume(1_000, POLL_S):
+                error, offset = message.error(), message.offset()
+                if error is not None:
+                    raise KafkaException(error)
+                self._next = (offset or 0) + 1
+                said = decode(message.value())
+                if said is not None:
+                    self._pending.hear(said)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()

@@ -1,0 +1,65 @@
+"""What a driver hears of the partitions and sources of its input, of which it makes the clock of each epoch (R6)."""
+
+from __future__ import annotations
+
+import structlog
+
+from effectively_once.clock import Idle, Silence, next_clock, without_backlog
+from effectively_once.ledger.records import Clock, Head, Ranges
+from effectively_once.settings import PipelineSettings
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once.sources.statements import Statements
+
+log = structlog.get_logger()
+
+
+class Watch:
+    """Hears who moves and who is silent. One per driver; it reads the broker, and writes nothing.
+
+    Args:
+        settings: with `idle_ms`.
+        source: is asked where silent partitions end.
+
+    """
+
+    def __init__(self, settings: PipelineSettings, source: KafkaSource) -> None:
+        assert settings.idle_ms is not None  # noqa: S101 - the caller looked
+        self._source, self._sources = source, settings.sources
+        self._partitions, self._silence = Silence(settings.idle_ms), Silence(settings.hold_max_ms)
+        self._statements = Statements(
+            settings.kafka_bootstrap, settings.topic, settings.sources, settings.start_patience_s
+        ) if settings.sources else None  # fmt: skip
+
+    def pin(self, head: Head, ranges: Ranges) -> Clock:
+        """Return the clock of the epoch that is to follow `head` with these ranges."""
+        last = (head.tail[-1].clock if head.tail else None) or Clock()
+        times = self._times(last, head)
+        return next_clock(head, self._idle(ranges), times, self._released(last, times))
+
+    def _idle(self, ranges: Ranges) -> Idle:
+        silent = self._partitions.hear({
+            (topic, partition): end > start
+            for topic, partitions in ranges.items() for partition, (start, end) in partitions.items()
+        })  # fmt: skip
+        # The broker is asked only where somebody might be idle.
+        return without_backlog(silent, ranges, self._source.ends()) if silent else {}
+
+    def _times(self, last: Clock, head: Head) -> dict[str, int | None]:
+        """How far each registered source has come by what the epochs up to now have read; time never falls."""
+        if self._statements is None:
+            return {}
+        new = self._statements.passed(head.tail[-1].ranges if head.tail else {})
+        return {name: _later(last.sources.get(name), new.get(name)) for name in self._sources}
+
+    def _released(self, last: Clock, times: dict[str, int | None]) -> tuple[str, ...]:
+        moved = {name: time != last.sources.get(name) for name, time in times.items()}
+        # One that an earlier driver let go stays so until it moves: a start does not wait for it once more.
+        gone = {*self._silence.hear(moved), *(name for name in last.released if not moved.get(name, True))}
+        for name in sorted(gone - {*last.released}):
+            log.warning("a source is not waited for any more", source=name, time_ms=times[name],
+                        todo="Start its gateway, or take it out of `sources`.")  # fmt: skip
+        return tuple(sorted(gone))
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)

@@ -1,0 +1,47 @@
+"""Statements of gateways in a real topic: read to the end each time, with what is none among them."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+
+from effectively_once.ledger.records import Ranges
+from effectively_once.sources.statements import Statements
+from effectively_once.statement import Statement, topic_of
+from infra.embedded.stack import EmbeddedStack
+from tests.stack.conftest import Topic
+
+pytestmark = pytest.mark.stack
+
+
+def test_each_question_hears_what_came_since_the_one_before(stack: EmbeddedStack, topic: Topic) -> None:
+    name = f"events-{uuid.uuid4().hex}"
+    topic(topic_of(name), 1)
+    producer = Producer({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
+
+    def say(*values: bytes) -> None:
+        for value in values:
+            producer.produce(topic_of(name), value, b"gate")
+        assert producer.flush(30) == 0
+
+    def said(time_ms: int, end: int) -> bytes:
+        return Statement(source="gate", time_ms=time_ms, offsets={"0": end}).encode()
+
+    heard = Statements(stack.endpoints.kafka_bootstrap, name, ["gate"], 15.0)
+    read: Ranges = {name: {"0": (0, 7)}}
+    assert heard.passed(read) == {}
+    say(said(10, 5), b"no statement", said(20, 9))
+    assert heard.passed(read) == {"gate": 10}
+    assert heard.passed(read) == {}
+    say(said(30, 7))
+    assert heard.passed(read) == {"gate": 30}
+    assert heard.passed({name: {"0": (0, 9)}}) == {}, "an earlier time that is covered later tells nothing"
+    heard.close()
+
+
+def test_a_broker_that_does_not_answer_holds_time_and_stops_nobody() -> None:
+    heard = Statements("127.0.0.1:1", "events", ["gate"], 0.5)
+    assert heard.passed({}) == {}
+    heard.close()

@@ -1,0 +1,49 @@
+"""What the chain says of a window: closed by whom, and who was not waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from effectively_once import certificate
+from effectively_once.ledger.records import Clock, EpochRecord
+from effectively_once.windows import Windows
+from tests.unit.library.test_clock import declared, head, record
+
+WINDOWS = Windows(100, 50)
+
+
+def chain(*clocks: Clock | None) -> list[EpochRecord]:
+    """A chain whose watermark rises by 150 an epoch, from 0."""
+    return [
+        record(declared(n, 150 * n, pinned, {"0": (n, n + 1)}).model_copy(
+            update={"previous_watermark_ms": 150 * (n - 1) if n else None}), {})
+        for n, pinned in enumerate(clocks)
+    ]  # fmt: skip
+
+
+def told(start_ms: int, *clocks: Clock | None) -> certificate.Certificate:
+    records = chain(*clocks)
+    return certificate._of(head(*records), records, WINDOWS, start_ms)
+
+
+WITH, WITHOUT = Clock(sources={"gate": 400, "b": 90}), Clock(sources={"gate": 400, "b": 90}, released=("b",))
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "clocks", "verdict", "epoch"),
+    [
+        (0, (None, WITH, WITHOUT), "complete", 1),
+        (100, (None, WITH, WITHOUT), "released", 2),
+        (0, (None, WITHOUT, WITH), "released", 1),
+        (100, (None, WITHOUT, WITH), "complete", 2),
+        (200, (None, WITH, WITHOUT), "open", None),
+        (0, (None, Clock(), WITH), "closed", 1),
+        (0, (None, None), "closed", 1),
+        (0, (), "open", None),
+    ],
+)
+def test_a_window_is_judged_by_the_epoch_that_closed_it(
+    start_ms: int, clocks: tuple[Clock | None, ...], verdict: str, epoch: int | None
+) -> None:
+    found = told(start_ms, *clocks)
+    assert (found.verdict, found.epoch) == (verdict, epoch)

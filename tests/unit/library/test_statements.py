@@ -1,0 +1,63 @@
+"""What sources say of themselves: which of it counts, given what the chain has read."""
+
+from __future__ import annotations
+
+import pytest
+
+from effectively_once.ledger.records import Ranges
+from effectively_once.sources import statements
+from effectively_once.sources.statements import Pending
+from effectively_once.statement import Statement, decode
+
+
+def said(time_ms: int, source: str = "gate", **offsets: int) -> Statement:
+    return Statement(source=source, time_ms=time_ms, offsets={name[1:]: end for name, end in offsets.items()})
+
+
+def read(**ends: int) -> Ranges:
+    return {"t": {name[1:]: (0, end) for name, end in ends.items()}}
+
+
+def test_one_counts_once_all_that_it_speaks_of_is_read() -> None:
+    pending = Pending("t", ["gate"])
+    pending.hear(said(10, p0=5, p1=3))
+    pending.hear(said(20, p0=9, p1=3))
+    assert pending.passed({}) == {}
+    assert pending.passed(read(p0=5, p1=2)) == {}
+    assert pending.passed(read(p0=5, p1=3)) == {"gate": 10}
+    assert pending.passed(read(p0=8, p1=3)) == {}
+    assert pending.passed(read(p0=9, p1=4)) == {"gate": 20}
+
+
+def test_a_partition_that_the_chain_has_not_read_holds_it_unless_it_has_nothing_there() -> None:
+    pending = Pending("t", ["gate"])
+    pending.hear(said(10, p0=5, p1=1))
+    pending.hear(said(9, p0=5, p1=0))
+    assert pending.passed(read(p0=5)) == {"gate": 9}
+
+
+def test_of_sources_that_nobody_registered_nothing_counts() -> None:
+    pending = Pending("t", ["gate"])
+    pending.hear(said(10, "other", p0=0))
+    assert pending.passed(read(p0=5)) == {}
+
+
+def test_of_very_many_that_wait_the_last_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "PENDING_MAX", 4)
+    pending = Pending("t", ["gate"])
+    for n in range(1, 100):
+        pending.hear(said(n, p0=n))
+    assert len(pending._waiting["gate"]) <= 4
+    assert pending.passed(read(p0=98)) != {"gate": 98}, "some were forgotten"
+    assert pending.passed(read(p0=99)) == {"gate": 99}
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"{", b'{"source": "a"}', b'{"source":"a","time_ms":1,"offsets":{"0":-1}}']
+)
+def test_what_is_no_statement_is_passed_over(value: bytes | None) -> None:
+    assert decode(value) is None
+
+
+def test_a_newer_gateway_may_say_more() -> None:
+    assert decode(b'{"source":"a","time_ms":1,"offsets":{"0":1},"more":2}') == said(1, "a", p0=1)
