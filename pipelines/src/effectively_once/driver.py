@@ -295,7 +295,8 @@ class Driver:
         self._published = None
         points.reach("declared", epoch=declaration.epoch)
         self._collect(seen.last_recorded)
-        return declaration
+        assert self.head.declared is not None  # noqa: S101 - it was just put
+        return self.head.declared
 
     def _clock(self, seen: Head, ranges: Ranges) -> Clock | None:
         if self._silence is None:
