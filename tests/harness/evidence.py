@@ -237,6 +237,13 @@ class EpochRecord(_Frozen):
     sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     clock: Clock | None = None
+    abandoned: bool | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether an operator gave it up; where that is not stated, every epoch that covers no offset was."""
+        spans = [span for partitions in self.ranges.values() for span in partitions.values()]
+        return bool(spans) and all(start == end for start, end in spans) and self.abandoned is not False
 
 
 class Head(_Frozen):

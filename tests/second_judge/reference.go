@@ -115,9 +115,9 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 	return due
 }
 
-// take returns the sends of an epoch's ranges, whether these are all empty (then an operator gave it up), and the least
-// time that partitions have shown which are not idle.
-func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answer) (read []*Send, empty bool, least int64) {
+// take returns the sends of an epoch's ranges, whether an operator gave it up (then these are all empty, and the chain
+// does not deny it), and the least time that partitions have shown which are not idle.
+func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answer) (read []*Send, givenUp bool, least int64) {
 	spans, given, epoch, idle := map[string][2]int64{}, false, number(record["epoch"]), as[Row](as[Row](record["clock"])["idle"])
 	times := []int64{}
 	for topic, partitions := range as[Row](record["ranges"]) {
@@ -147,5 +147,5 @@ func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answe
 	if least = none; len(times) > 0 {
 		least = slices.Min(times)
 	}
-	return read, len(spans) > 0 && !given, least
+	return read, len(spans) > 0 && !given && record["abandoned"] != false, least
 }

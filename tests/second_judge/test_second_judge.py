@@ -209,3 +209,32 @@ def test_time_by_partition_is_judged_alike(run: Path) -> None:
     assert not [reason for reason in answer_of(run).reasons if "watermark" in reason]
     change_json(run / "observed" / "chain.json", _watermark)
     assert [reason for reason in answer_of(run).reasons if "epoch 3: the watermark" in reason]
+
+
+@pytest.mark.parametrize("stated", [None, True, False])
+def test_an_epoch_that_reads_nothing_is_judged_alike(run: Path, stated: bool | None) -> None:
+    """It closes windows, unless an operator gave it up; where the chain does not say so, one did."""
+    loaded, path = Case(run), run / "observed" / "chain.json"
+    settings = loaded.manifest.settings
+
+    def last(watermark_ms: int | None) -> Callable[[Any], Any]:
+        def change(chain: Any) -> None:
+            before = chain["epochs"][:4][-1]
+            ends = {name: [end, end] for name, (_, end) in before["ranges"]["events"].items()}
+            empty = {**before, "epoch": 4, "ranges": {"events": ends}, "counts": dict.fromkeys(before["counts"], 0),
+                     "watermark_ms": watermark_ms} | ({} if stated is None else {"abandoned": stated})  # fmt: skip
+            chain["epochs"] = [*chain["epochs"][:4], empty]
+
+        return change
+
+    def complaints() -> list[str]:
+        return [reason for reason in answer_of(run).reasons if reason.startswith("chain: epoch 4: ")]
+
+    change_json(path, last(0))
+    epochs = Case(run).chain.epochs
+    due = replay(loaded.sends, epochs, settings.window_ms, settings.lateness_ms).numbers[-1].watermark_due_ms
+    assert (due == epochs[-2].watermark_ms) == (stated is not False), "the test is vacuous"
+    change_json(path, last(due))
+    assert complaints() == []
+    change_json(path, last(due + 1 if due else 1))
+    assert "the watermark is" in complaints()[0]

@@ -40,7 +40,7 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     preflight = Preflight(job, layout, store, KafkaSource(settings))
     topic_ids = preflight.surroundings()
     head = run(chain.there(layout), store)
-    if head is not None and head.declared is None and head.tail and head.tail[-1].abandoned:
+    if head is not None and head.declared is None and head.tail and head.tail[-1].is_abandoned:
         say(f"epoch {head.last_recorded} is abandoned and recorded; nothing is left to do")
         return
     if head is None or head.declared is None:

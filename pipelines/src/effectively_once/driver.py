@@ -297,7 +297,8 @@ class Driver:
         self._published = None
         points.reach("declared", epoch=declaration.epoch)
         self._collect(seen.last_recorded)
-        return declaration
+        assert self.head.declared is not None  # noqa: S101 - it was just put
+        return self.head.declared
 
     def _collect(self, recorded: int) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""

@@ -54,7 +54,7 @@ def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
     Columns in: those of `rows.judged`, and shard.
     """
     step = ShardStep.of_task(task, "dedup")
-    yield from deduplicated(step, step.whole_input(batches, rows.DIGESTED, nothing=task.declaration.abandoned))
+    yield from deduplicated(step, step.whole_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
 
 
 def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:

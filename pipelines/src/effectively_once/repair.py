@@ -111,7 +111,7 @@ def _declared(head: Head | None, layout: Layout) -> Declaration:
             f"epoch {declared.epoch} repairs epoch {declared.repairs} itself", layout.head,
             "Start the version that declared it. If its repeats are refused: restore the pipeline from a backup.",
         )  # fmt: skip
-    if declared.abandoned:
+    if declared.is_abandoned:
         raise ControlError(
             f"epoch {declared.epoch} is abandoned and covers nothing", layout.head,
             "There is nothing to repair: run `effectively-once abandon` again, or start the pipeline.",

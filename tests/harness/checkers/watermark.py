@@ -18,9 +18,8 @@ class Watermark:
 
     def due(self, record: EpochRecord) -> int | None:
         """Return the watermark (ms since 1970) that an epoch must have; to be asked before its records are shown."""
-        spans = [span for partitions in record.ranges.values() for span in partitions.values()]
         # One that an operator gave up reads nothing and closes nothing: it keeps the watermark of the one before.
-        if spans and all(start == end for start, end in spans):
+        if record.is_abandoned:
             return self._before
         if record.clock is None:
             return self._accepted

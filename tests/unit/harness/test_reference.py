@@ -125,6 +125,15 @@ def dues(sends: list[Send], *epochs: EpochRecord) -> list[int | None]:
     return [one.watermark_due_ms for one in replay(sends, epochs, WINDOW_MS, LATENESS_MS).numbers]
 
 
+@pytest.mark.parametrize(("stated", "due"), [(False, 900), (True, None), (None, None)])
+def test_an_epoch_that_reads_nothing_keeps_the_watermark_only_where_it_was_abandoned(
+    stated: bool | None, due: int | None
+) -> None:
+    """Chains of before do not say it: there each of them was."""
+    empty = epoch(1, due, p0=(1, 1)).model_copy(update={"abandoned": stated})
+    assert dues([send("a", 900, 0)], epoch(0, None, p0=(0, 1)), empty) == [None, due]
+
+
 def test_with_a_clock_the_watermark_is_that_of_the_slowest_partition() -> None:
     sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
     first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 10, p0=(1, 2), p1=(1, 1))

@@ -71,7 +71,7 @@ def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_tha
     assert (due.epoch, due.repairs, due.ranges, due.shown) == (3, 2, ends, SHOWN)
     assert due.watermark_ms == due.previous_watermark_ms == declaration(2).watermark_ms
     assert (due.lineage, due.batch_id, due.wheel_digest) == ("000001-abcd", 2, "d" * 64)
-    assert (due.empty, due.abandoned) == (True, False)
+    assert (due.empty, due.is_abandoned) == (True, False)
     with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
         run(chain.declare(LAYOUT, held, declaration(3), None, 0), store)
     held = run(chain.declare(LAYOUT, held, due, None, 0), store)

@@ -88,7 +88,8 @@ class LedgerDriver:
             yield "declared"
             self._live.collect(self._store, self.held.head.floor)
             yield "collected"
-            yield from self._epoch(declaration)
+            assert self.held.head.declared is not None
+            yield from self._epoch(self.held.head.declared)
 
     def run(self, epochs: int) -> None:
         """Publish so many epochs, a repeat counts, and record the last."""
@@ -158,7 +159,8 @@ class LedgerDriver:
             counts=Counts.model_validate(
                 {"in": end - start, "accepted": len(accepted), "duplicate": end - start - len(accepted)}
             ),
-            max_event_time_ms=max(accepted) * RECORD_MS, sinks={**sinks, GLOBAL_COUNTS: {"0": content}},
+            max_event_time_ms=max(accepted) * RECORD_MS if accepted else None,
+            sinks={**sinks, GLOBAL_COUNTS: {"0": content}},
             deltas=written, merged=merged,
         )  # fmt: skip
         self._live.add(self._published)

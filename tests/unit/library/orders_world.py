@@ -241,7 +241,7 @@ class WorldDriver:
             wheel_digest=self.wheel, settings_digest="c" * 32,
         )  # fmt: skip
         self.held = run(chain.declare(self.of.layout, self.held, pinned, None, self.live.floor(pinned)), self.of.store)
-        return pinned
+        return self.of.declared
 
     def finish(self, pinned: Declaration) -> None:
         """Publish an epoch and record it, as `Driver._recover` does."""

@@ -121,6 +121,19 @@ class Following(LedgerDriver):
         return pinned.model_copy(update={"ranges": ranges, "wheel_digest": MENDED})
 
 
+class Idle(Following):
+    """One that begins a lineage on an idle topic: its first epoch reads nothing, and closes what is due."""
+
+    _begun = False
+
+    def _declaration(self, epoch: int, watermark_ms: int | None, tail: tuple[EpochRecord, ...]) -> Declaration:
+        pinned = super()._declaration(epoch, watermark_ms, tail)
+        if self._begun:
+            return pinned
+        self._begun, end = True, tail[-1].ranges[self._topic]["0"][1]
+        return pinned.model_copy(update={"ranges": {self._topic: {"0": (end, end)}}})
+
+
 class Clicks:
     """A pipeline in memory; its epochs are run step by step."""
 
@@ -129,18 +142,18 @@ class Clicks:
         self.shards = {(sink, n): MemoryShard(f"sink {sink} shard {n}") for sink in KAFKA_SINKS for n in range(SHARDS)}
         self.told: list[str] = []
 
-    def start(self, owner: str) -> LedgerDriver:
+    def start(self, owner: str, kind: type[LedgerDriver] = Following) -> LedgerDriver:
         def publish_rows(sink: str, shard: int, epoch: int, generation: int, rows: list[Row]) -> Rows:
             content = described(rows)
             mark = Mark(epoch, generation, content.rows, content.digest)
             self.shards[sink, shard].published(mark, [value for _, value in rows], None, owner)
             return content
 
-        return Following.started(self.store, LAYOUT, owner, publish=publish_rows)
+        return kind.started(self.store, LAYOUT, owner, publish=publish_rows)
 
-    def until(self, owner: str, last: str, epochs: int = 0) -> LedgerDriver:
+    def until(self, owner: str, last: str, epochs: int = 0, kind: type[LedgerDriver] = Following) -> LedgerDriver:
         """Publish so many epochs, and go on to a step of the one after; the driver stays as it is."""
-        driver = self.start(owner)
+        driver = self.start(owner, kind)
         for step in driver.steps():
             if step == last and not epochs:
                 return driver
@@ -187,12 +200,44 @@ def test_what_an_abandoned_epoch_would_have_read_and_closed_the_next_one_does(ep
     clicks.until("first", "decided 0", epochs)
     lost = clicks.declared
     clicks.abandonment().carry_out(lost)
-    assert (clicks.head.last_recorded, clicks.head.tail[-1].abandoned) == (epochs, True)
+    assert (clicks.head.last_recorded, clicks.head.tail[-1].is_abandoned) == (epochs, True)
     clicks.start("second").run(8)
     again = next(record for record in clicks.head.tail if record.epoch == epochs + 1)
     assert (again.ranges, again.watermark_ms) == (lost.ranges, lost.watermark_ms)
     assert (again.previous_watermark_ms, again.wheel_digest) == (lost.previous_watermark_ms, MENDED)
     clicks.assert_exact(epochs + 8)
+
+
+@pytest.mark.parametrize("next_driver", [Following, Idle])
+def test_windows_that_an_abandoned_epoch_without_input_was_to_close_are_closed_by_the_next(
+    next_driver: type[LedgerDriver],
+) -> None:
+    """Whether that one reads something or not."""
+    clicks = Clicks()
+    clicks.start("first").run(6)
+    clicks.until("second", "decided 0", kind=Idle)
+    lost = clicks.declared
+    assert (lost.reads_nothing, lost.is_abandoned) == (True, False)
+    due = [at for at in range(0, 6000, 1000) if WINDOWS.newly_closed(at, lost.previous_watermark_ms, lost.watermark_ms)]
+    assert due, "the test is vacuous"
+    clicks.abandonment().carry_out(lost)
+    assert clicks.head.tail[-1].is_abandoned
+    clicks.start("third", next_driver).run(4)
+    again = next(record for record in clicks.head.tail if record.epoch == lost.epoch + 1)
+    assert (again.previous_watermark_ms, again.watermark_ms) == (lost.previous_watermark_ms, lost.watermark_ms)
+    clicks.assert_exact(6 + 4 - (next_driver is Idle))
+
+
+def test_an_epoch_without_input_closes_its_windows_when_nobody_abandons_it() -> None:
+    """Also when another driver finishes it."""
+    clicks = Clicks()
+    clicks.start("first").run(6)
+    clicks.until("second", "decided 0", kind=Idle)
+    clicks.start("third").run(1)
+    assert clicks.head.tail[-1].sinks[USER_COUNTS] != dict.fromkeys(map(str, range(SHARDS)), Rows())
+    clicks.start("fourth").run(4)
+    assert not any(record.is_abandoned for record in clicks.head.tail)
+    clicks.assert_exact(6 + 4)
 
 
 def test_its_record_is_that_of_an_epoch_without_rows() -> None:
@@ -249,7 +294,7 @@ def test_an_interrupted_one_goes_on_when_it_is_run_again(after: int) -> None:
     list(clicks.shards.values())[after].meanwhile.append(die)
     with pytest.raises(KeyboardInterrupt):
         clicks.abandonment().carry_out(clicks.declared)
-    assert clicks.declared.abandoned, "whoever starts now can publish nothing else"
+    assert clicks.declared.is_abandoned, "whoever starts now can publish nothing else"
     clicks.abandonment().refuse_what_is_visible(clicks.declared)
     clicks.abandonment().carry_out(clicks.declared)
     assert len([line for line in clicks.told if line.endswith("showed nothing of it before")]) == after
@@ -284,7 +329,7 @@ def test_a_driver_that_publishes_meanwhile_is_told_and_nothing_is_shown_twice() 
     told = r"a driver that still ran published rows of epoch 4, which is abandoned \(sink accepted shard 1\)"
     with pytest.raises(SinkError, match=told):
         clicks.abandonment().carry_out(clicks.declared)
-    assert clicks.declared.abandoned
+    assert clicks.declared.is_abandoned
 
 
 def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody() -> None:
@@ -296,7 +341,7 @@ def test_a_driver_that_only_opened_a_producer_meanwhile_keeps_nobody() -> None:
 
     clicks.shards[ACCEPTED, 1].meanwhile.append(open_only)
     clicks.abandonment().carry_out(clicks.declared)
-    assert clicks.head.tail[-1].abandoned
+    assert clicks.head.tail[-1].is_abandoned
 
 
 def test_producers_that_are_always_replaced_are_told() -> None:

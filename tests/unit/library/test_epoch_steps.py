@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed, epoch
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.deltas import Named
-from effectively_once.errors import ChainError, SinkError, StaleDriverError, StepError
+from effectively_once.errors import ChainError, InputError, SinkError, StaleDriverError, StepError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
@@ -454,3 +454,20 @@ def test_a_repeated_attempt_of_a_driver_that_was_replaced_stops_before_it_does_a
     place.step(task)  # a first attempt does not ask
     with pytest.raises(StaleDriverError, match=r"^driver owner was replaced by somebody else"):
         place.step(task, attempt=1)
+
+
+def test_only_an_epoch_that_reads_nothing_needs_no_proof_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it was abandoned or nothing came; one that repairs another reads that one's ranges (R13)."""
+    place = Place()
+
+    def dedup(**pinned: Any) -> list[pa.RecordBatch]:
+        task = place.task(PIPELINE, **pinned)
+        monkeypatch.setattr(ShardStep, "of_task", lambda *_: place.step(task))
+        return list(epoch.dedup(task, []))
+
+    nothing = {"events": {"0": (4, 4), "1": (8, 8)}}
+    for abandoned in (True, False):
+        assert dedup(ranges=nothing, abandoned=abandoned)
+    for wrong in ({}, {"ranges": nothing, "repairs": 0}):
+        with pytest.raises(InputError, match="no closing row came"):
+            dedup(**wrong)

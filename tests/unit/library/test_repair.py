@@ -139,7 +139,7 @@ def test_what_an_epoch_lacks_the_next_one_shows_and_both_come_to_an_untruncated_
     assert repairing.counts.accepted > 0
     assert (repairing.watermark_ms, repairing.previous_watermark_ms) == (finished.watermark_ms, finished.watermark_ms)
     assert repairing.empty
-    assert not repairing.abandoned
+    assert not repairing.is_abandoned
 
 
 @pytest.mark.parametrize("length", [0, 60])
@@ -661,7 +661,7 @@ def test_abandoning_an_epoch_takes_back_what_was_pinned_of_it() -> None:
     held = run(chain.take_over(world.layout, "operator", {}), world.store)
     abandoned = run(chain.abandon(world.layout, held), world.store).head.declared
     assert abandoned is not None
-    assert (abandoned.abandoned, abandoned.shown) == (True, {})
+    assert (abandoned.is_abandoned, abandoned.shown) == (True, {})
 
 
 def test_ids_that_are_shown_are_known_to_the_epoch_that_repairs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from effectively_once import control, rows
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.driver import Driver
-from effectively_once.errors import VersionError
+from effectively_once.errors import SourceError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration
+from effectively_once.ledger.records import Declaration, Ranges
 from effectively_once.metrics import Metrics
 from effectively_once.summary import Summary
 from tests.unit.library.orders_world import MENDED, OLD, TOPIC, World
@@ -166,3 +167,35 @@ def test_a_repeat_measures_the_batches_of_its_rows() -> None:
     again = MemoryDriver(world)
     again.recover()
     assert again.measured[0], "another driver may have failed for that reason"
+
+
+def planning(world: World, within: Callable[[Ranges], object]) -> MemoryDriver:
+    """Return a driver that is about to declare a batch of Spark; `within` is what its source says to ranges."""
+    started = MemoryDriver(world)
+    started.recover()
+    started._checkpoint = SimpleNamespace(lineage="000002-new")  # type: ignore[assignment]
+    started._watch = None
+    started.source = SimpleNamespace(topic_ids=dict, same_topic=lambda *_: None, within=within)  # type: ignore[assignment]
+    return started
+
+
+def test_ranges_beyond_what_is_committed_are_not_declared() -> None:
+    """The driver asks its source of every batch (R3)."""
+
+    def refuse(ranges: Ranges) -> None:
+        raise SourceError(f"{ranges[TOPIC]['0']} is beyond the topic's end", TOPIC, "Send the records again.")
+
+    started = planning(broken(2, part=lambda _, rows: rows), refuse)
+    end = started.head.tail[-1].ranges[TOPIC]["0"][1]
+    with pytest.raises(SourceError, match=rf"\({end}, {end + 5}\) is beyond"):
+        started._declare(started.head, {TOPIC: {"0": (end, end + 5)}}, 0)
+    assert started.of.head.declared is None
+
+
+def test_of_a_batch_without_records_a_driver_publishes_what_head_states() -> None:
+    """Nobody gave it up: it closes windows."""
+    started = planning(broken(2, part=lambda _, rows: rows), lambda _: None)
+    end = started.head.tail[-1].ranges[TOPIC]["0"][1]
+    pinned = started._declare(started.head, {TOPIC: {"0": (end, end)}}, 0)
+    assert (pinned.reads_nothing, pinned.is_abandoned) == (True, False)
+    assert pinned == started.of.head.declared

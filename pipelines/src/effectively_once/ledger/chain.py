@@ -81,6 +81,8 @@ def declare(
 ) -> Step[Held]:
     """Pin the next epoch and record the one before it, in one conditional put (R3).
 
+    Of one that reads nothing it is stated that nobody gave it up: what to publish is the declaration in head.
+
     Args:
         layout: names of the objects.
         held: head as this driver holds it.
@@ -109,6 +111,8 @@ def declare(
             layout.head, "This is a defect of the driver: keep its log and restart it.",
         )  # fmt: skip
     adjoining(head, declaration.ranges, layout.head)
+    if declaration.reads_nothing:
+        declaration = declaration.model_copy(update={"abandoned": False})
     new = head.model_copy(
         update={"declared": declaration, "sequence": held.head.sequence + 1, "floor": max(held.head.floor, floor)},
     )
@@ -140,6 +144,7 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
             f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost", layout.head,
             "Start the version that declared it.",
         )  # fmt: skip
+    # As it is stated: an older version may have declared what looks like it and closes windows.
     if declared.abandoned:
         return held
     new = held.head.model_copy(update={"declared": nothing(declared), "sequence": held.head.sequence + 1})
@@ -156,7 +161,7 @@ def nothing(declared: Declaration) -> Declaration:
         for topic, partitions in declared.ranges.items()
     }
     return declared.model_copy(
-        update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}}
+        update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "abandoned": True}
     )  # fmt: skip
 
 
@@ -233,7 +238,8 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
     """
     if head.declared is not None and head.declared.ranges == ranges:
         return "declared"
-    if any(record.ranges == ranges for record in head.tail):
+    # A batch without records may have the ranges of an epoch that was given up: it closes the windows of that one.
+    if any(record.ranges == ranges and not record.abandoned for record in head.tail):
         return "recorded"
     if head.declared is not None:
         raise ChainError(
@@ -246,14 +252,14 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
 
 
 def same_version(head: Head, wheel_digest: str, where: str) -> None:
-    """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it covers nothing.
+    """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it was abandoned.
 
     Raises:
         VersionError: naming both digests.
 
     """
     declared = head.declared
-    if declared is not None and not declared.abandoned and declared.wheel_digest != wheel_digest:
+    if declared is not None and not declared.is_abandoned and declared.wheel_digest != wheel_digest:
         raise VersionError(
             f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "
             f"this is wheel {wheel_digest[:12]}",
@@ -292,7 +298,8 @@ def recorded(head: Head, published: EpochRecord | None) -> Head:
     """Head with the declared epoch recorded. Raises ChainError when `published` is not the declared one."""
     if published is None:
         return head
-    if head.declared is None or head.declared.epoch != published.epoch or head.declared.ranges != published.ranges:
+    pinned = ("epoch", "ranges", "is_abandoned")
+    if head.declared is None or any(getattr(head.declared, name) != getattr(published, name) for name in pinned):
         raise ChainError(
             f"epoch {published.epoch} cannot be recorded, it is not the one declared",
             head.pipeline,

@@ -124,7 +124,7 @@ class Clock(Record):
         return {name: value for name, value in told.items() if value or name in ("shown", "idle")}
 
 
-_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms"})
+_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms", "abandoned"})
 
 
 class Declaration(Record):
@@ -136,6 +136,8 @@ class Declaration(Record):
             shards take the rows that they show and no others. Empty for an ordinary epoch.
         repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
             for every other epoch.
+        abandoned: whether an operator gave it up; stated of every epoch that reads nothing. None for all others, and
+            in what older versions wrote.
 
     """
 
@@ -152,15 +154,24 @@ class Declaration(Record):
     shown: dict[str, AsShown] = {}
     repairs: int | None = None
     clock: Clock | None = None
+    abandoned: bool | None = None
 
     @property
-    def abandoned(self) -> bool:
-        """Whether it covers no offset: an epoch that an operator abandoned. Whoever publishes it publishes nothing."""
+    def is_abandoned(self) -> bool:
+        """Whether an operator gave it up: whoever publishes it publishes nothing, and closes no window.
+
+        Older versions did not state it: of theirs, each epoch that reads nothing is one.
+        """
+        return self.reads_nothing and self.abandoned is not False
+
+    @property
+    def reads_nothing(self) -> bool:
+        """Whether it has no input: it was abandoned, or nothing came, as in a lineage that begins on an idle topic."""
         return self.empty and self.repairs is None
 
     @property
     def empty(self) -> bool:
-        """Whether its ranges consume nothing: it was abandoned, or it repairs the one before."""
+        """Whether its ranges consume nothing: it reads nothing, or it repairs the one before."""
         spans = [span for partitions in self.ranges.values() for span in partitions.values()]
         return bool(spans) and all(start == end for start, end in spans)
 
