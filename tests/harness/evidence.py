@@ -217,6 +217,13 @@ class Clock(_Frozen):
     idle: dict[str, tuple[int, ...]] = Field(default_factory=dict)
 
 
+class Lost(_Frozen):
+    """Offsets (start, end) that an operator gave up, as the topic had lost them; when, in ms since 1970."""
+
+    offsets: dict[str, dict[int, tuple[int, int]]]
+    at_ms: int
+
+
 class EpochRecord(_Frozen):
     """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive."""
 
@@ -235,6 +242,7 @@ class EpochRecord(_Frozen):
     sinks: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     clock: Clock | None = None
+    lost: Lost | None = None
 
 
 class Head(_Frozen):

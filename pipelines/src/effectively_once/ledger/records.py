@@ -12,6 +12,9 @@ from effectively_once.ledger import checksum
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
+Offsets = dict[str, dict[str, int]]
+"""Topic -> partition -> offset."""
+
 FORMAT = 3
 """What this version writes."""
 
@@ -108,7 +111,25 @@ class Clock(Record):
         return Clock(shown=merged, idle=idle)
 
 
-_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms"})
+class Loss(Record):
+    """Offsets that the input topic lost before the chain covered them, and that an operator gave up.
+
+    Attributes:
+        offsets: what is gone: [start, end) by topic and partition. The epoch's ranges begin at its ends.
+        at_ms: when it was given up, ms since 1970.
+
+    """
+
+    offsets: Ranges
+    at_ms: int
+
+    @property
+    def count(self) -> int:
+        """How many records are lost at most: an offset may be that of a transaction's marker."""
+        return sum(end - start for partitions in self.offsets.values() for start, end in partitions.values())
+
+
+_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms", "lost"})
 
 
 class Declaration(Record):
@@ -120,6 +141,8 @@ class Declaration(Record):
             shards take the rows that they show and no others. Empty for an ordinary epoch.
         repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
             for every other epoch.
+        lost: what of the input lies between the epoch before and this one, which covers nothing, and is given up
+            (`effectively-once accept-loss`). None for every other epoch.
 
     """
 
@@ -136,10 +159,14 @@ class Declaration(Record):
     shown: dict[str, AsShown] = {}
     repairs: int | None = None
     clock: Clock | None = None
+    lost: Loss | None = None
 
     @property
     def abandoned(self) -> bool:
-        """Whether it covers no offset: an epoch that an operator abandoned. Whoever publishes it publishes nothing."""
+        """Whether it covers no offset: an operator abandoned it, or gave up what lies before it.
+
+        Whoever publishes it publishes nothing.
+        """
         return self.empty and self.repairs is None
 
     @property
