@@ -219,6 +219,13 @@ class Clock(_Frozen):
     released: tuple[str, ...] = ()
 
 
+class Lost(_Frozen):
+    """Offsets (start, end) that an operator gave up, as the topic had lost them; when, in ms since 1970."""
+
+    offsets: dict[str, dict[int, tuple[int, int]]]
+    at_ms: int
+
+
 class EpochRecord(_Frozen):
     """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive."""
 
@@ -238,6 +245,7 @@ class EpochRecord(_Frozen):
     deltas: dict[str, dict[str, DigestedRows]] = Field(default_factory=dict)
     clock: Clock | None = None
     abandoned: bool | None = None
+    lost: Lost | None = None
 
     @property
     def is_abandoned(self) -> bool:

@@ -24,6 +24,7 @@ from tests.harness.checkers import (
     decisions,
     epilogue,
     faults,
+    loss,
     messages,
     monotone,
     multiset,
@@ -33,6 +34,7 @@ from tests.harness.checkers import (
     vacuity,
 )
 from tests.harness.checkers.case import Case
+from tests.harness.checkers.reference import Outcome
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
 from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
@@ -128,7 +130,11 @@ def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]
     """Whether the second judge comes to the same, where it was asked."""
     if ask is None:
         return []
-    return [_protected(agreement.NAME, agreement.NUMBER, lambda _: agreement.judge(ask, outputs), case)]
+
+    def both(case: Case) -> Oracle:
+        return agreement.judge(ask, outputs, 0 if case.manifest.control else _lost(case))
+
+    return [_protected(agreement.NAME, agreement.NUMBER, both, case)]
 
 
 def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
@@ -209,7 +215,7 @@ def _results(
     found = [one.fault for one in checked]
     bounds = recovery.bounds(found, verdict)
     return Results(
-        claim=_claim(manifest, outputs, found, controls, oracles),
+        claim=_claim(case, outputs, found, controls, oracles),
         verdict=verdict,
         seed=manifest.seed if manifest else None,
         duration_s=_or(lambda: _duration_s(case), 0.0),
@@ -230,12 +236,18 @@ def _results(
 
 
 def _claim(
-    manifest: Manifest | None, outputs: dict[str, Output], found: Sequence[Fault], controls: Sequence[Control],
+    case: Case, outputs: dict[str, Output], found: Sequence[Fault], controls: Sequence[Control],
     oracles: Sequence[Oracle],
 ) -> str:  # fmt: skip
+    manifest = _or(lambda: case.manifest, None)
     if manifest is not None and manifest.control is not None:
         return manifest.claim
-    return claim.sentence(outputs, found, controls, oracles)
+    gave_up = _or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
+    return claim.sentence(outputs, found, controls, oracles, gave_up)
+
+
+def _lost(case: Case) -> int:
+    return case.reference.outcomes.count(Outcome.LOST)
 
 
 def _duration_s(case: Case) -> float:

@@ -181,10 +181,14 @@ class Output(_Frozen):
 
 
 class Answer(_Frozen):
-    """What the second judge says of a run: the numbers of each sink, and complaints in sentences."""
+    """What the second judge says of a run: the numbers of each sink, and complaints in sentences.
+
+    `lost`: records of offsets that the chain gave up.
+    """
 
     verdict: Verdict
     sinks: dict[str, Output]
+    lost: int = 0
     reasons: tuple[str, ...] = ()
 
 

@@ -16,8 +16,7 @@ func decode(content []byte) (Row, error) {
 	decoder.UseNumber()
 	if err := decoder.Decode(&found); err != nil {
 		return nil, err
-	}
-	if _, err := decoder.Token(); err != io.EOF {
+	} else if _, err := decoder.Token(); err != io.EOF {
 		return nil, fmt.Errorf("something follows the object")
 	}
 	return found, nil
@@ -29,7 +28,7 @@ func readObject(path string) Row { return must(decode(must(os.ReadFile(path)))) 
 func readRows(path string, take func(Row)) (rows int) {
 	file := must(os.Open(path))
 	defer file.Close()
-	for reader := bufio.NewReaderSize(file, 1<<20); ; {
+	for reader := bufio.NewReaderSize(file, 1<<20); ; rows++ {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {
 			panic(path + " has no end line: it was cut short")
@@ -40,7 +39,6 @@ func readRows(path string, take func(Row)) (rows int) {
 		}
 		if row["end"] == nil {
 			take(row)
-			rows++
 			continue
 		}
 		if _, err := reader.ReadByte(); err != io.EOF || number(row["rows"]) != int64(rows) {
@@ -71,6 +69,11 @@ func number(value any) int64 {
 		return found
 	}
 	return none
+}
+
+func pair(bounds any) [2]int64 {
+	both := append(as[[]any](bounds), nil, nil)
+	return [2]int64{number(both[0]), number(both[1])}
 }
 
 func written(value int64) json.Number { return json.Number(fmt.Sprint(value)) }

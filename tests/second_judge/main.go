@@ -15,6 +15,7 @@ type Answer struct {
 	Verdict string                    `json:"verdict"`
 	Sinks   map[string]map[string]int `json:"sinks"`
 	Reasons []string                  `json:"reasons"`
+	Lost    int                       `json:"lost"` // records of offsets that the chain gave up
 	told    map[string]int
 }
 
@@ -29,7 +30,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "one argument is needed: the run directory")
 		os.Exit(2)
 	}
-	answer := &Answer{"pass", map[string]map[string]int{}, []string{}, map[string]int{}}
+	answer := &Answer{"pass", map[string]map[string]int{}, []string{}, 0, map[string]int{}}
 	judge(os.Args[1], answer)
 	json.NewEncoder(os.Stdout).Encode(answer)
 	os.Exit(map[string]int{"pass": 0, "fail": 1, "unknown": 2}[answer.Verdict])
@@ -50,8 +51,7 @@ func judge(run string, answer *Answer) {
 		compare(run, "accepted", dueOfControl(sends), answer)
 		return
 	}
-	settings := as[Row](manifest["settings"])
-	chain := readObject(filepath.Join(run, "observed", "chain.json"))
+	settings, chain := as[Row](manifest["settings"]), readObject(filepath.Join(run, "observed", "chain.json"))
 	due := replay(sends, as[[]any](chain["epochs"]), settings, answer)
 	for _, sink := range as[[]any](settings["sinks"]) {
 		compare(run, as[string](sink), due[as[string](sink)], answer)

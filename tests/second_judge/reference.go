@@ -44,7 +44,7 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 		panic("the chain holds no epoch, nothing was sent, or the manifest has no window")
 	}
 	due := map[string]Due{"accepted": {}, "accepted_rows": {}, "dead_letter": {}, "user_counts": {}, "global_counts": {}}
-	ends, known, open := map[string]int64{}, map[string]bool{}, map[int64]map[string]int64{}
+	ends, known, open := map[string]int64{}, map[string]bool{}, map[[2]any]int64{}
 	reached, before, unread, shown := none, none, len(sends), map[string]int64{}
 	for n, one := range epochs {
 		record := as[Row](one)
@@ -54,25 +54,21 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 		}
 		read, givenUp, slowest := take(sends, record, ends, shown, answer)
 		wanted, clocked := reached, record["clock"] != nil
-		if givenUp {
-			wanted = before
-		} else if clocked {
+		if givenUp || clocked {
 			wanted = max(before, slowest)
 		}
 		if watermark != wanted {
 			answer.complain("chain", "epoch %d: the watermark is %v, due is %d", epoch, record["watermark_ms"], wanted)
 		}
 		passed := func(start int64) bool { return watermark != none && start+length+lateness <= watermark }
-		for start, users := range open {
-			if all := int64(0); passed(start) {
-				for user, count := range users {
-					due["user_counts"].add("user_counts", Row{"user": user, "window_start_ms": written(start),
-						"count": written(count), "epoch": written(epoch)})
-					all += count
+		for at, count := range open {
+			if start := at[1].(int64); passed(start) {
+				sink, row := "global_counts", Row{"window_start_ms": written(start), "count": written(count), "epoch": written(epoch)}
+				if at[0] != nil { // nil counts all users
+					sink, row["user"] = "user_counts", at[0]
 				}
-				due["global_counts"].add("global_counts", Row{"window_start_ms": written(start), "count": written(all),
-					"epoch": written(epoch)})
-				delete(open, start)
+				due[sink].add(sink, row)
+				delete(open, at)
 			}
 		}
 		counts := map[string]int64{"in": int64(len(read))}
@@ -93,10 +89,8 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 			default:
 				counts["accepted"]++
 				known[id] = true
-				if open[start] == nil {
-					open[start] = map[string]int64{}
-				}
-				open[start][as[string](send.row["user"])]++
+				open[[2]any{send.row["user"], start}]++
+				open[[2]any{nil, start}]++
 				reached = max(reached, send.time)
 				due["accepted_rows"].add("accepted_rows", accepted(send, "source"))
 				due["accepted"].add("accepted", accepted(send, "source", "epoch"))
@@ -109,43 +103,44 @@ func replay(sends []*Send, epochs []any, settings Row, answer *Answer) map[strin
 		}
 		before, unread = watermark, unread-len(read)
 	}
-	if unread != 0 {
+	if unread -= answer.Lost; unread != 0 {
 		answer.complain("chain", "%d records lie in no epoch's ranges", unread)
 	}
 	return due
 }
 
-// take returns the sends of an epoch's ranges, whether an operator gave it up (then these are all empty, and the chain
-// does not deny it), and the least time that partitions have shown which are not idle.
+// take returns an epoch's sends, whether an operator gave it up, and the least time of who is waited for.
 func take(sends []*Send, record Row, ends, shown map[string]int64, answer *Answer) (read []*Send, givenUp bool, least int64) {
-	spans, given, epoch, idle := map[string][2]int64{}, false, number(record["epoch"]), as[Row](as[Row](record["clock"])["idle"])
-	times := []int64{}
+	spans, given, epoch, clock := map[string][2]int64{}, false, number(record["epoch"]), as[Row](record["clock"])
+	gone, lost, times := as[Row](as[Row](record["lost"])["offsets"]), map[string][2]int64{}, []int64{}
 	for topic, partitions := range as[Row](record["ranges"]) {
 		for name, bounds := range as[Row](partitions) {
-			pair, place := append(as[[]any](bounds), nil, nil), topic+"/"+name
-			span := [2]int64{number(pair[0]), number(pair[1])}
+			span, gap, place := pair(bounds), pair(as[Row](gone[topic])[name]), topic+"/"+name
+			if gap[0] == ends[place] && gap[1] > gap[0] { // an operator gave it up
+				lost[place], ends[place] = gap, gap[1]
+			}
 			if span[0] != ends[place] || span[1] < span[0] {
 				answer.complain("chain", "epoch %d: %s is read over %v, before it up to %d", epoch, place, bounds, ends[place])
 			}
 			ends[place], spans[place], given = span[1], span, given || span[0] != span[1]
-			if time, there := shown[place]; !slices.Contains(as[[]any](idle[topic]), any(name)) {
+			if time, there := shown[place]; !slices.Contains(as[[]any](as[Row](clock["idle"])[topic]), any(name)) {
 				times = append(times, map[bool]int64{true: time, false: none}[there])
 			}
 		}
 	}
-	for name, time := range as[Row](as[Row](record["clock"])["sources"]) {
-		if len(times) > 0 && !slices.Contains(as[[]any](as[Row](record["clock"])["released"]), any(name)) {
+	for name, time := range as[Row](clock["sources"]) {
+		if len(times) > 0 && !slices.Contains(as[[]any](clock["released"]), any(name)) {
 			times = append(times, number(time))
 		}
 	}
 	for _, send := range sends {
-		if span, there := spans[send.place]; there && span[0] <= send.offset && send.offset < span[1] && send.epoch == none {
-			send.epoch = epoch
-			read = append(read, send)
+		in := func(span [2]int64) bool { return send.epoch == none && span[0] <= send.offset && send.offset < span[1] }
+		if in(lost[send.place]) {
+			answer.Lost, send.epoch = answer.Lost+1, epoch
+		} else if in(spans[send.place]) {
+			send.epoch, read = epoch, append(read, send)
 		}
 	}
-	if least = none; len(times) > 0 {
-		least = slices.Min(times)
-	}
+	least = slices.Min(append(times, map[bool][]int64{true: {none}}[len(times) == 0]...))
 	return read, len(spans) > 0 && !given && record["abandoned"] != false, least
 }

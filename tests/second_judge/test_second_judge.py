@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,27 @@ def test_a_record_that_no_epoch_read_fails(run: Path) -> None:
     last = max(row["offset"] for row in lines_of(path) if row["partition"] == 0)
     change_lines(path, lambda rows: rows.append({**rows[0], "partition": 0, "offset": last + 1, "kind": "resent"}))
     assert "chain: 1 records lie in no epoch's ranges" in answer_of(run).reasons
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_gap_is_a_break_unless_the_chain_records_that_it_was_given_up(run: Path, record: bool) -> None:
+    """Of both judges: what they count as given up has to be the same."""
+    chain = run / "observed" / "chain.json"
+    start, end = json.loads(chain.read_text())["epochs"][2]["ranges"]["events"]["0"]
+    inside = [row for row in lines_of(run / "sent.jsonl") if row["partition"] == 0 and start <= row["offset"] < end]
+
+    def change(chain: Any) -> None:
+        chain["epochs"][2]["ranges"]["events"]["0"][0] = end
+        if record:
+            chain["epochs"][2]["lost"] = {"offsets": {"events": {"0": [start, end]}}, "at_ms": 1}
+
+    change_json(chain, change)
+    answer = agree(run)
+    assert answer.lost == (len(inside) if record else 0)
+    assert record != any("is read over" in reason for reason in answer.reasons)
+    assert record != any("records lie in no epoch's ranges" in reason for reason in answer.reasons)
+    told = judge(run, write=False, second=ask).oracle("second judge")
+    assert "given up" not in told.says, told
 
 
 @pytest.mark.parametrize("name", ["sent.jsonl", "observed/accepted.jsonl", "observed/chain.json", "manifest.json"])

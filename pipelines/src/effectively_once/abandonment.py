@@ -1,7 +1,8 @@
 """What is done to an epoch that its version cannot finish: it keeps its number, covers nothing and publishes nothing.
 
-Only where nothing of the epoch is visible. The orders of events, and what holds in each, are in docs/adr/0020. No
-client is imported here: the two-driver model runs these steps.
+An epoch that gives up lost input is published and recorded in the same way (docs/adr/0040). One is abandoned only where
+nothing of it is visible. The orders of events, and what holds in each, are in docs/adr/0020. No client is imported
+here: the two-driver model runs these steps.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from effectively_once.errors import SinkError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Rows
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Head, Loss, Rows
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
 
@@ -132,12 +133,42 @@ class Abandonment:
         generation = held.head.generation
         # The producers that are opened here publish below: whoever opens another one in between is noticed there.
         self._refuse([str(shard) for shard in self.shards if shows(shard.fence(generation), epoch)], declared)
-        held = run(chain.abandon(self.layout, held), self.store)
+        self._finish(run(chain.abandon(self.layout, held), self.store))
+
+    def give_up(self, last: int, loss: Loss, wheel_digest: str) -> None:
+        """Replace every driver, and record offsets that are lost in an epoch over nothing, which follows epoch `last`.
+
+        Raises:
+            StaleDriverError: the chain does not end with that epoch any more.
+            ChainError: the loss does not begin where the chain ends.
+
+        """
+
+        def accept(head: Head) -> None:
+            if head.declared is not None or head.last_recorded != last:
+                raise StaleDriverError(
+                    f"the chain does not end with epoch {last} any more: a driver is at work", self.layout.head,
+                    "Look at the pipeline again; nothing was changed.",
+                )  # fmt: skip
+
+        owner = uuid.uuid4().hex
+        held = run(chain.take_over(self.layout, f"accept-loss-{owner}", {}, accept), self.store)
+        generation = held.head.generation
+        for shard in self.shards:
+            shard.fence(generation)
+        given_up = chain.give_up(
+            self.layout, held, loss, lineage=f"{generation:06d}-{owner[:8]}", wheel_digest=wheel_digest
+        )
+        self._finish(run(given_up, self.store))
+
+    def _finish(self, held: chain.Held) -> None:
+        """Publish the declared epoch, which covers nothing, and record it."""
+        declared = held.head.declared
+        assert declared is not None  # noqa: S101 - the caller declared it
         every: list[Shard | Files] = [*self.shards, *self.files]
         for each in every:
-            self._publish_nothing(each, epoch, held)
-        assert held.head.declared is not None  # noqa: S101 - `chain.abandon` saw to it
-        record = recorded(held.head.declared, generation, self.sinks, self.kinds)
+            self._publish_nothing(each, declared.epoch, held)
+        record = recorded(declared, held.head.generation, self.sinks, self.kinds)
         run(chain.record(self.layout, held, record), self.store)
 
     def _refuse(self, visible: list[str], declared: Declaration) -> None:

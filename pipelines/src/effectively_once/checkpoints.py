@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from effectively_once.errors import CheckpointError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.ledger.records import Declaration, Head, Ranges
+from effectively_once.ledger.records import Declaration, Head, Offsets, Ranges
 from effectively_once.object_store import S3ObjectStore
 
-Offsets = dict[str, dict[str, int]]
 WAYS_OUT = (
     "Put the objects of this folder back, from the bucket's versions or a copy of the bucket. Where there is none, "
     "give the pipeline another name and have it read the topic from its start: its state cannot be made from the chain."

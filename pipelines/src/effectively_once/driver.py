@@ -14,14 +14,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import clock, control, epoch, points, rows, stable, state, stateful_plan
-from effectively_once.checkpoints import WAYS_OUT, Checkpoint, Offsets
-from effectively_once.errors import ChainError, PipelineError, StaleDriverError, UnreachableError
+from effectively_once import clock, control, epoch, points, retained, rows, stable, state, stateful_plan
+from effectively_once.checkpoints import WAYS_OUT, Checkpoint
+from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
+from effectively_once.input_watch import InputWatch
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Declaration, EpochRecord, Head, Ranges
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Offsets, Ranges
 from effectively_once.live import LiveDeltas
 from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
@@ -97,6 +98,7 @@ class Driver:
 
         def accept(head: Head) -> None:
             preflight.accept(head, topic_ids, self.wheel_digest)
+            preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
@@ -121,6 +123,9 @@ class Driver:
             if self.head.declared is not None:
                 self._recover(self.head.declared, spark)
             self._repair(spark)
+            # What follows it may be lost, where the declared epoch was not.
+            retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
+        InputWatch(self.source, self.metrics, self._reached).start(self.stopping)
         starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
         spark.streams.addListener(QueryListener(self.metrics))
         frame = self.source.stream(spark, starting)
@@ -321,6 +326,7 @@ class Driver:
                 if named is not None and (not named.passing or attempt == EPOCH_ATTEMPTS - 1):
                     raise named from error
                 if attempt == EPOCH_ATTEMPTS - 1:
+                    self._refuse_lost(error)
                     raise
                 log.warning(
                     "epoch failed, repeating it", epoch=declaration.epoch, error=str(error).split("\n")[0][:300]
@@ -339,6 +345,21 @@ class Driver:
         points.reach("epoch_published", epoch=declaration.epoch)
         out = {name: sum(rows.rows for rows in shards.values()) for name, shards in record.sinks.items()}
         log.info("epoch published", **line, ranges=record.ranges, out=out, bytes=record.bytes, catalog=record.catalog)
+
+    def _refuse_lost(self, error: Exception) -> None:
+        """Name the failure of an epoch whose input the topic lost meanwhile: Spark has words of its own for it."""
+        try:
+            retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
+        except SourceError as why:
+            raise why from error
+        except UnreachableError:
+            return
+
+    def _reached(self) -> dict[str, int]:
+        """Where the chain ends in the topic, with what is published."""
+        published = self._published
+        last = published.ranges if published is not None else control.reached(self.head)
+        return {partition: end for partition, (_, end) in last.get(self.settings.topic, {}).items()}
 
     def _attempt(self, declaration: Declaration, frame: DataFrame, *, measured: bool) -> tuple[EpochRecord, bool]:
         """One run of an epoch's job, and the totals after it; whether some of it had been published before."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from effectively_once.errors import PipelineError
-from effectively_once.ledger.records import Declaration, EpochRecord, Head
+from effectively_once.ledger.records import Declaration, EpochRecord, Head, Loss
 from effectively_once.start_check import StartCheck
 
 
@@ -55,7 +55,12 @@ class CheckpointFacts:
 
 @dataclass(slots=True)
 class Inspection:
-    """Everything that was found. What could not be read is None, and a finding says why."""
+    """Everything that was found. What could not be read is None, and a finding says why.
+
+    Attributes:
+        lost: input that was given up, by the epoch that records it; of those that were looked at.
+
+    """
 
     pipeline: str
     where: str
@@ -66,6 +71,7 @@ class Inspection:
     checkpoint: CheckpointFacts | None = None
     start: StartCheck | None = None
     findings: list[Finding] = field(default_factory=list)
+    lost: dict[int, Loss] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -76,6 +82,7 @@ class Inspection:
         """Return it as JSON has it."""
         return {
             "pipeline": self.pipeline, "where": self.where, "head": self._head(),
+            "lost": [{"epoch": epoch, **loss.model_dump(mode="json")} for epoch, loss in self.lost.items()],
             "marks": [asdict(mark) for mark in self.marks],
             "deltas": {kind: asdict(facts) for kind, facts in self.deltas.items()},
             "checkpoint": asdict(self.checkpoint) if self.checkpoint else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import groupby
 
 from effectively_once.inspection import Inspection, MarkFacts
@@ -16,6 +17,9 @@ def lines(found: Inspection) -> Iterator[str]:
     if found.head is not None:
         yield from _head(found.head, found.head_bytes)
         yield from _repair(found.head, found.marks)
+    for epoch, loss in found.lost.items():
+        when = datetime.fromtimestamp(loss.at_ms / 1000, UTC).isoformat(timespec="seconds")
+        yield f"lost        {loss.count:,} offsets, given up by epoch {epoch} at {when}: {_ranges(loss.offsets)}"
     for sink, marks in groupby(found.marks, key=lambda mark: mark.sink):
         yield f"marks       {sink}: {', '.join(map(_mark, marks))}"
     for kind, facts in found.deltas.items():

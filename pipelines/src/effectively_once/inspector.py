@@ -60,6 +60,8 @@ class Inspector:
             for segment in contents.segments(self._layout, head):
                 self._part("segments", lambda segment=segment: self._read(segment))  # type: ignore[misc]
             self._part("outputs", lambda: self._outputs(head))
+        if head is not None:
+            self._lost(head, deep=deep and not any(finding.part == "segments" for finding in found.findings))
         found.start = start_check(self._job, self._store, self._wheel_digest)
         refusal = found.start.refusal
         if refusal is not None and str(refusal) not in {str(finding.error) for finding in found.findings}:
@@ -72,6 +74,12 @@ class Inspector:
         except PipelineError as error:
             self.found.findings.append(Finding(name, error))
             return None
+
+    def _lost(self, head: Head, *, deep: bool) -> None:
+        """Take note of input that was given up: in the tail, and in every segment where all is looked at."""
+        records = self._part("segments", lambda: run(chain.history(self._layout, head), self._store)) if deep else None
+        of_all = [*(records or head.tail), *([head.declared] if head.declared else [])]
+        self.found.lost = {one.epoch: one.lost for one in of_all if one.lost is not None}
 
     def _head(self) -> Head:
         answer = self._store.answer(Get(self._layout.head))

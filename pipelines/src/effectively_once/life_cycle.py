@@ -10,6 +10,7 @@ from typing import Any
 
 from effectively_once import control_commands, replay
 from effectively_once.abandon import abandon
+from effectively_once.accept_loss import accept_loss
 from effectively_once.compaction import compact
 from effectively_once.dead_letter_topic import DeadLetterTopic
 from effectively_once.dead_letters import Selection, counted, epochs, shown
@@ -42,6 +43,10 @@ def add_to(commands: Any) -> None:
         "repair", help="finish the declared epoch as it is shown, of which a shard has shown too little; then the rest"
     )
     mend.add_argument("--yes", action="store_true", help="do it; without it only what there is is told")
+    loss = commands.add_parser(
+        "accept-loss", help="record input that the topic lost before it was read, and go on behind it"
+    )
+    loss.add_argument("--yes", action="store_true", help="do it; without it only what is lost is told")
     tidy = commands.add_parser("retention", help="find objects that the chain no longer needs, and delete them")
     tidy.add_argument("--delete", action="store_true", help="delete them; without it they are only counted")
     tidy.add_argument(
@@ -72,8 +77,8 @@ def add_to(commands: Any) -> None:
         parser.add_argument("--id", action="append", default=[], dest="ids", help="only these; may be repeated")
         parser.add_argument("--epochs", default="0-", metavar="A-B", help="only of these; A- and -B are open")
     for parser, function in (
-        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (mend, _repair), (tidy, _retention),
-        (spans, _compact), (count, _count), (show, _show), (again, _replay),
+        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (mend, _repair),
+        (loss, _accept_loss), (tidy, _retention), (spans, _compact), (count, _count), (show, _show), (again, _replay),
     ):  # fmt: skip
         parser.add_argument("settings", type=Path, help="settings file of the pipeline")
         parser.set_defaults(command=function)
@@ -101,6 +106,11 @@ def _abandon(job: Job, given: argparse.Namespace) -> int:
 
 def _repair(job: Job, given: argparse.Namespace) -> int:
     repair(job, _say, yes=given.yes, wheel_digest=os.environ.get(WHEEL_DIGEST))
+    return 0
+
+
+def _accept_loss(job: Job, given: argparse.Namespace) -> int:
+    accept_loss(job, _say, yes=given.yes, wheel_digest=os.environ.get(WHEEL_DIGEST))
     return 0
 
 

@@ -43,6 +43,11 @@ class Metrics:
             f"{PREFIX}start_warning", "1 where this driver's start warned of the broker's settings.",
             ["pipeline", "warning"], registry=self.registry,
         )  # fmt: skip
+        self._held = self._gauge(
+            "input_retention_left_ratio",
+            "Share of the retention that the oldest unread record has left: 1, at most 0.75, 0.5, 0.25; 0: lost.",
+        )
+        self._retention = self._gauge("input_retention_seconds", "How long the input topic is kept; -1: for ever.")
         self._looked_up = self._counter("catalog_lookups", "Ids that the dedup catalog was asked for.", "outcome")
         self._expired = self._counter("catalog_expired", "Ids that were forgotten.")
         self._live = self._gauge("catalog_ids", "Ids that are live.")
@@ -63,6 +68,11 @@ class Metrics:
         given = set(names)
         for name in WARNINGS:
             self._warnings.labels(self._pipeline, name).set(name in given)
+
+    def input_held(self, share: float, retention_s: float | None) -> None:
+        """Tell which share of its retention the oldest unread record has left; None is for a topic without one."""
+        self._held.set(share)
+        self._retention.set(-1 if retention_s is None else retention_s)
 
     def published(self, record: EpochRecord, ms: dict[str, int], *, repeat: bool) -> None:
         """Count an epoch; `ms` are milliseconds by step, `total` among them."""

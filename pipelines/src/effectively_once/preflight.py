@@ -13,6 +13,7 @@ from functools import partial
 
 import tenacity
 
+from effectively_once import retained
 from effectively_once.broker_probe import Warned, asked, judged
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.job import Job
@@ -103,6 +104,10 @@ class Preflight:
         self.source.same_topic(head, topic_ids)
         same_sinks(head, topic_ids)
         chain.same_version(head, wheel_digest, self.layout.head)
+
+    def retained(self, head: Head) -> None:
+        """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
+        retained.check(head, {self.settings.topic: self.source.first_offsets()})
 
     def chain(self, held: chain.Held) -> list[EpochRecord]:
         """Compare a head just taken over with sinks and checkpoint; return its live epoch records.

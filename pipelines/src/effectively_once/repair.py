@@ -50,6 +50,7 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
     declared = _declared(head, layout)
     assert head is not None  # noqa: S101 - `_declared` saw to it
     preflight.accept(head, topic_ids, declared.wheel_digest)
+    preflight.retained(head)
     refuse_missing_sinks(head, job.pipeline, "Repair the epoch")
     preflight.marks(head)
     say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")

@@ -42,6 +42,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
             try:
                 head = _head(found, layout, job)
                 preflight.accept(head, topic_ids, wheel_digest or (head.declared.wheel_digest if head.declared else ""))
+                preflight.retained(head)
                 preflight.chain(chain.Held(head, ""))
             except PipelineError as error:
                 # Marks are compared with a head that was read before them: only one that stayed can be contradicted.

@@ -71,12 +71,19 @@ def misclassified(sends: list[Send], reference: Reference) -> list[str]:
     found: list[str] = []
     for index, send in enumerate(sends):
         outcome = Outcome(reference.outcomes[index])
+        if outcome is Outcome.LOST:
+            continue
         if outcome not in _ALLOWED[send.kind] or (outcome is Outcome.MALFORMED) != is_malformed(send):
             found.append(f"{send.kind} id {send.id} from {source_of(send)} is {outcome.name.lower()} by the reference")
-    planned = generator_accepts(sends)
+    planned = generator_accepts(_there(sends, reference))
     found += [f"id {id_} was planned in time and is not accepted" for id_ in planned if id_ not in reference.accepted]
     found += [f"id {id_} was accepted and not planned so" for id_ in reference.accepted if id_ not in planned]
     return found
+
+
+def _there(sends: list[Send], reference: Reference) -> list[Send]:
+    """Sends that the topic held until an epoch read them, as far as the chain says."""
+    return [send for send, outcome in zip(sends, reference.outcomes, strict=True) if outcome != Outcome.LOST]
 
 
 def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
@@ -102,7 +109,7 @@ def judge(case: Case) -> Oracle:
         closers = [send.event_time_ms for send in sends if send.kind == "closer" and send.event_time_ms is not None]
         if not closers:
             raise EvidenceError("no closer was sent", case.run.sent_path, "let the run end, it closes the windows")
-        planned = closed_counts(generator_accepts(sends).values(), max(closers), settings)
+        planned = closed_counts(generator_accepts(_there(sends, reference)).values(), max(closers), settings)
         groups.append(differences("user_counts without the chain", users, planned))
         groups.append(differences("global_counts without the chain", windows, by_window(planned)))
         groups.append(misclassified(sends, reference))

@@ -13,12 +13,13 @@ Ask = Callable[[], Answer]
 NUMBERS = ("expected", "observed", "missing", "duplicated", "phantom", "corrupted")
 
 
-def judge(ask: Ask, outputs: Mapping[str, Output]) -> Oracle:
+def judge(ask: Ask, outputs: Mapping[str, Output], lost: int = 0) -> Oracle:
     """Take no number for granted that both do not come to, and no pass that the other one fails.
 
     Args:
         ask: the second judge.
         outputs: what the first one found of each sink.
+        lost: how many records it found in offsets that the chain gave up.
     """
     answer = ask()
     found = [
@@ -27,6 +28,7 @@ def judge(ask: Ask, outputs: Mapping[str, Output]) -> Oracle:
         for name in NUMBERS
         if getattr(outputs.get(sink), name, None) != getattr(other, name)
     ]
+    found += [f"{lost} records were given up here and {answer.lost} there"] if answer.lost != lost else []
     found += [f"{sink} was judged here alone" for sink in outputs if sink not in answer.sinks]
     exact = all(one.exact for one in outputs.values())
     if answer.verdict is Verdict.UNKNOWN or (answer.verdict is Verdict.FAIL and exact):

@@ -69,10 +69,19 @@ def minimum(case: Case, checked: Iterable[Checked], controls: Iterable[Control])
     return guard(NAME, f"the claim has what it needs: {says}", complaints)
 
 
+def but(gave_up: str) -> str:
+    """Take back from a claim what the chain gave up (`loss.sentence`); empty where nothing was."""
+    return gave_up and f" But not of every record: {gave_up}."
+
+
 def sentence(
-    outputs: Mapping[str, Output], faults: Iterable[Fault], controls: Sequence[Control], oracles: Iterable[Oracle]
-) -> str:
-    """Say what a run claims, by what it showed: who was struck, which sinks were judged, who looked, what failed."""
+    outputs: Mapping[str, Output], faults: Iterable[Fault], controls: Sequence[Control], oracles: Iterable[Oracle],
+    gave_up: str = "",
+) -> str:  # fmt: skip
+    """Say what a run claims, by what it showed: who was struck, which sinks were judged, who looked, what failed.
+
+    `gave_up` is what the chain gave up of its input, in words; empty where it gave up nothing.
+    """
     struck = Counter(role_of(fault.target) for fault in faults if fault.hit)
     told = ", ".join(f"{role} {count}" for role, count in sorted(struck.items()))
     whichever = f"whatever was struck with effect ({told})" if struck else "nothing was struck"
@@ -82,5 +91,5 @@ def sentence(
     return (
         f"Every event in time is counted exactly once per user and minute, {whichever}. Judged: {judged}; "
         f"{'a reader saw none of it change' if read else 'no reader looked meanwhile'}; "
-        f"{f'{len(failed)} controls failed as they must' if failed else 'no control was played'}."
+        f"{f'{len(failed)} controls failed as they must' if failed else 'no control was played'}.{but(gave_up)}"
     )

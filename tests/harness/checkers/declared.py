@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any, Literal, Self
 
+from tests.harness.checkers import loss
 from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord
 
@@ -162,17 +163,21 @@ class _Replay:
         self._ids: set[Any] = set()
         self._windows: dict[str, dict[int, dict[str, dict[str, int]]]] = {name: {} for name in declaration.aggregates}
         self._watermark = Watermark()
+        self._lost: list[tuple[loss.Place, loss.Span]] = []
 
     def run(self, epochs: Iterable[EpochRecord]) -> Replayed:
         found = self._found
         for record in epochs:
+            self._lost += loss.spans_of(record).items()
             numbers = Numbers(record.epoch, self._watermark.due(record) if self._declared.timed else None)
             self._close(record)
             for one in self._of(record):
                 self._take(one, record, numbers)
             self._watermark.end(record)
             found.numbers.append(numbers)
-        found.unread = [place for place in self._by_place if place not in self._read]
+        found.unread = [
+            place for place in self._by_place if place not in self._read and not loss.holds(self._lost, place)
+        ]
         found.reread = [place for place, times in self._read.items() if times > 1]
         found.open_windows = len({start for windows in self._windows.values() for start in windows})
         return found

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from tests.harness.checkers import loss
 from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import EpochRecord, Send
 
@@ -26,6 +27,8 @@ class Outcome(IntEnum):
     DUPLICATE = 2
     LATE = 3
     MALFORMED = 4
+    LOST = 5
+    """The topic lost it before an epoch had read it, and the chain says so."""
 
 
 @dataclass
@@ -95,10 +98,13 @@ class _Source:
     def of(self, record: EpochRecord) -> Iterator[int]:
         """Indexes of the sends in the epoch's ranges, by (topic, partition, offset)."""
         for topic in sorted(record.ranges):
-            for partition, (start, end) in sorted(record.ranges[topic].items()):
-                offsets = self._offsets.get((topic, partition), [])
-                indexes = self._indexes.get((topic, partition), [])
-                yield from indexes[bisect_left(offsets, start) : bisect_left(offsets, end)]
+            for partition, span in sorted(record.ranges[topic].items()):
+                yield from self.within((topic, partition), span)
+
+    def within(self, place: tuple[str, int], span: tuple[int, int]) -> Sequence[int]:
+        """Indexes of the sends in a range of one partition."""
+        offsets, indexes = self._offsets.get(place, []), self._indexes.get(place, [])
+        return indexes[bisect_left(offsets, span[0]) : bisect_left(offsets, span[1])]
 
 
 def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int, lateness_ms: int) -> Reference:
@@ -106,7 +112,7 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
 
     Args:
         sends: every acknowledged send, in any order.
-        epochs: the epoch records of the chain; only `ranges`, `watermark_ms` and idle partitions are believed.
+        epochs: the epoch records of the chain; only `ranges`, `watermark_ms`, idle partitions and losses are believed.
         window_ms: length of a window.
         lateness_ms: allowed lateness.
 
@@ -119,6 +125,7 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
     for record in epochs:
         watermark = record.watermark_ms
         numbers = EpochNumbers(record.epoch, watermark_due_ms=clock.due(record))
+        _give_up(record, source, outcomes)
         _close(windows, record, window_ms + lateness_ms, reference, numbers)
         newest: int | None = None
         for index in source.of(record):
@@ -158,6 +165,14 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
         reference.numbers.append(numbers)
     reference.open_windows = {start: sum(users.values()) for start, users in sorted(windows.items())}
     return reference
+
+
+def _give_up(record: EpochRecord, source: _Source, outcomes: bytearray) -> None:
+    for place, span in loss.spans_of(record).items():
+        for index in source.within(place, span):
+            # What an epoch did read was not lost, whatever another one says.
+            if outcomes[index] == Outcome.UNREAD:
+                outcomes[index] = Outcome.LOST
 
 
 def _close(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,3 +219,51 @@ def test_a_driver_that_stood_still_may_end_for_the_first_time_what_a_newer_one_d
     change_lines(run / "history.jsonl", _ended_by_the_older_one_too)
     results = judge(run, write=False)
     assert {results.oracle(name).verdict for name in ("chain", "epochs")} == {Verdict.PASS}, results.reasons
+
+
+def _give_up(run: Path, *, record: bool) -> int:
+    """Tell of a run whose topic lost the first records of partition 1 that epoch 4 read; return how many those were.
+
+    They are no record's copy and nobody's original, and their windows are still open: nothing else depends on them.
+    """
+    chain = json.loads((run / "observed" / "chain.json").read_text())
+    start, end = chain["epochs"][4]["ranges"]["events"]["1"]
+    gone = len([row for row in lines_of(run / "sent.jsonl") if row["partition"] == 1 and start <= row["offset"] < end])
+
+    def change(chain: Any) -> None:
+        chain["epochs"][4]["ranges"]["events"]["1"][0] = end
+        if record:
+            chain["epochs"][4]["lost"] = {"offsets": {"events": {"1": [start, end]}}, "at_ms": 1}
+
+    change_json(run / "observed" / "chain.json", change)
+    return gone
+
+
+def test_a_gap_without_a_record_is_a_break_and_with_one_a_loss_that_is_told_and_never_coverage(run: Path) -> None:
+    """What was published of these records all the same is then wrong: the chain says that nobody read them."""
+    copy = Path(shutil.copytree(run, run.parent / "unrecorded"))
+    gone = _give_up(copy, record=False)
+    found = judge(copy, write=False)
+    assert any("gap in events/1" in line for line in found.oracle("chain").evidence)
+    assert "no epoch read" in found.oracle("coverage").evidence[0]
+    assert _give_up(run, record=True) == gone
+    found = judge(run, write=False)
+    assert not any("gap in" in line for line in found.oracle("chain").evidence)
+    coverage = found.oracle("coverage")
+    told = f"{gone} acknowledged records were lost, which epoch 4 accepted"
+    assert coverage.verdict is Verdict.PASS
+    assert f"no exact coverage: {gone} offsets with {told}" in coverage.says
+    assert found.claim.endswith(f" But not of every record: {gone} offsets with {told}.")
+
+
+@pytest.mark.parametrize(("side", "by"), [(0, 1), (0, -1), (1, 1), (1, -1)])
+def test_a_recorded_loss_that_is_not_the_gap_excuses_nothing(run: Path, side: int, by: int) -> None:
+    _give_up(run, record=True)
+    path = run / "observed" / "chain.json"
+    change_json(path, lambda chain: _move(chain["epochs"][4]["lost"]["offsets"]["events"]["1"], side, by))
+    oracle = failing(run, "chain")
+    assert any("gives up" in line or "gap in" in line or "overlap in" in line for line in oracle.evidence)
+
+
+def _move(span: list[int], side: int, by: int) -> None:
+    span[side] += by

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.checkers import digest
 from tests.harness.checkers.reference import NEVER, Outcome, replay
-from tests.harness.evidence import Clock, EpochCounts, EpochRecord, Send
+from tests.harness.evidence import Clock, EpochCounts, EpochRecord, Lost, Send
 
 WINDOW_MS, LATENESS_MS = 100, 50
 
@@ -157,3 +157,10 @@ def test_copies_and_late_records_tell_how_far_their_partition_has_come() -> None
     first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 600, p0=(1, 2), p1=(1, 2))
     assert dues(sends, first, second, timed(2, 700, p0=(2, 2), p1=(2, 2)).model_copy(
         update={"ranges": {"events": {0: (2, 3), 1: (2, 2)}}})) == [None, 600, 700]  # fmt: skip
+
+
+def test_what_the_chain_gave_up_is_lost_and_what_an_epoch_read_all_the_same_is_not() -> None:
+    sends = [send(str(offset), 1, offset) for offset in range(4)]
+    behind = epoch(1, 1, p0=(3, 4)).model_copy(update={"lost": Lost(offsets={"events": {0: (1, 3)}}, at_ms=1)})
+    found = outcomes(sends, epoch(0, None, p0=(0, 2)), behind)
+    assert found == [Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.LOST, Outcome.ACCEPTED]

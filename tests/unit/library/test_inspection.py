@@ -13,7 +13,7 @@ from effectively_once.inspection_text import lines
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import AsShown
+from effectively_once.ledger.records import AsShown, Loss
 from effectively_once.start_check import StartCheck
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver
@@ -90,6 +90,16 @@ def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -
     assert "repair      epoch 70 was finished as it was shown; epoch 71 is to take what it left" in lines(found)
     found.head = run(chain.declare(layout, held, due, None, 0), store).head
     assert "repair      epoch 71 takes what epoch 70 left of its input" in lines(found)
+
+
+def test_input_that_was_given_up_is_told_with_its_epoch_and_time(found: Inspection) -> None:
+    found.lost = {41: Loss(offsets={"events": {"0": (410, 1_410), "2": (0, 7)}}, at_ms=1_750_000_000_000)}
+    told = "1,007 offsets, given up by epoch 41 at 2025-06-15T15:06:40+00:00: events 0:410-1410 2:0-7"
+    assert f"lost        {told}" in list(lines(found))
+    assert found.told()["lost"] == [
+        {"epoch": 41, "offsets": {"events": {"0": [410, 1410], "2": [0, 7]}}, "at_ms": 1_750_000_000_000}
+    ]
+    assert found.exit_code == 0
 
 
 def test_json_has_what_the_text_has(found: Inspection) -> None:

@@ -33,6 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(life_cycle, "retention", noted("retention"))
     monkeypatch.setattr(life_cycle, "compact", lambda job, say, **how: noted("compact")(job.settings, say, **how))
     monkeypatch.setattr(life_cycle, "repair", lambda job, say, **how: noted("repair")(job.settings, say, **how))
+    monkeypatch.setattr(life_cycle, "accept_loss", lambda job, say, **how: noted("loss")(job.settings, say, **how))
     monkeypatch.setattr(replay, "replay", noted("replay"))
     monkeypatch.setattr(life_cycle, "DeadLetterTopic", lambda _: [LETTER])
 
@@ -53,6 +54,13 @@ def test_pause_drain_and_resume(run: Run) -> None:
     assert run("resume", "s.json") == ("resume", "clicks", {})
     assert run("drain", "s.json") == ("drain", "clicks", 0.0, {})
     assert run("drain", "s.json", "--wait-s", "1.5") == ("drain", "clicks", 1.5, {})
+
+
+def test_a_loss_is_accepted_only_when_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(life_cycle.WHEEL_DIGEST, raising=False)
+    assert run("accept-loss", "s.json") == ("loss", "clicks", {"yes": False, "wheel_digest": None})
+    monkeypatch.setenv(life_cycle.WHEEL_DIGEST, "c" * 64)
+    assert run("accept-loss", "s.json", "--yes") == ("loss", "clicks", {"yes": True, "wheel_digest": "c" * 64})
 
 
 def test_compact_changes_nothing_unless_it_is_told_to(run: Run) -> None:

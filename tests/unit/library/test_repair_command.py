@@ -40,6 +40,9 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
         def accept(self, *_: Any) -> None:
             pass
 
+        def retained(self, *_: Any) -> None:
+            pass
+
         def marks(self, *_: Any) -> None:
             pass
 

@@ -26,6 +26,8 @@ from effectively_once.ledger.records import (
     Declaration,
     EpochRecord,
     Head,
+    Loss,
+    Offsets,
     Ranges,
     Versioned,
     latest,
@@ -110,8 +112,8 @@ def declare(
             + (f"epoch {due.repairs} has to be repaired first" if due else "there is nothing that it could repair"),
             layout.head, "This is a defect of the driver: keep its log and restart it.",
         )  # fmt: skip
-    adjoining(head, declaration.ranges, layout.head)
-    if declaration.reads_nothing:
+    adjoining(head, declaration.ranges, layout.head, declaration.lost)
+    if declaration.reads_nothing and declaration.lost is None:
         declaration = declaration.model_copy(update={"abandoned": False})
     new = head.model_copy(
         update={"declared": declaration, "sequence": held.head.sequence + 1, "floor": max(held.head.floor, floor)},
@@ -206,27 +208,58 @@ def repair(head: Head) -> Declaration | None:
     })  # fmt: skip
 
 
-def adjoining(head: Head, ranges: Ranges, where: str) -> None:
+def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_digest: str) -> Step[Held]:
+    """Declare an epoch over nothing that begins behind what the topic has lost; the next one adjoins it.
+
+    Its watermark is that of the epoch before: it closes no window. Its lineage has no checkpoint, so that the next
+    driver has Spark begin where the chain ends, whatever was planned over the lost offsets.
+
+    Raises:
+        StaleDriverError: another driver changed head.
+        ChainError: an epoch is declared or to be repaired, or the loss does not begin where the chain ends.
+
+    """
+    last = held.head.tail[-1]
+    begins = _behind(ends(held.head), loss, layout.head)
+    pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields}).model_copy(update={
+        "epoch": last.epoch + 1, "lineage": lineage, "batch_id": 0, "lost": loss, "shown": {}, "repairs": None,
+        "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
+        "previous_watermark_ms": last.watermark_ms, "watermark_ms": last.watermark_ms, "wheel_digest": wheel_digest,
+        "clock": last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)}),
+        "abandoned": True,
+    })  # fmt: skip
+    return (yield from declare(layout, held, pinned, None, held.head.floor))
+
+
+def adjoining(head: Head, ranges: Ranges, where: str, lost: Loss | None = None) -> None:
     """Refuse ranges that leave a gap after the chain, overlap it, or go backwards; a new partition starts at 0 (R3).
+
+    What is `lost` lies between: it has to begin where the chain ends, and the ranges where it ends.
 
     Raises:
         ChainError: naming topic, partition and offsets.
 
     """
-    last = head.tail[-1].ranges if head.tail else {}
-    for topic, partitions in last.items():
-        for partition, (_, end) in partitions.items():
+    due = ends(head) if lost is None else _behind(ends(head), lost, where)
+    for topic, begins in due.items():
+        for partition, end in begins.items():
             start = ranges.get(topic, {}).get(partition, (None, None))[0]
             if start != end:
                 raise _gap(topic, partition, start, end, where)
     for topic, partitions in ranges.items():
         for partition, (start, end) in partitions.items():
-            if head.tail and partition not in last.get(topic, {}) and start != 0:
+            if head.tail and partition not in due.get(topic, {}) and start != 0:
                 raise _gap(topic, partition, start, 0, where)
             if not 0 <= start <= end:
                 raise ChainError(
                     f"no range of offsets: topic {topic} partition {partition} from {start} to {end}", where, ANEW
                 )
+
+
+def ends(head: Head) -> Offsets:
+    """Where the chain ends: the first offset of each partition that no recorded epoch covers."""
+    last = head.tail[-1].ranges if head.tail else {}
+    return {topic: {p: end for p, (_, end) in partitions.items()} for topic, partitions in last.items()}
 
 
 def classified(head: Head, ranges: Ranges, where: str) -> str:
@@ -239,7 +272,7 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
     if head.declared is not None and head.declared.ranges == ranges:
         return "declared"
     # A batch without records may have the ranges of an epoch that was given up: it closes the windows of that one.
-    if any(record.ranges == ranges and not record.abandoned for record in head.tail):
+    if any(record.ranges == ranges and not record.is_abandoned for record in head.tail):
         return "recorded"
     if head.declared is not None:
         raise ChainError(
@@ -413,6 +446,21 @@ def _of_segment(body: bytes, span: tuple[int, int], key: str) -> list[tuple[Epoc
 
 def _damaged(reason: str, key: str) -> ChainError:
     return ChainError(f"a segment of the chain is damaged: {reason}", key, "Restore it from a backup.")
+
+
+def _behind(ends: Offsets, lost: Loss, where: str) -> Offsets:
+    """Where an epoch has to begin after what is lost."""
+    moved = {topic: dict(partitions) for topic, partitions in ends.items()}
+    for topic, partitions in lost.offsets.items():
+        for partition, (start, end) in partitions.items():
+            due = ends.get(topic, {}).get(partition, 0)
+            if start != due or end <= start:
+                raise ChainError(
+                    f"offsets {start} to {end} of topic {topic} partition {partition} are no loss, the chain ends at "
+                    f"{due}", where, "Look at the pipeline again; nothing was changed.",
+                )  # fmt: skip
+            moved.setdefault(topic, {})[partition] = end
+    return moved
 
 
 def _reason(wrong: ValueError) -> str:

@@ -12,6 +12,9 @@ from effectively_once.ledger import checksum
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""
 
+Offsets = dict[str, dict[str, int]]
+"""Topic -> partition -> offset."""
+
 FORMAT = 4
 """What this version writes."""
 
@@ -124,7 +127,25 @@ class Clock(Record):
         return {name: value for name, value in told.items() if value or name in ("shown", "idle")}
 
 
-_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms", "abandoned"})
+class Loss(Record):
+    """Offsets that the input topic lost before the chain covered them, and that an operator gave up.
+
+    Attributes:
+        offsets: what is gone: [start, end) by topic and partition. The epoch's ranges begin at its ends.
+        at_ms: when it was given up, ms since 1970.
+
+    """
+
+    offsets: Ranges
+    at_ms: int
+
+    @property
+    def count(self) -> int:
+        """How many records are lost at most: an offset may be that of a transaction's marker."""
+        return sum(end - start for partitions in self.offsets.values() for start, end in partitions.values())
+
+
+_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms", "abandoned", "lost"})
 
 
 class Declaration(Record):
@@ -138,6 +159,8 @@ class Declaration(Record):
             for every other epoch.
         abandoned: whether an operator gave it up; stated of every epoch that reads nothing. None for all others, and
             in what older versions wrote.
+        lost: what of the input lies between the epoch before and this one, which covers nothing, and is given up
+            (`effectively-once accept-loss`). None for every other epoch.
 
     """
 
@@ -155,6 +178,7 @@ class Declaration(Record):
     repairs: int | None = None
     clock: Clock | None = None
     abandoned: bool | None = None
+    lost: Loss | None = None
 
     @property
     def is_abandoned(self) -> bool:

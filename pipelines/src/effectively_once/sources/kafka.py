@@ -11,6 +11,7 @@ import tenacity
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from effectively_once import retained
 from effectively_once.errors import SourceError, UnreachableError
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
@@ -34,6 +35,11 @@ ENDS_WAIT_S = 0.2
 """Between two questions for the end of a partition."""
 
 
+RETENTION_MS = "retention.ms"
+END = 2**63 - 1
+"""Beyond every offset."""
+
+
 class KafkaSource:
     """The input topic of a pipeline."""
 
@@ -41,6 +47,7 @@ class KafkaSource:
         self._settings = settings
         self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
         self._ends: dict[str, int] = {}
+        self._first: dict[str, int] = {}
 
     def topic_ids(self) -> dict[str, str]:
         """Ask for the topic's id, which a topic recreated under the same name does not have.
@@ -113,11 +120,21 @@ class KafkaSource:
 
     def first_offsets(self) -> dict[str, int]:
         """Earliest offset of every partition: where a pipeline without a chain begins."""
-        return self._offsets(OffsetSpec.earliest())
+        self._first = self._offsets(OffsetSpec.earliest())
+        return self._first
+
+    def last_offsets(self) -> dict[str, int]:
+        """Offset that the next record of every partition will get; open transactions are below it."""
+        return self._offsets(OffsetSpec.latest())
 
     def ends(self) -> dict[str, dict[str, int]]:
-        """Offset that the next record of every partition will get, by topic; open transactions are below it."""
-        return {self._settings.topic: self._offsets(OffsetSpec.latest())}
+        """Return `last_offsets` by topic."""
+        return {self._settings.topic: self.last_offsets()}
+
+    def offsets_since(self, time_ms: int) -> dict[str, int]:
+        """First offset of every partition with a record of that time (ms since 1970) or later; END without one."""
+        found = self._offsets(OffsetSpec.for_timestamp(time_ms))
+        return {p: offset if offset >= 0 else END for p, offset in found.items()}
 
     def _offsets(self, which: OffsetSpec) -> dict[str, int]:
         described = self._described(self._settings.topic)
@@ -146,9 +163,10 @@ class KafkaSource:
         return self._listed(map(int, partitions), OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 
     def within(self, ranges: Ranges) -> None:
-        """Refuse ranges that end beyond what is committed in the topic (R3).
+        """Refuse ranges that end beyond what is committed in the topic (R3), or begin before what it holds.
 
-        A broker that has just begun to lead may tell an earlier end than the one before it: it is asked for a while.
+        The earliest offsets are those that were asked for last: a declaration waits for no broker. One that has just
+        begun to lead may tell an earlier end than the one before it: it is asked for a while.
 
         Raises:
             SourceError: naming topic, partition and offsets.
@@ -156,6 +174,9 @@ class KafkaSource:
 
         """
         spans = ranges.get(self._settings.topic, {})
+        lost = {p: (start, self._first[p]) for p, (start, _) in spans.items() if start < self._first.get(p, 0)}
+        if lost:
+            raise retained.refusal({self._settings.topic: lost})
 
         def beyond() -> list[str]:
             return [partition for partition, (_, end) in spans.items() if end > self._ends.get(partition, 0)]

@@ -1,0 +1,132 @@
+"""Input that the topic lost: a gap is refused, unless the chain records that it was given up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from effectively_once.errors import ChainError
+from effectively_once.ledger import chain
+from effectively_once.ledger.chain import Held
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Loss, Ranges
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, record_of, taken
+
+GONE: Ranges = {"events": {"0": (30, 37)}}
+"""What follows three epochs of the samples: partition 0 ends at 30, partition 1 at 60."""
+
+
+def lost(offsets: Ranges = GONE) -> Loss:
+    return Loss(offsets=offsets, at_ms=1_750_000_000_000)
+
+
+def given_up(store: MemoryStore, held: Held, loss: Loss) -> Held:
+    return run(chain.give_up(LAYOUT, held, loss, lineage="000009-beef", wheel_digest="c" * 64), store)
+
+
+def recorded(store: MemoryStore, held: Held) -> Held:
+    declared = held.head.declared
+    assert declared is not None
+    nothing = EpochRecord(
+        **declared.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={}
+    )
+    return run(chain.record(LAYOUT, held, nothing), store)
+
+
+def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 3)
+    behind: Ranges = {"events": {"0": (37, 40), "1": (60, 80)}}
+    with pytest.raises(
+        ChainError, match="a gap: topic events partition 0 continues at offset 37, the chain ends at 30"
+    ):
+        run(chain.declare(LAYOUT, held, declaration(3, behind), None, 0), store)
+    held = recorded(store, given_up(store, held, lost()))
+    last = held.head.tail[-1]
+    assert (last.epoch, last.ranges) == (3, {"events": {"0": (37, 37), "1": (60, 60)}})
+    assert (last.lost, last.abandoned, last.wheel_digest) == (lost(), True, "c" * 64)
+    with pytest.raises(ChainError, match="an overlap"):
+        run(chain.declare(LAYOUT, held, declaration(4, {"events": {"0": (30, 40), "1": (60, 80)}}), None, 0), store)
+    assert chain.classified(held.head, behind, "here") == "new"
+    pinned = declaration(4, behind)
+    assert run(chain.declare(LAYOUT, held, pinned, None, 0), store).head.declared == pinned
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [{"0": (29, 37)}, {"0": (31, 37)}, {"0": (30, 30)}, {"0": (30, 29)}, {"1": (59, 70)}, {"2": (1, 4)}],
+)
+def test_a_loss_that_does_not_begin_where_the_chain_ends_is_none(offsets: dict[str, tuple[int, int]]) -> None:
+    store = MemoryStore()
+    held = advanced(store, taken(store), 3)
+    with pytest.raises(ChainError, match="are no loss, the chain ends at"):
+        given_up(store, held, lost({"events": offsets}))
+    assert run(chain.read(LAYOUT), store) == held.head
+
+
+@pytest.mark.parametrize("named", ["0", "2"])
+def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(named: str) -> None:
+    """Also where it leaves the partition out; one that the chain does not know begins at 0."""
+    store = MemoryStore()
+    head = advanced(store, taken(store), 3).head
+    start = 30 if named == "0" else 0
+    loss = lost({"events": {named: (start, start + 7)}})
+    due: Ranges = {"events": {"0": (30, 30), "1": (60, 60), named: (start + 7, start + 9)}}
+    chain.adjoining(head, due, "here", loss)
+    for wrong in (start, start + 6, start + 8):
+        with pytest.raises(ChainError, match=f"partition {named} continues at offset {wrong}, the chain ends at"):
+            chain.adjoining(head, {"events": {**due["events"], named: (wrong, wrong + 9)}}, "here", loss)
+    with pytest.raises(ChainError, match=f"a missing partition: topic events partition {named}"):
+        left_out = {name: span for name, span in due["events"].items() if name != named}
+        chain.adjoining(head, {"events": left_out}, "here", loss)
+
+
+def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
+    with pytest.raises(ChainError, match=r"epoch \d cannot be declared"):
+        given_up(store, held, lost())
+
+
+def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    clock = Clock(shown={"events": {"0": 70}}, idle={"events": ["1"]})
+    pinned = declaration(0).model_copy(update={"clock": clock, "watermark_ms": 60})
+    held = run(chain.declare(LAYOUT, held, pinned, None, 0), store)
+    shown = record_of(pinned).model_copy(update={"shown_ms": {"events": {"0": 90}}, "max_event_time_ms": 95})
+    held = run(chain.record(LAYOUT, held, shown), store)
+    declared = given_up(store, held, lost({"events": {"0": (10, 12)}})).head.declared
+    assert declared is not None
+    assert (declared.previous_watermark_ms, declared.watermark_ms) == (60, 60)
+    assert declared.clock == Clock(shown={"events": {"0": 90}}, idle={"events": ["1"]})
+    assert held.head.watermark_ms == 95
+
+
+def test_its_lineage_is_no_other_ones_so_that_nothing_planned_before_is_gone_on_with() -> None:
+    store = MemoryStore()
+    held = recorded(store, given_up(store, advanced(store, taken(store), 3), lost()))
+    assert (held.head.tail[-1].lineage, held.head.tail[-1].batch_id) == ("000009-beef", 0)
+    assert held.head.tail[-2].lineage != "000009-beef"
+
+
+def test_the_json_of_every_other_epoch_does_not_tell_of_it() -> None:
+    """Else older versions would not read it, and checksums of older chains would change."""
+    store = MemoryStore()
+    held = advanced(store, taken(store), 3)
+    assert "lost" not in declaration(3).model_dump(mode="json") | held.head.tail[-1].model_dump(mode="json")
+    held = recorded(store, given_up(store, held, lost()))
+    told = json.loads(held.head.encoded())["tail"][-1]["lost"]
+    assert told == {"offsets": {"events": {"0": [30, 37]}}, "at_ms": 1_750_000_000_000}
+    head: Head = chain.decoded(held.head.encoded(), "here")
+    assert head == held.head
+    assert lost().count == 7
+
+
+def test_any_version_finishes_it() -> None:
+    store = MemoryStore()
+    head = given_up(store, advanced(store, taken(store), 3), lost()).head
+    chain.same_version(head, WHEEL, "here")
+    assert isinstance(head.declared, Declaration)

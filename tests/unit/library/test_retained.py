@@ -1,0 +1,182 @@
+"""What the topic lost of what the chain needs, named before anybody reads it; and how near that is."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from effectively_once import retained
+from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.input_watch import InputWatch
+from effectively_once.ledger import chain
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import AsShown, EpochRecord, Head, Offsets
+from effectively_once.metrics import Metrics
+from effectively_once.settings import PipelineSettings
+from effectively_once.sources.kafka import END, KafkaSource
+from tests.settings import pipeline_settings
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import LAYOUT, advanced, declaration, taken
+
+
+def first(**offsets: int) -> Offsets:
+    return {"events": {partition[1:]: offset for partition, offset in offsets.items()}}
+
+
+def recorded(epochs: int = 3) -> Head:
+    """Return a head whose partitions end at 30 and 60, after three epochs."""
+    store = MemoryStore()
+    return advanced(store, taken(store), epochs).head
+
+
+def declared(*, empty: bool = False) -> Head:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
+    return run(chain.abandon(LAYOUT, held), store).head if empty else held.head
+
+
+def test_what_no_epoch_covers_and_the_topic_does_not_hold_is_named_with_both_ways_out() -> None:
+    retained.check(recorded(), first(p0=30, p1=60))
+    with pytest.raises(SourceError) as refused:
+        retained.check(recorded(), first(p0=37, p1=1_060))
+    assert str(refused.value) == (
+        "1,007 offsets are gone from the topic before they were read, of partition 0 30 to 36, of partition 1 60 to "
+        f"1059 (topic events). {retained.ACCEPT}"
+    )
+    assert "effectively-once accept-loss" in retained.ACCEPT
+
+
+def test_a_partition_that_the_chain_does_not_know_begins_at_0() -> None:
+    assert retained.gone(recorded(), first(p0=0, p1=0, p2=4)) == {"events": {"2": (0, 4)}}
+
+
+def test_before_the_first_epoch_nothing_is_lost_and_of_another_topic_nothing_is_told() -> None:
+    assert retained.gone(recorded(0), first(p0=5)) == {}
+    assert retained.gone(recorded(), {"others": {"0": 99}}) == {}
+
+
+def test_a_declared_epoch_needs_what_it_reads_and_what_follows_it_is_looked_at_when_it_is_finished() -> None:
+    head = declared()
+    retained.check(head, first(p0=30, p1=60, p2=9))
+    with pytest.raises(SourceError, match=r"epoch 3 is declared over them and cannot be finished.*accept-loss.*backup"):
+        retained.check(head, first(p0=31, p1=60))
+    idle = declaration(3, {"events": {"0": (30, 30), "1": (60, 80)}})
+    store = MemoryStore()
+    head = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), idle, None, 0), store).head
+    retained.check(head, first(p0=37, p1=60))
+
+
+def test_of_an_abandoned_epoch_its_input_is_needed_by_the_next_one() -> None:
+    with pytest.raises(
+        SourceError, match=r"of partition 0 30 to 36 \(topic events\)\. If the topic cannot be put back"
+    ):
+        retained.check(declared(empty=True), first(p0=37, p1=60))
+
+
+def test_to_repair_an_epoch_its_ranges_are_needed_once_more() -> None:
+    head = recorded()
+    shown = head.tail[-1].model_copy(update={"shown": {"0": AsShown()}})
+    head = head.model_copy(update={"tail": (*head.tail[:-1], shown)})
+    retained.check(head, first(p0=20, p1=40))
+    with pytest.raises(SourceError, match=r"epoch 3 has to read them to repair epoch 2.*Put the topic back"):
+        retained.check(head, first(p0=21, p1=40))
+    due = chain.repair(head)
+    with pytest.raises(SourceError, match="to repair epoch 2"):
+        retained.check(head.model_copy(update={"declared": due}), first(p0=21, p1=40))
+    assert isinstance(shown, EpochRecord)
+
+
+@pytest.mark.parametrize(
+    ("at", "share"), [(100, 1.0), (90, 1.0), (80, 1.0), (79, 0.75), (50, 0.75), (49, 0.5), (20, 0.5), (19, 0.25)]
+)
+def test_the_share_of_the_retention_that_is_left_is_that_of_the_partition_that_has_least(at: int, share: float) -> None:
+    """Of a topic whose offsets 20, 50 and 80 are the first younger than three, two and one quarter of it."""
+    younger = {0.75: {"0": 20, "1": 0}, 0.5: {"0": 50, "1": 0}, 0.25: {"0": 80, "1": 0}}
+    assert retained.share_left({"0": at, "1": 5}, {"0": 100, "1": 7}, younger.__getitem__) == share
+
+
+def test_who_has_read_everything_has_all_of_it_left_and_asks_nobody() -> None:
+    assert retained.share_left({"0": 100}, {"0": 100}, lambda _: pytest.fail("asked")) == 1.0
+
+
+class Source:
+    """A topic as it answers."""
+
+    def __init__(self, retention_ms: int = 400, earliest: int = 10) -> None:
+        self.retention_ms, self.earliest, self.asked = retention_ms, earliest, 0
+        self.away = False
+
+    def topic_settings(self) -> dict[str, str]:
+        return {"retention.ms": str(self.retention_ms)}
+
+    def first_offsets(self) -> dict[str, int]:
+        self.asked += 1
+        if self.away:
+            raise UnreachableError("the Kafka broker does not answer", "k:9092", "Look.")
+        return {"0": self.earliest}
+
+    def last_offsets(self) -> dict[str, int]:
+        return {"0": 100}
+
+    def offsets_since(self, time_ms: int) -> dict[str, int]:
+        """One record a ms: that of offset n came at n; nothing is younger than offset 99."""
+        return {"0": time_ms if time_ms < 100 else END}
+
+
+def looked(source: Source, at: dict[str, int], now: float = 110) -> tuple[float | None, float | None]:
+    metrics = Metrics("uc")
+    given: Any = source
+    InputWatch(given, metrics, lambda: at, clock=lambda: now).look()
+    names = ("input_retention_left_ratio", "input_retention_seconds")
+    told = [metrics.registry.get_sample_value(f"effectively_once_{name}", {"pipeline": "uc"}) for name in names]
+    return told[0], told[1]
+
+
+@pytest.mark.parametrize(
+    ("at", "share"),
+    [
+        ({"0": 100}, 1),
+        ({"0": 90}, 1),
+        ({"0": 75}, 0.75),
+        ({"0": 60}, 0.5),
+        ({"0": 40}, 0.25),
+        ({"0": 9}, 0),
+        ({}, 0.25),
+    ],
+)
+def test_the_metric_tells_how_near_the_end_of_its_retention_the_oldest_unread_record_is(
+    at: dict[str, int], share: float
+) -> None:
+    """Retention is 80 ms and now is 110: older than 20, 40 and 60 ms are the offsets below 90, 70 and 50."""
+    assert looked(Source(80), at) == (share, 0.08)
+
+
+def test_without_a_retention_only_what_is_lost_is_told() -> None:
+    assert looked(Source(-1), {"0": 15}) == (1, -1)
+    assert looked(Source(-1), {"0": 9}) == (0, -1)
+
+
+def test_a_broker_that_is_away_does_not_end_the_watch_and_a_driver_that_stops_does() -> None:
+    source, stopping = Source(), threading.Event()
+    source.away = True
+    given: Any = source
+    watch = InputWatch(given, Metrics("uc"), lambda: {})
+    stopping.set()
+    watch._run(stopping)
+    assert source.asked == 1
+
+
+def test_a_range_that_begins_before_what_the_topic_held_last_is_not_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that would read on would find out by an error of Spark, when the epoch is declared."""
+    settings: PipelineSettings = pipeline_settings()
+    source = KafkaSource(settings)
+    monkeypatch.setattr(source, "_offsets", lambda _: {"0": 12})
+    monkeypatch.setattr(source, "committed_ends", lambda _: {"0": 50})
+    ranges = {settings.topic: {"0": (10, 20)}}
+    source.within(ranges)
+    source.first_offsets()
+    with pytest.raises(SourceError, match=r"2 offsets are gone .* 10 to 11 "):
+        source.within(ranges)
+    source.within({settings.topic: {"0": (12, 20)}})
