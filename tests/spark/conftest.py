@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
-from effectively_once.session import MANAGER, REQUIRED, TOKENS
+from effectively_once.session import MANAGER, REQUIRED
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.prepare import prepare as prepare_toolchain
@@ -80,7 +80,7 @@ def spark(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.streaming.checkpointFileManagerClass", MANAGER)
-        .config("spark.plugins", TOKENS)
+        .config("spark.plugins", REQUIRED["spark.plugins"])
         .config("spark.sql.adaptive.enabled", "false")
         .config(BATCH, REQUIRED[BATCH])
         .config("spark.executorEnv.PYTHONPATH", f"{CHECKOUT / 'pipelines' / 'src'}:{CHECKOUT}")

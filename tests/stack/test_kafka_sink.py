@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark, seen_mark
 from effectively_once.sinks.publish import (
@@ -414,7 +414,7 @@ def test_a_row_that_the_topic_does_not_take_is_named_and_published_once_it_does(
     topic(address.progress, cleanup_policy="compact")
     rows = [*_rows(0), (None, random.Random(7).randbytes(1_500_000).hex().encode())]
     with pytest.raises(
-        SinkError, match=f"a row is larger than the topic takes .topic {address.topic}.*max.message.bytes"
+        RefusedRowsError, match=f"a row is larger than the topic takes .topic {address.topic}.*max.message.bytes"
     ):
         ShardSink(address).publish(0, 1, rows)
     assert (_visible(address), _mark_epoch(address)) == ([], None)

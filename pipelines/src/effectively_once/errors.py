@@ -73,6 +73,10 @@ class SinkError(PipelineError):
     exit_code = 76
 
 
+class RefusedRowsError(SinkError):
+    """A sink refuses rows for what they are. Spark repeats no task for it, as `RefusedRows.java` knows its name."""
+
+
 class SourceError(PipelineError):
     """The input topic is missing, compacted, or was deleted and recreated (R3)."""
 

@@ -11,6 +11,7 @@ from effectively_once.settings import PipelineSettings
 
 MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
 TOKENS = "org.effectivelyonce.input.TaskTokens"
+REFUSED_ROWS = "org.effectivelyonce.input.RefusedRows"
 FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNMEASURED, MEASURED = "2147483647", str(256 << 20)
@@ -33,7 +34,8 @@ REQUIRED = {
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     # A worker learns that its task has ended, and shows nothing any more (R13).
-    "spark.plugins": TOKENS,
+    # And a task that no repeat can mend is not repeated.
+    "spark.plugins": f"{TOKENS},{REFUSED_ROWS}",
     # Folded state and producers live in the worker between epochs.
     "spark.python.worker.reuse": "true",
     # So many records of Kafka's usual limit of 1 MiB still fit the 2 GiB of an Arrow vector.

@@ -6,7 +6,8 @@ import re
 
 from effectively_once import errors
 
-_LINE = re.compile(r"effectively_once\.errors\.(\w+): (.*?) \((.*?)\)\. (.*)")
+# Spark adds a state of its own to the line by which a stage was ended.
+_LINE = re.compile(r"effectively_once\.errors\.(\w+): (.*?) \((.*?)\)\. (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 
 def named_error(error: BaseException) -> errors.PipelineError | None:

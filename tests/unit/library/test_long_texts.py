@@ -131,7 +131,12 @@ def test_messages_are_digested_beyond_what_one_array_takes(monkeypatch: pytest.M
     """`pa.array` answers with several arrays where 32 bits do not reach; with 64 they always do."""
     asked: list[pa.DataType] = []
     made = pa.array
-    monkeypatch.setattr(former_digest.pa, "array", lambda values, kind: asked.append(kind) or made(values, kind))
+
+    def array(values: Any, kind: pa.DataType) -> pa.Array:
+        asked.append(kind)
+        return made(values, kind)
+
+    monkeypatch.setattr(pa, "array", array)
     former_digest.of_rows([b"a", b"b"])
     assert asked == [pa.large_binary()]
 
@@ -181,7 +186,12 @@ def test_a_file_of_long_values_has_smaller_pages_and_the_same_rows(monkeypatch: 
     monkeypatch.setattr(manifest, "PAGE_BYTES", 1000)
     asked: dict[str, Any] = {}
     write = pq.write_table
-    monkeypatch.setattr(manifest.pq, "write_table", lambda *some, **more: asked.update(more) or write(*some, **more))
+
+    def written(*some: Any, **more: Any) -> None:
+        asked.update(more)
+        write(*some, **more)
+
+    monkeypatch.setattr(pq, "write_table", written)
     store, layout = MemoryStore(), Layout("files")
     given = pa.table({"text": ["x" * 100] * 50})
     name = ManifestSink(store, layout, ToFiles("rows").name).stage(0, given).name

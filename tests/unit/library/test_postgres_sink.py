@@ -15,7 +15,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from effectively_once import digest
-from effectively_once.errors import SettingsError, SinkError
+from effectively_once.errors import RefusedRowsError, SettingsError, SinkError
 from effectively_once.sinks import postgres
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.postgres import TableAddress, TableSink
@@ -228,6 +228,6 @@ def test_a_key_beyond_what_an_index_takes_is_refused_at_once_and_not_tried_again
     sink.publish(0, 1, _table("ann"))
     session.said.clear()
     monkeypatch.setattr(session, "execute", refuse)
-    with pytest.raises(SinkError, match="PostgreSQL refuses: index row size 3016 exceeds"):
+    with pytest.raises(RefusedRowsError, match="PostgreSQL refuses: index row size 3016 exceeds"):
         sink.publish(1, 1, _table("bob"))
     assert session.said == ["close"]

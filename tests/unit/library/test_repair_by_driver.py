@@ -162,7 +162,7 @@ def test_a_repeat_measures_the_batches_of_its_rows() -> None:
     world.repair()
     started = MemoryDriver(world)
     started.failures = [RuntimeError("OversizedAllocationException")]
-    started._publish(world.declared, world.declared.ranges, repeat=False)  # type: ignore[arg-type]
+    started._publish(world.declared, world.declared.ranges, repeat=False)
     assert started.measured == [False, True]
     again = MemoryDriver(world)
     again.recover()

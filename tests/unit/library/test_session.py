@@ -13,7 +13,8 @@ from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
 
 NEEDED = {
-    "spark.speculation": "false", "spark.sql.adaptive.enabled": "false", "spark.plugins": session.TOKENS,
+    "spark.speculation": "false", "spark.sql.adaptive.enabled": "false",
+    "spark.plugins": f"{session.TOKENS},{session.REFUSED_ROWS}",
     "spark.sql.streaming.checkpointFileManagerClass": session.MANAGER, "spark.python.worker.reuse": "true",
 }  # fmt: skip
 RANGES = {"events": {"0": (3, 7), "1": (0, 4)}}

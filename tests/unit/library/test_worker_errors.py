@@ -71,3 +71,10 @@ def test_an_error_of_a_client_that_has_several_lines_is_found_too() -> None:
     error = UnreachableError("no answer: first line\nsecond line", "127.0.0.1:9092", "Check the broker.")
     assert "\n" not in str(error)
     assert str(named_error(_as_spark_tells(error))) == str(error)
+
+
+def test_what_spark_adds_to_the_line_is_no_part_of_it() -> None:
+    """It tells a state by which a stage was ended, or nothing."""
+    error = SinkError("a row is larger than the topic takes", "topic p.rows", "Raise it.")
+    ended = RuntimeError(f"Job 0 cancelled because effectively_once.errors.SinkError: {error} SQLSTATE: XXKDA\n\tat x")
+    assert str(named_error(ended)) == str(error)

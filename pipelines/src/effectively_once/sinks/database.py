@@ -13,7 +13,7 @@ import psycopg
 import tenacity
 from psycopg import errors as pg
 
-from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, UnreachableError
+from effectively_once.errors import AccessError, PipelineError, RefusedRowsError, SettingsError, UnreachableError
 
 USER, PASSWORD = "PGUSER", "PGPASSWORD"
 PATIENCE_S = 40.0
@@ -155,7 +155,7 @@ def named(error: psycopg.Error, where: str) -> PipelineError | None:
             | psycopg.IntegrityError()
             | psycopg.NotSupportedError()
         ):
-            return SinkError(
+            return RefusedRowsError(
                 f"PostgreSQL refuses: {_said(error)}",
                 where,
                 "Correct the table or the job; nothing was lost, start the pipeline again.",

@@ -23,7 +23,7 @@ from confluent_kafka import (
 )
 
 from effectively_once import digest
-from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import Committed, FencedError, Mark
 from effectively_once.sinks.transaction import TransactionalSink
@@ -160,7 +160,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         if cause.code() in _MISSING:
             raise unreachable(cause, self.address.bootstrap, topic)
         if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            raise SinkError(
+            raise RefusedRowsError(
                 "a row is larger than the topic takes",
                 f"topic {topic}",
                 "Raise its max.message.bytes; nothing was lost, start the pipeline again.",
