@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from effectively_once.ledger.records import Ranges
-
+Ranges = Mapping[str, Mapping[str, tuple[int, int]]]
+"""As in the ledger, which a gateway knows nothing of."""
 SUFFIX = ".sources"
 Offset = Annotated[int, Field(ge=0)]
 
@@ -36,7 +36,7 @@ class Statement(BaseModel):
 
     def covered(self, topic: str, ranges: Ranges) -> bool:
         """Whether ranges that were read up to their ends hold all that it speaks of."""
-        read: Mapping[str, tuple[int, int]] = ranges.get(topic, {})
+        read = ranges.get(topic, {})
         return all(end <= read.get(partition, (0, 0))[1] for partition, end in self.offsets.items())
 
     def encode(self) -> bytes:
