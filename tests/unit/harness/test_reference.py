@@ -115,7 +115,6 @@ def test_digest_is_the_sum_of_the_hashes_that_the_run_directory_describes() -> N
         assert digest.add([form + "f" * 32, f"{form}{2:032x}"]) == form + "f" * 16 + f"{1:016x}"
 
 
-
 def timed(number: int, watermark_ms: int | None, idle: tuple[int, ...] = (), **ranges: tuple[int, int]) -> EpochRecord:
     clock = Clock(idle={"events": idle} if idle else {})
     return epoch(number, watermark_ms, **ranges).model_copy(update={"clock": clock})
