@@ -151,7 +151,8 @@ def test_a_gap_is_a_break_unless_the_chain_records_that_it_was_given_up(run: Pat
     answer = agree(run)
     assert answer.lost == (len(inside) if record else 0)
     assert record != any("is read over" in reason for reason in answer.reasons)
-    assert record != any("records lie in no epoch's ranges" in reason for reason in answer.reasons)
+    # Of each sort it tells the first five: without the record, what such a gap makes of the epochs after it.
+    assert not (record and any("records lie in no epoch's ranges" in reason for reason in answer.reasons))
     told = judge(run, write=False, second=ask).oracle("second judge")
     assert "given up" not in told.says, told
 
