@@ -50,7 +50,7 @@ def test_windows_of_an_abandoned_epoch_without_input_are_closed_after_it(
     attacked.driver.stop(STEP_S)
     for name in list(pipeline.store.names(f"{pipeline.layout.checkpoint(pipeline.epochs()[-1].lineage)}/")):
         pipeline.store.answer(Delete(name))
-    attacked.held.ask("windows_begun", shard=0)
+    attacked.held.ask("declared")
     attacked.again()
     attacked.held.wait(attacked.driver)
     attacked.driver.kill()
