@@ -468,6 +468,7 @@ def test_only_an_epoch_that_reads_nothing_needs_no_proof_of_its_input(monkeypatc
     nothing = {"events": {"0": (4, 4), "1": (8, 8)}}
     for abandoned in (True, False):
         assert dedup(ranges=nothing, abandoned=abandoned)
-    for wrong in ({}, {"ranges": nothing, "repairs": 0}):
+    needs_proof: list[dict[str, Any]] = [{}, {"ranges": nothing, "repairs": 0}]
+    for wrong in needs_proof:
         with pytest.raises(InputError, match="no closing row came"):
             dedup(**wrong)

@@ -272,7 +272,7 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
     if head.declared is not None and head.declared.ranges == ranges:
         return "declared"
     # A batch without records may have the ranges of an epoch that was given up: it closes the windows of that one.
-    if any(record.ranges == ranges and not record.is_abandoned for record in head.tail):
+    if any(record.ranges == ranges and not record.abandoned for record in head.tail):
         return "recorded"
     if head.declared is not None:
         raise ChainError(
