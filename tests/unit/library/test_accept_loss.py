@@ -100,8 +100,12 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, clicks: Clicks, first: int, *, ye
         """All in order."""
 
         def __init__(self, *_: Any) -> None:
-            self.surroundings: Any = lambda *_: {}
-            self.accept = self.marks = self.surroundings
+            pass
+
+        def surroundings(self, *_: Any) -> dict[str, str]:
+            return {}
+
+        accept = marks = surroundings
 
     monkeypatch.setattr(accept_loss, "S3ObjectStore", lambda _: clicks.store)
     monkeypatch.setattr(accept_loss, "KafkaSource", lambda _: SimpleNamespace(first_offsets=lambda: {"0": first}))
