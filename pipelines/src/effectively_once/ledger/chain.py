@@ -23,6 +23,7 @@ from effectively_once.ledger.records import (
     READABLE,
     SEALED,
     AsShown,
+    Clock,
     Declaration,
     EpochRecord,
     Head,
@@ -204,8 +205,12 @@ def repair(head: Head) -> Declaration | None:
     }
     return pinned.model_copy(update={
         "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms,
-        "clock": last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)}),
+        "clock": _clock_after(last),
     })  # fmt: skip
+
+
+def _clock_after(last: EpochRecord) -> Clock | None:
+    return last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)})
 
 
 def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_digest: str) -> Step[Held]:
@@ -225,8 +230,7 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
         "epoch": last.epoch + 1, "lineage": lineage, "batch_id": 0, "lost": loss, "shown": {}, "repairs": None,
         "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
         "previous_watermark_ms": last.watermark_ms, "watermark_ms": last.watermark_ms, "wheel_digest": wheel_digest,
-        "clock": last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)}),
-        "abandoned": True,
+        "clock": _clock_after(last), "abandoned": True,
     })  # fmt: skip
     return (yield from declare(layout, held, pinned, None, held.head.floor))
 
