@@ -43,6 +43,7 @@ class TcpLink:
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
         self._flows = {one: asyncio.Event() for one in (IN, OUT)}
+        self._serving: set[asyncio.Task[Any] | None] = set()
 
     def start(self) -> None:
         """Listen. Raises OSError when no port can be had."""
@@ -117,6 +118,9 @@ class TcpLink:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client's connection, and one to the server."""
         upstream: asyncio.StreamWriter | None = None
+        # The loop itself refers to its tasks weakly: one that waits for both ends to go on would be collected.
+        this = asyncio.current_task()
+        self._serving.add(this)
         try:
             first = await self._await_way(reader)
             if first is None:
@@ -134,6 +138,7 @@ class TcpLink:
                 if side is not None:
                     _reset(side)
         finally:
+            self._serving.discard(this)
             for side in (writer, upstream):
                 if side is not None:
                     side.close()
