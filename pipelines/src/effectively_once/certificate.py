@@ -11,12 +11,12 @@ from effectively_once.errors import SettingsError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
-from effectively_once.ledger.records import Clock, EpochRecord, Head
+from effectively_once.ledger.records import Clock, EpochRecord, Head, Loss
 from effectively_once.settings import PipelineSettings
 from effectively_once.windows import Windows
 
-Verdict = Literal["complete", "released", "closed", "open"]
-EXIT_CODES: dict[Verdict, int] = {"complete": 0, "closed": 0, "released": 1, "open": 2}
+Verdict = Literal["complete", "released", "lost", "closed", "open"]
+EXIT_CODES: dict[Verdict, int] = {"complete": 0, "closed": 0, "released": 1, "lost": 1, "open": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class Certificate:
     """What the chain says of one window.
 
     Attributes:
-        verdict: `complete`: every registered source had passed it; `released`: some were not waited for; `closed`: no
-            source is registered, so that partitions alone tell; `open`: its result is not there yet.
+        verdict: `complete`: every registered source had passed it; `released`: some were not waited for; `lost`: while
+            it was open, input was given up that the topic had lost; `closed`: no source is registered, so that
+            partitions alone tell; `open`: its result is not there yet.
         start_ms, end_ms: the window, ms since 1970.
         epoch: the one that closed it.
         watermark_ms: of that epoch, or of the last.
         passed: source -> event time before which all of it was read.
         released: sources that were not waited for.
+        lost: how many records it may lack at most, as the topic lost them.
 
     """
 
@@ -41,6 +43,7 @@ class Certificate:
     watermark_ms: int | None
     passed: dict[str, int | None]
     released: tuple[str, ...]
+    lost: int
 
 
 def certify(settings: PipelineSettings, store: ObjectStore, start_ms: int) -> Certificate:
@@ -67,13 +70,19 @@ def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int)
     # The declared epoch has pinned what it will close, and has closed nothing yet.
     told = closing or (records[-1] if records else None)
     clock = (told and told.clock) or Clock()
-    verdict: Verdict = "open" if closing is None else "closed"
-    if closing is not None and clock.sources:
-        verdict = "released" if clock.released else "complete"
+    lost = sum(it.lost.count for it in records if it.lost is not None and _concerned(it, it.lost, windows, start_ms))
+    verdict: Verdict = "open"
+    if closing is not None:
+        verdict = "lost" if lost else "released" if clock.released else "complete" if clock.sources else "closed"
     return Certificate(
         verdict, start_ms, start_ms + windows.length_ms, None if closing is None else closing.epoch,
-        told.watermark_ms if told else head.watermark_ms, clock.sources, clock.released,
+        told.watermark_ms if told else head.watermark_ms, clock.sources, clock.released, lost,
     )  # fmt: skip
+
+
+def _concerned(record: EpochRecord, lost: Loss, windows: Windows, start_ms: int) -> bool:
+    """Whether a window may lack what an epoch gave up: it was open, and had begun. The records' own times are gone."""
+    return start_ms <= lost.at_ms and not windows.closed(start_ms, record.watermark_ms)
 
 
 def complete(
@@ -88,6 +97,7 @@ def complete(
     at = f"closed by epoch {found.epoch} at watermark {found.watermark_ms}"
     say({
         "complete": f"complete: {window}, {at}; every source had passed it",
+        "lost": f"lost: {window}, {at}; it may lack {found.lost:,} records that the topic lost (accept-loss)",
         "closed": f"closed: {window}, {at}; no source is registered (settings: sources), so partitions alone tell",
         "released": f"released: {window}, {at}, without {', '.join(found.released)}: of these it may lack records",
         "open": f"open: {window} closes at watermark {found.end_ms + settings.lateness_ms}, it is {found.watermark_ms}",

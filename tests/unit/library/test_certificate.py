@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from effectively_once import certificate
-from effectively_once.ledger.records import Clock, EpochRecord
+from effectively_once.ledger.records import Clock, EpochRecord, Loss
 from effectively_once.windows import Windows
 from tests.unit.library.test_clock import declared, head, record
 
@@ -47,3 +47,18 @@ def test_a_window_is_judged_by_the_epoch_that_closed_it(
 ) -> None:
     found = told(start_ms, *clocks)
     assert (found.verdict, found.epoch) == (verdict, epoch)
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "at_ms", "verdict", "lost"),
+    [(0, 50, "complete", 0), (100, 150, "lost", 7), (100, 99, "complete", 0), (200, 250, "open", 7)],
+)
+def test_a_window_that_was_open_when_input_was_given_up_may_lack_it(
+    start_ms: int, at_ms: int, verdict: str, lost: int
+) -> None:
+    """Epoch 1 gave up 7 offsets: the window of 0 was closed by it, that of 100 had begun or not."""
+    records = chain(None, WITH, WITH)
+    given_up = Loss(offsets={"t": {"0": (3, 10)}}, at_ms=at_ms)
+    records[1] = records[1].model_copy(update={"lost": given_up})
+    found = certificate._of(head(*records), records, WINDOWS, start_ms)
+    assert (found.verdict, found.lost) == (verdict, lost)
