@@ -65,7 +65,7 @@ def pack(
     controls too (tests.harness.pack). The same runs give the same bytes.
 
     Args:
-        named: run directories, or folders of a sum (`soak`, `report campaign`), which stand for their runs.
+        named: run directories, kept runs, or folders of a sum (`soak`, `report campaign`), which stand for their runs.
         to: the folder; it may hold nothing yet but texts (*.md).
         private: what must not stand in any file.
         checkout: whose history has to have the commits of the runs.
@@ -89,6 +89,9 @@ def pack(
         for name in (*KEPT, PAGE):
             files[folder / name] = (run / name).read_bytes()
             _check(folder / name, files[folder / name], private)
+        if _is_kept(run):
+            files[folder / archive.NAME] = (run / archive.NAME).read_bytes()
+            continue
         packed = archive.pack(run, by)
         for name, content in packed.texts():
             _check(folder / name, content, private)
@@ -112,6 +115,11 @@ def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
         yield from (Path(text(part.get("run"))) for part in parts)
 
 
+def _is_kept(run: Path) -> bool:
+    """Whether an earlier call packed it: its files are taken as they are."""
+    return (run / archive.NAME).is_file()
+
+
 def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
     """Raise where a run is no evidence."""
     found = listed(run)
@@ -122,6 +130,9 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
     if not found.reported:
         raise PackingError(f"{run} has no page: `make report RUN={run}` draws it")
     _refuse_alone(run)
+    if _is_kept(run):
+        # What the judge reads is in its pack, of a commit that was looked at.
+        return
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
         for name in JUDGED:
             if not (folder / name).exists():

@@ -125,7 +125,8 @@ def _moved(by: int) -> Callable[[Any], None]:
 def _other_catalog(chain: Any) -> None:
     """The delta lists as many ids as were accepted, but another one among them."""
     shard = next(iter(chain["epochs"][2]["deltas"]["ids"].values()))
-    shard["digest"] = f"{int(shard['digest'], 16) ^ 1:032x}"
+    form, _, hexadecimal = shard["digest"].rpartition(":")
+    shard["digest"] = f"{form and form + ':'}{int(hexadecimal, 16) ^ 1:032x}"
 
 
 def _one_more_late(chain: Any) -> None:

@@ -39,7 +39,7 @@ def _two_epochs() -> Iterator[None]:
 def of_rows(epoch: int, number: int) -> list[StagedFile]:
     if not number:
         return []
-    return [StagedFile(name=LAYOUT.staged(SINK, epoch, f"of-{number}"), rows=number, digest=f"{number:032x}")]
+    return [StagedFile(name=LAYOUT.staged(SINK, epoch, f"of-{number}"), rows=number, digest=f"xxh3:{number:032x}")]
 
 
 def publish(store: ObjectStore, epoch: int, number: int, by: str) -> tuple[Rows, Published]:

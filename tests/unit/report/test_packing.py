@@ -106,6 +106,17 @@ def test_the_same_runs_give_the_same_bytes(runs: list[Path]) -> None:
     assert contents(TO) == first
 
 
+def test_kept_runs_are_kept_again_as_they_are_with_others(runs: list[Path]) -> None:
+    pack(runs[:1], TO, [])
+    pack([TO / runs[0].name, *runs[1:]], Path("docs/evidence/more"), [])
+    kept = contents(TO)
+    again = contents(Path("docs/evidence/more"))
+    of_first = {name: content for name, content in kept.items() if name.startswith(runs[0].name)}
+    assert of_first
+    assert of_first.items() <= again.items()
+    assert any(name.startswith(runs[1].name) for name in again)
+
+
 def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
