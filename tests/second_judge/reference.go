@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Send is an acknowledged record, and the epoch that read it.
@@ -32,7 +32,7 @@ func readSends(path string) []*Send {
 		sends = append(sends, send)
 	})
 	slices.SortStableFunc(sends, func(a, b *Send) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition), cmp.Compare(a.offset, b.offset))
+		return slices.Compare([]int64{int64(strings.Compare(a.topic, b.topic)), a.partition, a.offset}, []int64{0, b.partition, b.offset})
 	})
 	return sends
 }
