@@ -106,6 +106,7 @@ def test_killed_at(attacked_counted: AttackedCounted, case: str) -> None:
     attacked.exact()
 
 
+@pytest.mark.slow
 def test_duplicates_and_late_records_over_several_epochs(new_counted: Make) -> None:
     """Results are those of the accepted rows, each window once, also after a stop in order; head has one lineage."""
     counted = new_counted("counted_all", epoch_rows_max=400)
