@@ -70,7 +70,14 @@ class Watched(ShardSink):
 def test_rows_and_mark_of_an_epoch_become_visible_together(shard: ShardAddress) -> None:
     sink = ShardSink(shard)
     steps: list[tuple[str, int | None]] = []
-    sink.announce = lambda step: steps.append((step, len(_visible(shard))))
+
+    def look(step: str) -> None:
+        if step == "committed":
+            # A broker answers a commit before readers of committed data see it.
+            wait_for("two rows", 30, lambda: len(_visible(shard)) == 2)
+        steps.append((step, len(_visible(shard))))
+
+    sink.announce = look
     content, published = sink.publish(0, 7, [(b"ann", b"one"), (None, b"two")])
     assert (content.rows, published) == (2, Published.NOW)
     assert steps == [("transaction_open", 0), ("committed", 2)]
