@@ -16,6 +16,7 @@ import psutil
 
 from infra.toolchain.command import tail
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # Nothing of Python runs between fork and exec: beside other threads it crashed there once in some thousand starts. The
 # shell looks whether the parent ended before the signal was asked for; then both are replaced, and the id stays.
