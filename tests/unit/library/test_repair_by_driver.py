@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from effectively_once import control, rows
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.driver import Driver
 from effectively_once.errors import SourceError, VersionError
+from effectively_once.input_watch import InputWatch
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Ranges
@@ -138,7 +140,9 @@ def test_a_start_finishes_the_declared_epoch_before_it_looks_for_more(monkeypatc
 
     monkeypatch.setattr(rows, "check", lambda *_: None)
     monkeypatch.setattr(MemoryDriver, "_lineage", look)
+    monkeypatch.setattr(InputWatch, "start", lambda *_: None)
     started = MemoryDriver(world)
+    started.stopping = threading.Event()
     with pytest.raises(AsksSparkError):
         started.start(SPARK)
     assert started.read == [span]
