@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.sinks.kafka import ShardAddress
+from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import prepare
+from tests.database import postgres
+from tests.stack import life_cycle
+from tests.stack.life_cycle import Command
+from tests.stack.lines import Lines
 
 Topic = Callable[..., str]
 
@@ -82,3 +88,26 @@ def shard(stack: EmbeddedStack, pipeline: str, topic: Topic) -> ShardAddress:
     topic(address.topic, 2)
     topic(address.progress, 2, cleanup_policy="compact")
     return address
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """Start one for all pipelines of this module."""
+    with postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture
+def lines(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_path: Path) -> Lines:
+    return Lines(stack, database.url, pipeline, tmp_path)
+
+
+@pytest.fixture
+def command(lines: Lines, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command on this test's pipeline."""
+
+    def carry_out(line: str) -> tuple[int, list[str]]:
+        code = life_cycle.run(line, lines.file)
+        return code, capsys.readouterr().out.splitlines()
+
+    return carry_out

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 from effectively_once import life_cycle
 from effectively_once.errors import PipelineError
 from effectively_once.job import job_of
+
+Command = Callable[[str], tuple[int, list[str]]]
+"""Runs one on a test's pipeline; returns the exit code and the lines that were said."""
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "life-cycle.md"
 

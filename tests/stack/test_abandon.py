@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
 from effectively_once.errors import ControlError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.sinks.publish import FencedError, Published
-from infra.embedded.postgres import PostgresServer
-from infra.embedded.stack import EmbeddedStack
-from tests.database import postgres
-from tests.stack import life_cycle
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import Command, documented
 from tests.stack.lines import MENDED, LineDriver, Lines
 
 pytestmark = pytest.mark.stack
 
 LOOK = "effectively-once abandon settings.json"
 ABANDON = "effectively-once abandon settings.json --yes"
-Command = Callable[[str], tuple[int, list[str]]]
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Start one for all pipelines of this module."""
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
-
-
-@pytest.fixture
-def lines(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_path: Path) -> Lines:
-    return Lines(stack, database.url, pipeline, tmp_path)
-
-
-@pytest.fixture
-def command(lines: Lines, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command on this test's pipeline."""
-
-    def carry_out(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, lines.file)
-        return code, capsys.readouterr().out.splitlines()
-
-    return carry_out
 
 
 def declared(lines: Lines, epochs: int = 2) -> LineDriver:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -13,11 +10,7 @@ from effectively_once.errors import ControlError, SinkError, SourceError
 from effectively_once.preflight import Preflight
 from effectively_once.sources.kafka import END, KafkaSource
 from effectively_once.start_check import start_check
-from infra.embedded.postgres import PostgresServer
-from infra.embedded.stack import EmbeddedStack
-from tests.database import postgres
-from tests.stack import life_cycle
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import Command, documented
 from tests.stack.lines import OLD, ROWS, Lines
 
 pytestmark = pytest.mark.stack
@@ -25,30 +18,6 @@ pytestmark = pytest.mark.stack
 LOOK = "effectively-once accept-loss settings.json"
 ACCEPT = "effectively-once accept-loss settings.json --yes"
 GONE = 7
-Command = Callable[[str], tuple[int, list[str]]]
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Start one for all pipelines of this module."""
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
-
-
-@pytest.fixture
-def lines(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_path: Path) -> Lines:
-    return Lines(stack, database.url, pipeline, tmp_path)
-
-
-@pytest.fixture
-def command(lines: Lines, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command on this test's pipeline."""
-
-    def carry_out(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, lines.file)
-        return code, capsys.readouterr().out.splitlines()
-
-    return carry_out
 
 
 def lose(lines: Lines, before: int) -> None:

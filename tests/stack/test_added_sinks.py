@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,10 @@ import pytest
 from effectively_once.errors import SinkError
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
-from tests.database import postgres
 from tests.stack.life_cycle import documented
 from tests.stack.lines import MENDED, ROWS, Lines
 
 pytestmark = pytest.mark.stack
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Start one for all pipelines of this module."""
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
 
 
 @pytest.fixture

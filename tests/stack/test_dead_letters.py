@@ -21,7 +21,7 @@ from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import life_cycle
 from tests.stack.clicks import Clicks
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import Command, documented
 from tests.stack.reader import messages
 from tests.unit.library.names import DEAD_LETTER
 
@@ -35,7 +35,6 @@ REASONS = ("not_json", "bad_time", "missing_user", "late")
 COUNT = "effectively-once dead-letters count settings.json"
 SHOW = "effectively-once dead-letters show settings.json --reason not_json --limit 3"
 REPLAY = "effectively-once dead-letters replay settings.json"
-Command = Callable[[str], tuple[int, list[str]]]
 
 
 def value_of(offset: int) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ from effectively_once.sinks.publish import Mark
 from effectively_once.sources.kafka import KafkaSource
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
-from tests.database import postgres
 from tests.settings import pipeline_settings
 from tests.stack import life_cycle
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import Command, documented
 from tests.stack.reader import values
 from tests.unit.library.orders_world import OLD, ORDERS, SHARDS, Killed, Record, World, WorldDriver
 from tests.unit.library.test_repair import HIT, SIZE, assert_exact, records, truncating
@@ -38,13 +36,6 @@ pytestmark = pytest.mark.stack
 LOOK = "effectively-once repair settings.json"
 REPAIR = "effectively-once repair settings.json --yes"
 pipeline = ORDERS
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Start one for all pipelines of this module."""
-    with postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
 
 
 class RealWorld(World):
@@ -108,9 +99,6 @@ class RealWorld(World):
     def check(self) -> None:
         """Check what a start checks of marks and manifests."""
         Preflight(self.job, self.layout, self.store, KafkaSource(self.settings)).marks(self.head)
-
-
-Command = Callable[[str], tuple[int, list[str]]]
 
 
 @pytest.fixture

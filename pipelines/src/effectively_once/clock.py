@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
-from effectively_once.ledger.records import Clock, Head, Ranges, latest
+from effectively_once.ledger.records import Clock, Head, Offsets, Ranges
 
 Idle = dict[str, list[str]]
-Ends = dict[str, dict[str, int]]
-"""Topic -> partition -> offset that the next record will get, committed or not."""
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -37,8 +35,10 @@ class Silence:
         return silent
 
 
-def without_backlog(silent: list[tuple[str, str]], ranges: Ranges, ends: Ends) -> Idle:
+def without_backlog(silent: list[tuple[str, str]], ranges: Ranges, ends: Offsets) -> Idle:
     """Return those of the silent partitions that hold nothing which the chain has not covered.
+
+    `ends` are the offsets that the next records will get, committed or not.
 
     What lies in a transaction that is still open is no silence.
     """
@@ -54,8 +54,7 @@ def next_clock(
 ) -> Clock:
     """Return the clock of the epoch after `head`: what those before have shown, and who is not waited for."""
     last = head.tail[-1] if head.tail else None
-    shown = latest(last.clock.shown if last.clock else {}, last.shown_ms) if last else {}
-    return Clock(shown=shown, idle=idle, sources=dict(sources or {}), released=released)
+    return Clock(shown=last.shown_by_now if last else {}, idle=idle, sources=dict(sources or {}), released=released)
 
 
 def watermark_ms(head: Head, clock: Clock, ranges: Ranges) -> int | None:

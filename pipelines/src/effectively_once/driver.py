@@ -443,7 +443,7 @@ class Driver:
         if head.tail:
             last = head.tail[-1]
             kept = Checkpoint(self.store, self.layout, last.lineage)
-            starting = {topic: {p: span[1] for p, span in parts.items()} for topic, parts in last.ranges.items()}
+            starting = chain.ends(head)
             if kept.fits(head):
                 self._checkpoint, self._first = kept, _start_of_lineage(head, last.lineage)
                 return starting, kept.folder()

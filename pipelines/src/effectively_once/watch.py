@@ -24,7 +24,7 @@ class Watch:
 
     def __init__(self, settings: PipelineSettings, source: KafkaSource) -> None:
         assert settings.idle_ms is not None  # noqa: S101 - the caller looked
-        self._source, self._sources = source, settings.sources
+        self._source, self._topic, self._sources = source, settings.topic, settings.sources
         self._partitions, self._silence = Silence(settings.idle_ms), Silence(settings.hold_max_ms)
         self._statements = Statements(
             settings.kafka_bootstrap, settings.topic, settings.sources, settings.start_patience_s
@@ -42,7 +42,7 @@ class Watch:
             for topic, partitions in ranges.items() for partition, (start, end) in partitions.items()
         })  # fmt: skip
         # The broker is asked only where somebody might be idle.
-        return without_backlog(silent, ranges, self._source.ends()) if silent else {}
+        return without_backlog(silent, ranges, {self._topic: self._source.last_offsets()}) if silent else {}
 
     def _times(self, last: Clock, head: Head) -> dict[str, int | None]:
         """How far each registered source has come by what the epochs up to now have read; time never falls."""

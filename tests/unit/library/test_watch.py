@@ -30,7 +30,7 @@ class Told:
 class Source:
     """Nobody is idle."""
 
-    def ends(self) -> dict[str, dict[str, int]]:
+    def last_offsets(self) -> dict[str, int]:
         return {}
 
 

@@ -31,7 +31,6 @@ from effectively_once.ledger.records import (
     Offsets,
     Ranges,
     Versioned,
-    latest,
 )
 
 TAIL_LIMIT = 64
@@ -210,7 +209,7 @@ def repair(head: Head) -> Declaration | None:
 
 
 def _clock_after(last: EpochRecord) -> Clock | None:
-    return last.clock and last.clock.model_copy(update={"shown": latest(last.clock.shown, last.shown_ms)})
+    return last.clock and last.clock.model_copy(update={"shown": last.shown_by_now})
 
 
 def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_digest: str) -> Step[Held]:

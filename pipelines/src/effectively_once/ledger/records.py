@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -27,10 +27,29 @@ still, and no `merged`, `catalog`, `ms` and `bytes`.
 """
 
 
+_EMPTY: tuple[object, ...] = (None, {}, [], ())
+
+
 class Record(BaseModel):
     """Frozen, and strict about unknown fields: a chain written by a newer format is refused, not half understood."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Sparse(Record):
+    """A record that is written without what it has not: older versions refuse fields that they do not know.
+
+    Attributes:
+        OPTIONAL: fields that are left out where they are empty; a checksum must not change with fields that are new.
+
+    """
+
+    OPTIONAL: ClassVar[frozenset[str]]
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        told: dict[str, Any] = handler(self)
+        return {name: value for name, value in told.items() if name not in self.OPTIONAL or value not in _EMPTY}
 
 
 class Versioned(BaseModel):
@@ -47,7 +66,7 @@ class Rows(Record):
     bytes: int = 0
 
 
-class Folded(Rows):
+class Folded(Rows, Sparse):
     """Rows that state is folded from.
 
     Attributes:
@@ -56,15 +75,9 @@ class Folded(Rows):
 
     """
 
-    largest: int | None = None
+    OPTIONAL = frozenset({"largest"})
 
-    @model_serializer(mode="wrap")
-    def _without_largest(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not there: older versions refuse fields that they do not know."""
-        told: dict[str, Any] = handler(self)
-        if self.largest is None:
-            told.pop("largest", None)
-        return told
+    largest: int | None = None
 
 
 class Delta(Folded):
@@ -103,7 +116,7 @@ def latest(times: Times, more: Times) -> Times:
     return merged
 
 
-class Clock(Record):
+class Clock(Sparse):
     """How far each partition of the input has come in event time, as an epoch pins it (R6).
 
     Attributes:
@@ -115,16 +128,12 @@ class Clock(Record):
 
     """
 
+    OPTIONAL = frozenset({"sources", "released"})
+
     shown: Times = {}
     idle: dict[str, list[str]] = {}
     sources: dict[str, int | None] = {}
     released: tuple[str, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_sources(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not there: older versions refuse fields that they do not know."""
-        told: dict[str, Any] = handler(self)
-        return {name: value for name, value in told.items() if value or name in ("shown", "idle")}
 
 
 class Loss(Record):
@@ -145,10 +154,7 @@ class Loss(Record):
         return sum(end - start for partitions in self.offsets.values() for start, end in partitions.values())
 
 
-_OPTIONAL = frozenset({"shown", "repairs", "before", "clock", "shown_ms", "abandoned", "lost"})
-
-
-class Declaration(Record):
+class Declaration(Sparse):
     """An epoch about to be published, pinned (R3): whoever publishes it publishes this.
 
     Attributes:
@@ -163,6 +169,8 @@ class Declaration(Record):
             (`effectively-once accept-loss`). None for every other epoch.
 
     """
+
+    OPTIONAL = frozenset({"shown", "repairs", "clock", "abandoned", "lost"})
 
     epoch: int
     lineage: str
@@ -206,12 +214,6 @@ class Declaration(Record):
             return None
         return sum(end - start for partitions in self.ranges.values() for start, end in partitions.values())
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what an ordinary epoch has not: its checksum must not change with fields that are new."""
-        told: dict[str, Any] = handler(self)
-        return {name: value for name, value in told.items() if name not in _OPTIONAL or value not in ({}, None)}
-
 
 class Counts(Record):
     """Rows of an epoch; `in` = accepted + duplicate + late + malformed."""
@@ -251,6 +253,8 @@ class EpochRecord(Declaration):
 
     """
 
+    OPTIONAL = Declaration.OPTIONAL | {"before", "shown_ms"}
+
     generation: int
     counts: Counts
     max_event_time_ms: int | None
@@ -263,6 +267,11 @@ class EpochRecord(Declaration):
     shown_ms: Times = {}
 
     @property
+    def shown_by_now(self) -> Times:
+        """What each partition has shown by this epoch and those before it."""
+        return latest(self.clock.shown if self.clock else {}, self.shown_ms)
+
+    @property
     def checksum(self) -> str:
         """What the next record has as `before`."""
         return checksum.of(self.model_dump(mode="json", by_alias=True))
@@ -273,7 +282,7 @@ class EpochRecord(Declaration):
         return {name: sum(rows.bytes for rows in shards.values()) for name, shards in self.sinks.items()}
 
 
-class Head(Record):
+class Head(Sparse):
     """The one object that orders everything. It changes by conditional puts only (R1).
 
     Attributes:
@@ -289,6 +298,8 @@ class Head(Record):
 
     """
 
+    OPTIONAL = frozenset({"sink_topics"})
+
     format: int = FORMAT
     pipeline: str
     sequence: int = 0
@@ -301,12 +312,6 @@ class Head(Record):
     segments: tuple[tuple[int, int], ...] = ()
     tail: tuple[EpochRecord, ...] = ()
     sink_topics: dict[str, str] = {}
-
-    @model_serializer(mode="wrap")
-    def _without_unknown_topics(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a pipeline without topics has not: older versions refuse fields that they do not know."""
-        told: dict[str, Any] = handler(self)
-        return told if self.sink_topics else {name: value for name, value in told.items() if name != "sink_topics"}
 
     @property
     def watermark_ms(self) -> int | None:

@@ -127,10 +127,6 @@ class KafkaSource:
         """Offset that the next record of every partition will get; open transactions are below it."""
         return self._offsets(OffsetSpec.latest())
 
-    def ends(self) -> dict[str, dict[str, int]]:
-        """Return `last_offsets` by topic."""
-        return {self._settings.topic: self.last_offsets()}
-
     def offsets_since(self, time_ms: int) -> dict[str, int]:
         """First offset of every partition with a record of that time (ms since 1970) or later; END without one."""
         found = self._offsets(OffsetSpec.for_timestamp(time_ms))
