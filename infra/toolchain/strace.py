@@ -28,7 +28,7 @@ def find_strace() -> Path:
     said = _tried(found)
     if said is not None:
         raise ToolchainError(
-            f"strace cannot attach to a process here ({said}); {HOW}, or as root, or with ptrace_scope 0"
+            f"strace cannot attach to a process here ({said}); {HOW}; as root, or with ptrace_scope 0"
         )
     return Path(found)
 
