@@ -27,9 +27,7 @@ def find_strace() -> Path:
         raise ToolchainError(f"there is no strace; {HOW}")
     said = _tried(found)
     if said is not None:
-        raise ToolchainError(
-            f"strace cannot attach to a process here ({said}); {HOW}; as root, or with ptrace_scope 0"
-        )
+        raise ToolchainError(f"strace cannot attach to a process here ({said}); {HOW}; as root, or with ptrace_scope 0")
     return Path(found)
 
 

@@ -22,6 +22,7 @@ from tests.harness.faults.slow_disk_arsenal import slow_disks, slow_disks_of
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS
 
+pytestmark = pytest.mark.stack
 PLANNED_S = 2.0
 
 
