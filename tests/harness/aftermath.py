@@ -36,6 +36,7 @@ BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     **dict.fromkeys(("error_answers", "late_answers", "lost_answers", "no_room"), (Effect.MET,)),
     "leader_move": (Effect.MET,),
     "clock_step": (Effect.MET,),
+    "slow_disk": (Effect.MET,),
 }
 """Kind -> what shows its effect, any of it, whatever the target. `MET`: evidence of its own, which is demanded."""
 BY_TARGET: Mapping[str, tuple[Effect, ...]] = {

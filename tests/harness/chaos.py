@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded, interrupted
+from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import ServerError
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack
@@ -26,6 +27,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
+from infra.toolchain.strace import find_strace
 from tests.harness import with_requests, with_table
 from tests.harness.act import Act
 from tests.harness.adapters.driver_clock import DriverClock, clocked
@@ -43,6 +45,7 @@ from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
+from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.judge import show
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
@@ -56,6 +59,7 @@ from tests.harness.mixture import (
     plan,
     without_clock,
     without_result_store,
+    without_slow_disks,
 )
 from tests.harness.place import Patience, Place
 from tests.harness.recorded import run_recorded
@@ -64,6 +68,7 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import STEPS, PlannedFault, Strike
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import REQUESTS, Steps
 from tests.harness.strikes import told
@@ -113,6 +118,7 @@ class Chaos:
         controls: whether the negative controls are played.
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
         faketime: libfaketime; without it no clock can be stepped.
+        strace: without it no disk can be slowed.
         conditions: under which the pipeline runs.
         stop: set from outside to end early.
     """
@@ -128,6 +134,7 @@ class Chaos:
     controls: bool = True
     database: Path | None = None
     faketime: Path | None = None
+    strace: Path | None = None
     conditions: Conditions = USUAL
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -186,7 +193,7 @@ class Chaos:
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
                     self.lengths, database, clock, requests, self.conditions.network_s, cuts.links,
-                    say=self.console.say,
+                    self._disks(directory, stack, database), say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -202,6 +209,13 @@ class Chaos:
         """Where the drivers are asked, where that is part of the plan: nothing runs beside the job otherwise."""
         wanted = any(one in REQUESTS.values() for one in self.strikes)
         return SparkRequests(directory.path.absolute() / "work" / "requests") if wanted else None
+
+    def _disks(
+        self, directory: RunDirectory, stack: EmbeddedStack, database: PostgresServer | None
+    ) -> SlowDisks | None:
+        if self.strace is None:
+            return None
+        return slow_disks_of(self.strace, directory.logs / "strace.log", stack.endpoints, database)
 
     def _stack(self, directory: RunDirectory, cuts: CutLinks) -> EmbeddedStack:
         return EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port)
@@ -265,9 +279,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = asked_for(given.faults, seed)
         if database is None:
             strikes = without_result_store(strikes, given.faults)
-        faketime, no_clock = _faketime(strikes)
+        faketime, no_clock = _needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
         if no_clock is not None:
             strikes = without_clock(strikes, given.faults, no_clock)
+        strace, no_strace = _needed(SLOW_DISK, strikes, find_strace)
+        if no_strace is not None:
+            strikes = without_slow_disks(strikes, given.faults, no_strace)
         subject_of(seed, given.records, strikes)
     except (NoFaultError, InputError, ToolchainError) as error:
         sys.stderr.write(f"✗ {error}\n")
@@ -277,7 +294,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(described(planned) + "\n")
         return 0
     try:
-        return _run(seed, strikes, database, faketime, given, left_out=no_clock)
+        left_out = {"steps of the driver's clock": no_clock, "slow disks": no_strace}
+        return _run(seed, strikes, database, faketime, given, strace=strace, left_out=left_out)
     except (ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
@@ -285,19 +303,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return interrupted(end, "every fault is undone, everything that was started has been stopped")
 
 
-def _faketime(strikes: Sequence[Strike]) -> tuple[Path | None, str | None]:
-    """Libfaketime where a strike needs it, else why it cannot be had."""
-    if not any(one.kind == CLOCK for one in strikes):
+def _needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
+    """What strikes of a kind need, where there are such, or else why it cannot be had."""
+    if not any(one.kind == kind for one in strikes):
         return None, None
     try:
-        return find_faketime(Cache(cache_root())), None
+        return find(), None
     except ToolchainError as error:
         return None, str(error)
 
 
 def _run(
     seed: int, strikes: Sequence[Strike], database: Path | None, faketime: Path | None, given: argparse.Namespace, *,
-    left_out: str | None,
+    strace: Path | None, left_out: Mapping[str, str | None],
 ) -> int:  # fmt: skip
     from rich.console import Console as Terminal  # noqa: PLC0415
 
@@ -309,11 +327,12 @@ def _run(
     if database is None:
         why = "The job without proof has none." if given.unproven else HOW
         console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
-    if left_out is not None:
-        console.say(f"… left out: steps of the driver's clock. {left_out}")
+    for what, why_not in left_out.items():
+        if why_not is not None:
+            console.say(f"… left out: {what}. {why_not}")
     chaos = Chaos(
         CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, Conditions.of(given),
+        faketime, strace, Conditions.of(given),
     )  # fmt: skip
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -330,7 +349,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         default=FAULTS,
-        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
+        help="all, stalls, cuts, slow-disks, a number, or names with commas between, name*count (%(default)s)",
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")

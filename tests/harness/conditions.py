@@ -20,7 +20,7 @@ class Conditions(BaseModel):
     """What a command line or a part of a soak sets beside seed, faults and records.
 
     Attributes:
-        stall_s: lengths of stalls, of which each comes once before one comes twice.
+        stall_s: lengths of stalls, of which each comes once before one comes twice; likewise of slow disks.
         cut_s: likewise of cuts.
         network_s: Spark's time-out of heartbeats.
         payload_bytes: of each record, at least.
@@ -79,7 +79,8 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
 
 def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
     """Have a command line set the lengths of stalls alone."""
-    _add(parser, "stall_s", _lengths, "S,S", "lengths of stalls, of which each comes once before one comes twice")
+    says = "lengths of stalls and slow disks, of which each comes once before one comes twice"
+    _add(parser, "stall_s", _lengths, "S,S", says)
 
 
 def _add(parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Any], shape: str, says: str) -> None:

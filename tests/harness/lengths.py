@@ -10,6 +10,7 @@ from tests.harness import cut_sorts, stall_sorts
 from tests.harness.cut_sorts import CUT
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, PlannedFault
+from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.stall_sorts import DELAYED, STALL
 
 READING_S = 1.5
@@ -22,17 +23,17 @@ def with_lengths(
     planned: Sequence[PlannedFault], seed: int, lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
     cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
 ) -> list[PlannedFault]:  # fmt: skip
-    """The same plan, in which every stall and cut has a length, and what comes after a declaration a delay.
+    """The same plan, in which every stall, cut and slow disk has a length, and what comes after a declaration a delay.
 
     Args:
         planned: in their order.
         seed: draws.
-        lengths_s: of stalls, of which each comes once before one comes twice.
+        lengths_s: of stalls, of which each comes once before one comes twice; likewise of slow disks.
         cuts_s: likewise of cuts.
     """
     rng = random.Random(f"stalls of {seed}")
-    lengths = {STALL: lengths_s, CUT: cuts_s}
-    left: dict[str, list[float]] = {STALL: [], CUT: []}
+    lengths = {STALL: lengths_s, SLOW_DISK: lengths_s, CUT: cuts_s}
+    left: dict[str, list[float]] = {kind: [] for kind in lengths}
     drawn = []
     for one in planned:
         kind = one.strike.kind

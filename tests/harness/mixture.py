@@ -13,6 +13,7 @@ from tests.harness.lengths import with_lengths
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK, SLOW_DISKS
 from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
@@ -57,19 +58,20 @@ EMBEDDED = {
     **EMBEDDED_STALLS,
     **REQUESTS,
     **EMBEDDED_CUTS,
+    **EMBEDDED_SLOW_DISKS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
 SORTS = {**EMBEDDED, **CLUSTER}
 """Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
-GROUPS = {"stalls": STALL, CUTS: CUT}
+GROUPS = {"stalls": STALL, CUTS: CUT, SLOW_DISKS: SLOW_DISK}
 """Words of FAULTS= for every sort of a kind that a stack has."""
 IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
-FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT)
+FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT, SLOW_DISK)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
 
@@ -152,6 +154,17 @@ def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike
     return tuple(one for one in strikes if one.kind != CUT)
 
 
+def without_slow_disks(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
+    """What is left of the strikes of FAULTS=`text` where no disk can be slowed, for a reason.
+
+    Raises:
+        NoFaultError: one was asked for by its name, or all of them were.
+    """
+    if any(name in text for name in (SLOW_DISKS, *EMBEDDED_SLOW_DISKS)):
+        raise NoFaultError(f"FAULTS={text}: {why}")
+    return tuple(one for one in strikes if one.kind != SLOW_DISK)
+
+
 def plan(
     seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
     table: Steps = (), lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
@@ -166,7 +179,7 @@ def plan(
         first_epoch: that may be hit.
         steps: of a task that any fault takes.
         table: of the pipeline's table, which those of the result store take; none where it has no table.
-        lengths_s: of stalls.
+        lengths_s: of stalls and slow disks.
         cuts_s: of cuts.
     """
     rng = random.Random(f"campaign of {seed}")

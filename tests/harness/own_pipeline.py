@@ -50,6 +50,7 @@ from tests.harness.mixture import (
     without_cuts,
     without_requests,
     without_result_store,
+    without_slow_disks,
 )
 from tests.harness.own_act import PROGRAM, OwnAct, OwnHome, python_of
 from tests.harness.own_collector import OwnCollector
@@ -78,6 +79,7 @@ PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 NO_CLOCK = "the clock of a pipeline of your own is not stepped: its driver runs without libfaketime"
 NO_REQUESTS = "nobody asks Spark for the end of a task or stage there: your job's driver runs as it is"
 NO_CUTS = "a pipeline of your own goes to its servers itself: no link between them can be cut"
+NO_SLOW_DISKS = "no disk is slowed under a pipeline of your own"
 SETTINGS = {"shards": 2}
 """Of a job whose settings file does not say."""
 
@@ -238,6 +240,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
     strikes = without_clock(asked_for(given.faults, seed), given.faults, NO_CLOCK)
     strikes = without_requests(strikes, given.faults, NO_REQUESTS)
     strikes = without_cuts(strikes, given.faults, NO_CUTS)
+    strikes = without_slow_disks(strikes, given.faults, NO_SLOW_DISKS)
     # Before anything takes a minute: the file is there, and has these columns.
     from_file(given.input, given.key, given.time)
     console = default_console()

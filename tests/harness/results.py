@@ -86,7 +86,9 @@ class Fault(_Frozen):
     `reopened` the attempts of a task that opened its transaction again; `leaders` who led a partition (`topic/number`)
     before and after it was moved; `spark_says` what became of a task or stage that Spark ended. Of a cut: `cut_s` is
     how long it lasted, `direction` is `both`, `in` or `out` as the first of the two in `between` sees it, and `dropped`
-    is what was held back meanwhile, by unit and direction (`packets in`).
+    is what was held back meanwhile, by unit and direction (`packets in`). Of a slow disk: `slowed_s` is how long it
+    was, `delay_ms` by how much every call took longer, and `latency_ms` how long a write took: the median `before`,
+    `during` and `after` it, and the `fastest` meanwhile.
     """
 
     kind: str
@@ -114,6 +116,9 @@ class Fault(_Frozen):
     direction: str | None = None
     between: tuple[str, ...] | None = None
     dropped: dict[str, int] | None = None
+    slowed_s: float | None = None
+    delay_ms: float | None = None
+    latency_ms: dict[str, float] | None = None
     effect: Effect | None = None
     hit: bool = False
 

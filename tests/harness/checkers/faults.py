@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import cuts, witness
+from tests.harness.checkers import cuts, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -28,7 +28,10 @@ STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
-OUTLIVED = ("sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT)
+OUTLIVED = (
+    "sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT,
+    slow_disks.SLOW_DISK,
+)  # fmt: skip
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -120,11 +123,10 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no request is known that it hit"
     if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
         return "no partition is known that got another leader"
-    if fault.kind == cuts.CUT and (why := cuts.complaint(fault)) is not None:
-        return why
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
-    return None
+    complaint = {cuts.CUT: cuts.complaint, slow_disks.SLOW_DISK: slow_disks.complaint}.get(fault.kind)
+    return None if complaint is None else complaint(fault)
 
 
 def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:

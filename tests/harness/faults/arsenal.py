@@ -26,6 +26,7 @@ from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
+from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
 from tests.harness.faults.spark_request import EndedBySpark
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
@@ -143,6 +144,7 @@ class EmbeddedArsenal(HealingArsenal):
         requests: to the drivers; None where they take none.
         network_s: the time-out of heartbeats.
         cuts: links that can be cut, by the target of the cut.
+        disks: what slows those of servers; None where none can be.
     """
 
     torn_down = True
@@ -162,6 +164,7 @@ class EmbeddedArsenal(HealingArsenal):
     requests: SparkRequests | None = None
     network_s: float = NETWORK_S
     cuts: Mapping[str, TcpLink] = field(default_factory=dict)
+    disks: SlowDisks | None = None
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
     _drawn_cuts: Iterator[DrawnCut] = field(init=False)
@@ -202,6 +205,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_stalls(),
             **self._of_requests(),
             **self._of_cuts(),
+            **self._of_disks(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -230,11 +234,8 @@ class EmbeddedArsenal(HealingArsenal):
         }  # fmt: skip
 
     def _of_stalls(self) -> Makers:
-        servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}
-        if self.result_store is not None:
-            servers[RESULT_STORE] = self.result_store
         return stalls(
-            self.drivers, self.watch, servers, self.healing, self.ended, time_out_s=self.network_s,
+            self.drivers, self.watch, self._servers, self.healing, self.ended, time_out_s=self.network_s,
             held=self._while_held,
         )  # fmt: skip
 
@@ -257,6 +258,20 @@ class EmbeddedArsenal(HealingArsenal):
             return self._while_held(made) if one == TO_RESULTS else made
 
         return {(CUT, one.target): partial(cut, one, server) for one, server in there.items()}
+
+    def _of_disks(self) -> Makers:
+        disks = self.disks
+        if disks is None:
+            return {}
+        return slow_disks(
+            disks, self.drivers, self._servers, healing=self.healing, ended=self.ended, held=self._while_held
+        )
+
+    @property
+    def _servers(self) -> dict[str, Restartable]:
+        """By role."""
+        servers = {BROKER: self.broker, OBJECT_STORE: self.object_store, RESULT_STORE: self.result_store}
+        return {role: server for role, server in servers.items() if server is not None}
 
     def _while_held(self, inner: Fault) -> WhileHeld:
         return WhileHeld(inner, self.hold, self.healing)

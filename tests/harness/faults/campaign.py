@@ -43,7 +43,7 @@ SAID = {
     "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
     "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
-    "cut": "cut the network between",
+    "cut": "cut the network between", "slow_disk": "slow the disk of the",
 }  # fmt: skip
 
 
@@ -278,6 +278,8 @@ class Campaign(threading.Thread):
         lasted += f" by {told['clock_step_s']:+} s" if told.get("clock_step_s") else ""
         lasted += f" ({told['response']})" if told.get("response") else ""
         lasted += f" for {told['cut_s']} s, direction {told['direction']}" if told.get("cut_s") else ""
+        if told.get("slowed_s") and (took := told["latency_ms"]).get("during"):
+            lasted += f" for {told['slowed_s']} s, a write took {took['during']} ms, before {took['before']} ms"
         hit = came is Came.HIT
         outcome = f"the next epoch was published after {told['recovered_s']} s" if hit else "missed"
         outcome = "without effect" if came is Came.WITHOUT_EFFECT else outcome

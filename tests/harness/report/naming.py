@@ -28,6 +28,7 @@ _DONE = {
     "node_restart": "restarted",
     "out_of_memory": "out of memory",
     "cut": "packets dropped",
+    "slow_disk": "disk slow",
 }
 _ROLES = (
     "driver", "executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage",
@@ -52,6 +53,8 @@ def done_for(fault: dict[str, Any]) -> str:
     said = done(kind, text(fault.get("signal")))
     if (lasted := real(fault.get("cut_s"))) is not None:
         return f"{said} {_WAYS.get(text(fault.get('direction')), '')} for {typeset.seconds(lasted)}".replace("  ", " ")
+    if (lasted := real(fault.get("slowed_s"))) is not None:
+        return f"{said} for {typeset.seconds(lasted)}"
     if still is None:
         return said
     return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"

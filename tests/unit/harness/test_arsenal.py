@@ -30,17 +30,21 @@ from tests.harness.faults.arsenal import (
 from tests.harness.faults.campaign import SAID, SIGNALS
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut import CutLink
+from tests.harness.faults.slow_disk import SlowedServer
+from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
 from tests.unit.harness.sleepers import Home, Server, state_of
 
-WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT)
+WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT, SLOW_DISK)
+DISKS = EMBEDDED_SLOW_DISKS.values()
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -63,6 +67,7 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
         requests=SparkRequests(folder / "requests"),
         cuts={one.target: TcpLink(one.target) for one in EMBEDDED_CUTS.values()},
+        disks=SlowDisks(folder / "strace", folder / "strace.log", {one.target: lambda: 0.0 for one in DISKS}),
     )
 
 
@@ -146,6 +151,21 @@ def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
     place = replace(arsenal(tmp_path, [], Server(tmp_path)), cuts={})
     for strike in EMBEDDED_CUTS.values():
         with pytest.raises(ValueError, match="there is no fault cut of pipeline and"):
+            place.fault(strike)
+
+
+def test_the_disk_of_a_result_store_is_slowed_while_its_transaction_is_held_open(tmp_path: Path) -> None:
+    place = arsenal(tmp_path, [], Server(tmp_path))
+    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_SLOW_DISKS.items()}
+    assert made == {
+        "broker-slow-disk": SlowedServer, "store-slow-disk": SlowedServer, "database-slow-disk": WhileHeld,
+    }  # fmt: skip
+
+
+def test_where_no_disk_can_be_slowed_there_is_no_fault_of_it(tmp_path: Path) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), disks=None)
+    for strike in DISKS:
+        with pytest.raises(ValueError, match=f"slow_disk of {strike.target}"):
             place.fault(strike)
 
 

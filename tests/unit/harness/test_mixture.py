@@ -110,7 +110,7 @@ def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(fau
 
 def test_without_a_result_store_its_faults_are_left_out_and_refused_by_name() -> None:
     left = without_result_store(asked_for("all", 1), "all")
-    of_it = {EMBEDDED[f"database-{what}"] for what in ("kill", "stop", "stall", "cut")}
+    of_it = {EMBEDDED[f"database-{what}"] for what in ("kill", "stop", "stall", "cut", "slow-disk")}
     assert of_it == set(EMBEDDED.values()) - set(left)
     assert without_result_store(asked_for("zombie", 1), "zombie") == (EMBEDDED["zombie"],)
     with pytest.raises(NoFaultError, match="no result store"):
@@ -134,6 +134,7 @@ def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int
 def test_the_plan_can_be_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
     monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
+    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
     assert main(["--plan", "--seed", "3", "--faults", "12"]) == 0
     assert capsys.readouterr().out.rstrip("\n") == described(plan(3, asked_for("12", 3), SHARDS, table=TABLE))
 
@@ -143,9 +144,10 @@ def test_a_machine_without_postgresql_plans_no_fault_of_it(
 ) -> None:
     monkeypatch.setattr(chaos, "find_postgres", lambda: None)
     monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
+    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
     assert main(["--plan", "--seed", "3"]) == 0
     planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - 4
+    assert planned.count("\n") == len(EMBEDDED) - 5
     assert "database" not in planned
     assert main(["--plan", "--seed", "3", "--faults", "database-stop"]) == 1
     assert "no result store" in capsys.readouterr().err
@@ -162,6 +164,7 @@ def test_a_machine_without_libfaketime_plans_no_step_of_a_clock_and_asks_for_it_
 
     monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
     monkeypatch.setattr(chaos, "find_faketime", refused)
+    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
     assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
     assert not asked
     capsys.readouterr()

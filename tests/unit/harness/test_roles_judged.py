@@ -240,3 +240,46 @@ def test_who_has_ended_is_not_struck_again(kind: str) -> None:
     one, other = faults.check(witnessed([*HISTORY, first, again]))
     assert one.fault.hit, one.refuted
     assert "was killed before" in (other.refuted or "")
+
+
+SLOWED: Row = {
+    "after": "1@0.50", "healed_at": 14_100, "planned_s": 12.0, "slowed_s": 12.05, "delay_ms": 50,
+    "latency_ms": {"before": 1.2, "fastest": 50.0, "during": 52.1, "after": 1.3},
+}  # fmt: skip
+
+
+def slowed(**change: Any) -> Row:
+    return fault("slow_disk", "broker", **{**SLOWED, **change})
+
+
+@pytest.mark.parametrize("change", [{}, {"latency_ms": {"before": 49.9, "fastest": 50.0}}])
+def test_a_slow_disk_hit_when_writes_took_longer_and_nobody_has_to_end_of_it(change: Row) -> None:
+    one = checked(slowed(**change), [*HISTORY, *LATER])
+    assert one.fault.hit, one.refuted
+    assert one.fault.effect is Effect.MET
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"latency_ms": {**SLOWED["latency_ms"], "fastest": 49.9}}, "not slowed: a write took 49.9 ms meanwhile"),
+        ({"latency_ms": {**SLOWED["latency_ms"], "before": 50.0}}, "a delay of 50 ms shows nothing"),
+        ({"latency_ms": {"before": 1.2}}, "how long writes took"),
+        ({"latency_ms": {"fastest": 60.0}}, "how long writes took"),
+        ({"latency_ms": {"before": -1.0, "fastest": 60.0}}, "how long writes took"),
+        ({"latency_ms": {}}, "how long writes took"),
+        ({"latency_ms": None}, "how long writes took"),
+        ({"delay_ms": None}, "how long writes took"),
+        ({"delay_ms": 0}, "how long writes took"),
+        ({"delay_ms": -5}, "how long writes took"),
+        ({"planned_s": None}, "for how long its disk was slow"),
+        ({"slowed_s": None}, "for how long its disk was slow"),
+        ({"slowed_s": 4.0}, "slow for 4 s, and 12 s were planned"),
+        ({"healed_at": None}, "that its disk was as before"),
+        ({"healed_at": 5_000}, "that its disk was as before"),
+    ],
+)
+def test_a_slow_disk_without_its_evidence_did_not_hit(change: Row, why: str) -> None:
+    one = checked(slowed(**change), [*HISTORY, *LATER])
+    assert not one.fault.hit
+    assert why in (one.refuted or "")

@@ -35,6 +35,7 @@ BEYOND = (
     "cluster-stalls",
     "embedded-cuts",
     "cluster-cuts",
+    "embedded-slow-disks",
 )
 """Parts that the numbers of the campaign do not rest on."""
 NEEDED = {

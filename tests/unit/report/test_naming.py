@@ -24,6 +24,8 @@ from tests.harness.report import naming
             "driver and API server: packets dropped on the way to the first for 3.0\u202fs",
         ),
         ({"kind": "cut", "target": "executor and broker"}, "executor and broker: packets dropped"),
+        ({"kind": "slow_disk", "target": "broker", "slowed_s": 12.04}, "broker: disk slow for 12.0\u202fs"),
+        ({"kind": "slow_disk", "target": "broker", "slowed_s": None}, "broker: disk slow"),
         ({"kind": "slow_answers", "target": "object_store"}, "object store: slow answers"),
         ({"kind": "hang", "signal": "SIGSTOP", "target": "broker"}, "broker: hang (SIGSTOP)"),
         ({}, "\N{EM DASH}: \N{EM DASH}"),

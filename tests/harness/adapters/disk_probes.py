@@ -1,0 +1,101 @@
+"""How long a server takes to write something down, as its clients see it: the witness of a slow disk.
+
+Each probe has a place of its own, of which the pipeline knows nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any, Protocol
+
+import psycopg
+import urllib3
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from minio import Minio
+
+from infra.embedded.object_store import REGION
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.stack import Endpoints
+
+PLACE = "slow-disk-probe"
+"""A topic, or a bucket."""
+PATIENCE_S = 20.0
+"""A probe that takes longer is given up, and tells nothing."""
+BODY = b"x" * 1024
+
+
+class Probe(Protocol):
+    """One write at a time."""
+
+    def __call__(self) -> float:
+        """Write, and return after how many seconds that was acknowledged. Raises whatever the client does."""
+
+
+class StoreProbe:
+    """Puts an object."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        http = urllib3.PoolManager(timeout=PATIENCE_S, retries=False)
+        self._client = Minio(
+            endpoints.s3_endpoint.rpartition("/")[2], access_key=endpoints.s3_access_key,
+            secret_key=endpoints.s3_secret_key, secure=False, region=REGION, http_client=http,
+        )  # fmt: skip
+        self._ready = False
+
+    def __call__(self) -> float:
+        """See Probe."""
+        if not self._ready:
+            if not self._client.bucket_exists(PLACE):
+                self._client.make_bucket(PLACE)
+            self._ready = True
+        began = time.monotonic()
+        self._client.put_object(PLACE, "probe", io.BytesIO(BODY), len(BODY))
+        return time.monotonic() - began
+
+
+class BrokerProbe:
+    """Produces a record, and waits for its acknowledgement."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client: dict[str, Any] = {
+            "bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0,
+        }  # fmt: skip
+        self._producer: Producer | None = None
+
+    def __call__(self) -> float:
+        """See Probe."""
+        producer = self._producer = self._producer or self._made()
+        errors: list[Any] = []
+        began = time.monotonic()
+        producer.produce(PLACE, BODY, on_delivery=lambda error, _: errors.append(error))
+        producer.flush(2 * PATIENCE_S)
+        took = time.monotonic() - began
+        if errors != [None]:
+            raise TimeoutError(f"the broker did not acknowledge a record within {took:.1f} s: {errors}")
+        return took
+
+    def _made(self) -> Producer:
+        admin = AdminClient(self._client)
+        if PLACE not in admin.list_topics(timeout=PATIENCE_S).topics:
+            admin.create_topics([NewTopic(PLACE, 1, 1)])[PLACE].result(PATIENCE_S)
+        return Producer({**self._client, "acks": "all", "linger.ms": 0, "message.timeout.ms": int(1000 * PATIENCE_S)})
+
+
+class DatabaseProbe:
+    """Commits a transaction that writes to the log alone."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._connection: psycopg.Connection | None = None
+
+    def __call__(self) -> float:
+        """See Probe."""
+        if self._connection is None or self._connection.closed:
+            # A server that was restarted has closed the one before.
+            self._connection = self._server.connect()
+            self._connection.execute(f"SET statement_timeout = {int(1000 * PATIENCE_S)}")
+        began = time.monotonic()
+        self._connection.execute("SELECT pg_logical_emit_message(true, 'probe', '')")
+        return time.monotonic() - began

@@ -1,0 +1,148 @@
+"""A server whose disk is slow for a while: it answers as before, and later."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from infra.embedded.process import descendants, identity
+from tests.harness.adapters.disk_probes import Probe
+from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.slow_disk import SlowDisk
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.server import Restartable
+from tests.harness.faults.stall import UNPLANNED_S
+from tests.harness.schedule import PlannedFault
+from tests.harness.slow_disk_sorts import DELAYS_MS
+
+LEAST = 3
+"""So many writes are measured before, while it lasts, and after."""
+TRIES = 3 * LEAST
+LONGEST_S = 60.0
+"""So long at most it lasts beyond its plan, until as many writes were measured."""
+EVERY_S = 0.2
+
+
+class SlowedServer(Fault):
+    """Every file-system call of a server and of the processes below it takes longer.
+
+    It has hit when a write of ours, which has to touch the disk, took less than one delay before, and none less
+    meanwhile: what the injector says of itself does not count.
+
+    Args:
+        drivers: whose pipeline uses it; those that end of that meanwhile are news of the server.
+        server: whom.
+        role: what it is.
+        disk: slows it.
+        probe: writes.
+        healing: has it let go whatever happens.
+        ended: ends waits early.
+    """
+
+    lasting = True
+    # The epoch that is struck may be nearly done: those that come next are to meet it too.
+    flowing = True
+
+    def __init__(
+        self, drivers: SupervisedDrivers, server: Restartable, role: str, disk: SlowDisk, probe: Probe, *,
+        healing: Healing, ended: threading.Event,
+    ) -> None:  # fmt: skip
+        self._drivers, self._server, self._role = drivers, server, role
+        self._disk, self._probe, self._healing, self._ended = disk, probe, healing, ended
+        self._debt = Debt(f"let the disk of the {role} be as fast as it was", self._undo)
+        self._planned_s, self._delay_ms = UNPLANNED_S, DELAYS_MS[0]
+        self._began: float | None = None
+        self._slowed_s: float | None = None
+        self._took_ms: dict[str, list[float]] = {"before": [], "during": [], "after": []}
+
+    def prepare(self, planned: PlannedFault) -> None:
+        self._planned_s = planned.planned_s or UNPLANNED_S
+        # The same plan takes the same.
+        self._delay_ms = random.Random(f"delay of {planned}").choice(DELAYS_MS)
+
+    def arm(self) -> None:
+        self._measure("before")
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        if not self._server.running():
+            raise NoProcessError(f"the {self._server.name} does not run")
+        if len(self._took_ms["before"]) < LEAST:
+            raise NoProcessError(f"how fast the {self._role} writes is not known")
+        process = process_of(self._server.pid)
+        who = named(process)
+        self._healing.owe(self._debt)
+        try:
+            self._disk.attach([process, *descendants(process.pid)], self._delay_ms)
+        except BaseException:
+            self._healing.pay(self._debt)
+            raise
+        self._began = time.monotonic()
+        self._drivers.under = f"a slow disk of the {self._role}"
+        return [(who, now_ms())]
+
+    def endure(self) -> None:
+        """As long as planned, and longer until enough writes were measured; no longer than strace holds it."""
+        assert self._began is not None
+        while self._disk.holds() and not self._ended.wait(EVERY_S):
+            lasted = time.monotonic() - self._began
+            enough = len(self._took_ms["during"]) >= LEAST or lasted >= self._planned_s + LONGEST_S
+            if enough and lasted >= self._planned_s:
+                return
+            with suppress(Exception):  # who gave a write up has measured nothing
+                took_s = self._probe()
+                # Strace may have ended beneath it.
+                if self._disk.holds():
+                    self._took_ms["during"].append(1000 * took_s)
+
+    def heal(self) -> None:
+        self._healing.pay(self._debt)
+        if not self._took_ms["after"] and self._began is not None:
+            self._measure("after")
+
+    def after(self) -> list[str]:
+        """The server, which was there all the time."""
+        who = identity(self._server.pid) if self._server.running() else None
+        return [who] if who else []
+
+    def landed(self) -> bool:
+        """Whether it was slow as long as planned, as what was written before and meanwhile shows."""
+        told = self._latencies()
+        if "before" not in told or len(self._took_ms["during"]) < LEAST:
+            return False
+        slow = told["before"] < self._delay_ms <= told["fastest"]
+        return slow and (self._slowed_s or 0.0) >= self._planned_s
+
+    def evidence(self) -> dict[str, Any]:
+        return {
+            "planned_s": self._planned_s, "slowed_s": self._slowed_s, "delay_ms": self._delay_ms,
+            "latency_ms": self._latencies(),
+        }  # fmt: skip
+
+    def _measure(self, when: str) -> None:
+        took = self._took_ms[when]
+        for _ in range(TRIES):
+            if len(took) >= LEAST or self._ended.is_set():
+                return
+            with suppress(Exception):  # a server may have to come back first; another try tells
+                took.append(1000 * self._probe())
+
+    def _latencies(self) -> dict[str, float]:
+        """The median of writes before, meanwhile and after, and the fastest meanwhile."""
+        told = {when: median(took) for when, took in self._took_ms.items() if took}
+        fastest = {"fastest": min(took)} if (took := self._took_ms["during"]) else {}
+        return {name: round(took_ms, 3) for name, took_ms in {**told, **fastest}.items()}
+
+    def _undo(self) -> None:
+        # Taken before it is undone: one that lasted a little longer is no worse, a shorter one is.
+        if self._began is not None and self._slowed_s is None:
+            self._slowed_s = round(time.monotonic() - self._began, 3)
+        self._disk.detach()
+        if self._began is not None:
+            self._drivers.under = None

@@ -1,0 +1,88 @@
+"""Real servers whose disk is slow: writes wait for it meanwhile, are as fast as before afterwards, and none is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.process import descendants
+from infra.embedded.server import Server
+from infra.embedded.stack import EmbeddedStack
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.strace import find_strace, traced_by
+from tests.harness.adapters.disk_probes import PLACE
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.slow_disk_arsenal import slow_disks, slow_disks_of
+from tests.harness.schedule import DECLARED, PlannedFault
+from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS
+
+pytestmark = pytest.mark.stack
+PLANNED_S = 2.0
+
+
+class Drivers:
+    """Whom nobody starts."""
+
+    under: str | None = None
+
+
+@pytest.fixture
+def slowed(
+    stack: EmbeddedStack, database: PostgresServer, tmp_path: Path
+) -> Callable[[str], dict[str, Any]]:  # fmt: skip
+    """Return a function that slows the disk of a server as a campaign does, and returns the evidence."""
+    try:
+        strace = find_strace()
+    except ToolchainError as why:
+        pytest.skip(str(why))
+    servers: dict[str, Server] = {
+        "broker-slow-disk": stack.kafka, "store-slow-disk": stack.object_store, "database-slow-disk": database,
+    }  # fmt: skip
+    disks = slow_disks_of(strace, tmp_path / "strace.log", stack.endpoints, database)
+
+    def slow(name: str) -> dict[str, Any]:
+        healing, strike, server = Healing(print), EMBEDDED_SLOW_DISKS[name], servers[name]
+        roles = {EMBEDDED_SLOW_DISKS[one].target: there for one, there in servers.items()}
+        makers = slow_disks(
+            disks, Drivers(), roles, healing=healing, ended=threading.Event(), held=lambda one: one,  # type: ignore[arg-type]
+        )  # fmt: skip
+        fault = makers[strike.kind, strike.target]()
+        family = [psutil.Process(server.pid), *descendants(server.pid)]
+        fault.prepare(PlannedFault(1, DECLARED, None, 0, strike, planned_s=PLANNED_S))
+        fault.arm()
+        try:
+            ((who, _),) = fault.strike({})
+            fault.endure()
+        finally:
+            healing.close(torn_down=False)
+        fault.heal()
+        assert fault.after() == [who]
+        assert fault.landed(), fault.evidence()
+        assert all(traced_by(one.pid) <= {0} for one in family)
+        return fault.evidence()
+
+    return slow
+
+
+@pytest.mark.parametrize("name", EMBEDDED_SLOW_DISKS)
+def test_a_servers_disk_is_slow_and_then_as_fast_as_before(
+    slowed: Callable[[str], dict[str, Any]], name: str
+) -> None:  # fmt: skip
+    told = slowed(name)
+    assert told["slowed_s"] >= PLANNED_S
+    took, delay_ms = told["latency_ms"], told["delay_ms"]
+    assert took["before"] < delay_ms <= took["fastest"] <= took["during"]
+    assert took["after"] < delay_ms
+
+
+def test_what_a_slowed_store_acknowledged_is_there(
+    slowed: Callable[[str], dict[str, Any]], stack: EmbeddedStack
+) -> None:  # fmt: skip
+    slowed("store-slow-disk")
+    assert stack.object_store.client().stat_object(PLACE, "probe").size == 1024

@@ -1,0 +1,357 @@
+"""Slow disks: who is slowed and for how long, how it is undone, and that only what writes took counts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.embedded.process import Child, identity
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.strace import find_strace, traced_by
+from tests.harness import chaos
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
+from tests.harness.chaos import main
+from tests.harness.faults.slow_disk import LEAST, SlowedServer
+from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, plan, without_slow_disks
+from tests.harness.schedule import DECLARED, PlannedFault
+from tests.harness.slow_disk_sorts import DELAYS_MS, EMBEDDED_SLOW_DISKS, SLOW_DISK
+from tests.unit.harness.sleepers import Server, soon
+from tests.unit.harness.test_faults_on_processes import World
+
+WRITES = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+beside = os.open(sys.argv[1] + '.read', os.O_RDONLY | os.O_CREAT)
+for line in sys.stdin:
+    began = time.monotonic()
+    if line == 'open\\n':
+        os.close(os.open(sys.argv[1], os.O_RDONLY))
+    else:
+        os.write(file, b'x')
+    print(time.monotonic() - began, flush=True)
+"""
+DELAY_S = max(DELAYS_MS) / 1000
+
+
+@dataclass
+class Disk:
+    """Slows a probe, as far as it is told to."""
+
+    slows: bool = True
+    delay_ms: float = 0.0
+    who: list[int] = field(default_factory=list)
+    refuses: bool = False
+
+    def attach(self, processes: list[psutil.Process], delay_ms: float) -> None:
+        if self.refuses:
+            raise NoProcessError("strace did not attach")
+        self.who, self.delay_ms = [one.pid for one in processes], delay_ms
+
+    def detach(self) -> None:
+        self.delay_ms = 0.0
+
+    def holds(self) -> bool:
+        return self.delay_ms > 0
+
+    def __call__(self) -> float:
+        return 0.001 + (self.delay_ms / 1000 if self.slows else 0.0)
+
+
+class Drivers:
+    """Whom nobody starts."""
+
+    under: str | None = None
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(world: World) -> Iterator[Server]:
+    made = world.server()
+    yield made
+    assert made.child is not None
+    made.child.kill()
+
+
+def fault(
+    world: World, server: Server, disk: Any, probe: Callable[[], float] | None = None, seconds: float = 0.3
+) -> SlowedServer:  # fmt: skip
+    made = SlowedServer(
+        Drivers(), server, "broker", disk, probe or disk, healing=world.healing, ended=world.ended,  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.prepare(PlannedFault(1, DECLARED, None, 0, EMBEDDED_SLOW_DISKS["broker-slow-disk"], planned_s=seconds))
+    made.arm()
+    return made
+
+
+def lived(one: SlowedServer) -> dict[str, Any]:
+    one.endure()
+    one.heal()
+    one.heal()
+    return one.evidence()
+
+
+def test_a_server_is_slow_as_long_as_planned_and_what_writes_took_is_told(world: World, server: Server) -> None:
+    disk = Disk()
+    one = fault(world, server, disk, seconds=1.0)
+    ((who, _),) = one.strike({})
+    assert who == identity(server.pid)
+    assert disk.who == [server.pid]
+    assert disk.delay_ms in DELAYS_MS
+    assert world.healing.owed == ["let the disk of the broker be as fast as it was"]
+    assert one._drivers.under == "a slow disk of the broker"
+    told = lived(one)
+    assert one._drivers.under is None
+    assert not disk.holds()
+    assert world.healing.owed == []
+    assert one.landed()
+    assert one.after() == [who], "the server is as it was"
+    assert 1.0 <= told["slowed_s"] < 5
+    assert told["planned_s"] == 1.0
+    assert told["latency_ms"]["before"] == told["latency_ms"]["after"] == 1.0
+    assert told["latency_ms"]["fastest"] == told["latency_ms"]["during"] == 1.0 + told["delay_ms"]
+
+
+def test_it_lasts_longer_until_enough_was_written(world: World, server: Server) -> None:
+    one = fault(world, server, Disk(), seconds=0.01)
+    one.strike({})
+    lived(one)
+    assert len(one._took_ms["during"]) == LEAST
+    assert one.landed()
+
+
+def test_an_injector_that_does_not_slow_is_missed(world: World, server: Server) -> None:
+    one = fault(world, server, Disk(slows=False))
+    one.strike({})
+    assert lived(one)["latency_ms"]["fastest"] == 1.0
+    assert not one.landed()
+
+
+def test_a_server_that_was_as_slow_before_shows_nothing(world: World, server: Server) -> None:
+    one = fault(world, server, Disk(), lambda: 0.5)
+    one.strike({})
+    lived(one)
+    assert not one.landed()
+
+
+def test_writes_that_are_given_up_tell_nothing(
+    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tests.harness.faults.slow_disk.LONGEST_S", 0.4)
+    disk = Disk()
+
+    def probe() -> float:
+        if disk.holds():
+            raise TimeoutError
+        return disk()
+
+    one = fault(world, server, disk, probe, 0.2)
+    one.strike({})
+    assert set(lived(one)["latency_ms"]) == {"before", "after"}
+    assert not one.landed()
+
+
+def test_a_server_of_which_nobody_knows_how_fast_it_was_is_missed(world: World, server: Server) -> None:
+    def probe() -> float:
+        raise TimeoutError
+
+    with pytest.raises(NoProcessError, match="how fast the broker writes is not known"):
+        fault(world, server, Disk(), probe).strike({})
+    assert world.healing.owed == []
+
+
+def test_a_server_that_is_down_or_cannot_be_attached_to_is_missed(world: World, server: Server) -> None:
+    with pytest.raises(NoProcessError, match="did not attach"):
+        fault(world, server, Disk(refuses=True)).strike({})
+    assert server.child is not None
+    server.child.kill()
+    with pytest.raises(NoProcessError, match="does not run"):
+        fault(world, server, Disk()).strike({})
+    assert world.healing.owed == []
+
+
+def test_the_end_of_a_run_undoes_it(world: World, server: Server) -> None:
+    disk = Disk()
+    one = fault(world, server, disk, seconds=600.0)
+    one.strike({})
+    world.ended.set()
+    one.endure()
+    world.healing.close(torn_down=True)
+    assert not disk.holds()
+    assert world.said == ["✓ healed at the end of the run: let the disk of the broker be as fast as it was"]
+    assert not one.landed()
+
+
+def test_it_ends_when_strace_does(world: World, server: Server) -> None:
+    disk = Disk()
+    one = fault(world, server, disk, seconds=600.0)
+    one.strike({})
+    threading.Timer(0.3, disk.detach).start()
+    began = time.monotonic()
+    lived(one)
+    assert time.monotonic() - began < 60
+    assert not one.landed()
+
+
+def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
+    planned = plan(3, asked_for("slow-disks*6", 3), 2)
+    drawn = []
+    for one in planned:
+        for _ in range(2):
+            made = SlowedServer(Drivers(), None, "", None, lambda: 0.0, healing=None, ended=threading.Event())  # type: ignore[arg-type]
+            made.prepare(one)
+            drawn.append(made.evidence()["delay_ms"])
+    assert drawn[::2] == drawn[1::2]
+    assert set(drawn) == set(DELAYS_MS)
+
+
+def test_lengths_are_those_of_stalls_and_each_comes_before_one_comes_twice() -> None:
+    planned = plan(3, asked_for("store-slow-disk*4,executor-stall*2", 3), 2, lengths_s=(3.0, 12.0))
+    lengths = Counter((one.strike.kind, one.planned_s) for one in planned)
+    assert lengths[SLOW_DISK, 3.0] == lengths[SLOW_DISK, 12.0] == 2
+
+
+def test_one_word_names_every_sort_and_another_machine_leaves_them_out() -> None:
+    assert asked_for("slow-disks", 7) == tuple(EMBEDDED_SLOW_DISKS.values())
+    left = without_slow_disks(asked_for("all", 1), "all", "why")
+    assert left == tuple(one for name, one in EMBEDDED.items() if name not in EMBEDDED_SLOW_DISKS)
+    assert without_slow_disks(asked_for("store-slow", 1), "store-slow", "why") == (EMBEDDED["store-slow"],)
+    for text in ("slow-disks", "zombie,store-slow-disk*2"):
+        with pytest.raises(NoFaultError, match="why"):
+            without_slow_disks(asked_for(text, 1), text, "why")
+
+
+def test_a_machine_without_strace_plans_no_slow_disk_and_asks_for_it_only_where_one_is_drawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def refused() -> Path:
+        asked.append(1)
+        raise ToolchainError("there is no strace: apt install strace")
+
+    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
+    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
+    monkeypatch.setattr(chaos, "find_strace", refused)
+    assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
+    assert not asked
+    capsys.readouterr()
+    assert main(["--plan", "--seed", "3"]) == 0
+    planned = capsys.readouterr().out
+    assert planned.count("\n") == len(EMBEDDED) - len(EMBEDDED_SLOW_DISKS)
+    assert "slow-disk" not in planned
+    assert main(["--plan", "--seed", "3", "--faults", "broker-slow-disk*2"]) == 1
+    assert "apt install strace" in capsys.readouterr().err
+
+
+def strace() -> Path:
+    """The machine's own, where it may attach."""
+    try:
+        return find_strace()
+    except ToolchainError as why:
+        pytest.skip(str(why))
+
+
+def test_without_strace_or_with_one_that_does_not_attach_there_is_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolchainError, match=r"there is no strace.*apt install strace"):
+        find_strace()
+    program = tmp_path / "strace"
+    program.write_text(
+        "#!/bin/sh\necho 'strace: attach: ptrace(PTRACE_SEIZE, 7): Operation not permitted' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(ToolchainError, match=r"Operation not permitted.*apt install strace"):
+        find_strace()
+
+
+class Writer:
+    """A process that writes, or opens, a file whenever it is asked, and says how long that took."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, ask = folder / "written", folder / "ask"
+        os.mkfifo(ask)
+        words = ["sh", "-c", 'exec "$0" "$@" <"$ASK"', sys.executable, "-c", WRITES, str(self.file)]
+        self.child = Child("writer", words, folder / "writer.log", cwd=folder, env={"ASK": str(ask)})
+        self._ask = ask.open("w")
+        soon("its file", lambda: str(self.file) in opened_to_write(self.child.pid))
+
+    def took(self, what: str) -> float:
+        before = self._answers()
+        self._ask.write(f"{what}\n")
+        self._ask.flush()
+        soon("an answer", lambda: len(self._answers()) > len(before))
+        return self._answers()[-1]
+
+    def _answers(self) -> list[float]:
+        return [float(line) for line in self.child.log.read_text().splitlines()]
+
+    def close(self) -> None:
+        self.child.kill()
+        self._ask.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    made = Writer(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("by_name", "slowed", "beside"), [(True, "write", None), (False, "open", "write")])
+def test_calls_on_files_take_longer_until_it_is_undone(
+    writer: Writer, tmp_path: Path, *, by_name: bool, slowed: str, beside: str | None
+) -> None:
+    """By name every call on files that are open to be written; else those that only files have, so no plain write."""
+    disk = SlowDisk(strace(), tmp_path / "strace.log", by_name=by_name)
+    assert writer.took(slowed) < DELAY_S
+    disk.attach([psutil.Process(writer.child.pid)], 1000 * DELAY_S)
+    assert disk.holds()
+    assert writer.took(slowed) >= DELAY_S
+    if beside is not None:
+        assert writer.took(beside) < DELAY_S
+    disk.detach()
+    disk.detach()
+    assert not disk.holds()
+    assert traced_by(writer.child.pid) == {0}
+    assert writer.took(slowed) < DELAY_S
+    assert opened_to_write(writer.child.pid) == {str(writer.file)}
+
+
+def test_who_has_ended_cannot_be_attached_to(writer: Writer, tmp_path: Path) -> None:
+    disk, process = SlowDisk(strace(), tmp_path / "strace.log", by_name=False), psutil.Process(writer.child.pid)
+    writer.child.kill()
+    with pytest.raises(NoProcessError, match="strace did not attach"):
+        disk.attach([process], 50)
+    assert not disk.holds()
+    with pytest.raises(NoProcessError, match="no file open to be written"):
+        SlowDisk(strace(), tmp_path / "strace.log", by_name=True).attach([process], 50)
+
+
+def test_a_server_runs_on_when_strace_is_killed(writer: Writer, tmp_path: Path) -> None:
+    """As it is when the harness is: the kernel ends it then."""
+    disk = SlowDisk(strace(), tmp_path / "strace.log", by_name=True)
+    disk.attach([psutil.Process(writer.child.pid)], 1000 * DELAY_S)
+    (pid,) = traced_by(writer.child.pid)
+    psutil.Process(pid).kill()
+    soon("its end", lambda: not disk.holds())
+    assert writer.took("write") < DELAY_S
