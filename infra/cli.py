@@ -453,7 +453,7 @@ def test(
                 ensure_chromium(Cache(cache_root()))
             except ToolchainError as error:
                 console.say(f"… left out: {error}")
-    lanes = ["-n", "2", "--dist", "loadgroup"]
+    lanes = ["-n", "2"]
     words = ["-m", "pytest", "--durations=30", *lanes, *([] if everything else ["-m", "not slow"]), *context.args]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)

@@ -1,0 +1,32 @@
+"""`make test` runs what starts servers one after the other, and everything else beside it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.toolchain.prepare import CHECKOUT
+
+FILES = ("stack/test_a.py", "stack/test_b.py", "spark/test_c.py", "unit/test_d.py", "unit/test_e.py")
+TESTS = "def test_1(): pass\ndef test_2(): pass\n"
+
+
+def test_one_worker_has_all_that_starts_servers_and_the_other_whole_files_of_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    for name in FILES:
+        file = tmp_path / "tests" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(TESTS)
+    (tmp_path / "tests" / "conftest.py").write_text((CHECKOUT / "tests" / "conftest.py").read_text())
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-n", "2"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    found = re.findall(r"\[(gw\d)\].* PASSED tests/(\S+)::", done.stdout)
+    assert len(found) == 2 * len(FILES), done.stdout
+    workers = {name: {worker for worker, file in found if file == name} for name in FILES}
+    assert all(len(used) == 1 for used in workers.values()), workers
+    servers, rest = workers["stack/test_a.py"], workers["unit/test_d.py"]
+    assert workers["stack/test_b.py"] == workers["spark/test_c.py"] == servers
+    assert workers["unit/test_e.py"] == rest != servers
