@@ -171,7 +171,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, batches: list[pa.RecordBatch], silent: 
     task = place.task(PIPELINE, **pinned)
     made = Errand(task.declaration, 1, "owner", {}, {} if silent else None)
     monkeypatch.setattr(stateful_step.TaskContext, "get", lambda: Task(made))
-    monkeypatch.setattr(ShardStep, "of_task", lambda task, name: place.step(task, name))
+    monkeypatch.setattr(ShardStep, "of_task", place.step)
     list(FirstStep(PIPELINE, task.settings, told.update)(batches))
     return told
 
