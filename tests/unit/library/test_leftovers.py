@@ -184,7 +184,8 @@ def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
     "name",
     ["head.json", "control.json", "segments/000000000-000000031.json", "totals/manifests/000000001.json",
      "deltas/ids/0000/000000001.arrow.tmp", "deltas/ids/000000001.arrow", "deltas/ids/0000/1.arrow",
-     "shown/0000/000000001.arrow", "checkpoints/stray", "checkpoints/mine/offsets/0", "totals/data/report.parquet", "recorded/rate/000000001.arrow"],
+     "shown/0000/000000001.arrow",
+     "checkpoints/stray", "checkpoints/mine/offsets/0", "totals/data/report.parquet", "recorded/rate/000000001.arrow"],
 )  # fmt: skip
 def test_what_has_another_name_is_not_judged(store: MemoryStore, name: str) -> None:
     assert view(store).judged(f"{LAYOUT.pipeline}/{name}") == Unknown()
