@@ -9,7 +9,7 @@ can never change again:
   that is declared: they wait for the floor.
 - A file of a recorded epoch that its manifest does not name. Whoever stages another finds the manifest there.
 - What a step recorded for an epoch that is recorded itself: only a repeat reads it, and a recorded epoch has none.
-- What a repair pinned of an epoch as it was shown, once a later epoch is recorded, the floor has passed it, and head does
+- What a repair pinned of an epoch as it was shown, once a later one is recorded, the floor has passed it, and head does
   not name it, neither as declared nor in its tail. A `repair` that is under way pins the declared epoch alone.
 - The checkpoint of a lineage that began in an earlier generation, unless it is the declared or the last recorded
   epoch's. No driver goes on with it, and whoever still writes it was replaced.
