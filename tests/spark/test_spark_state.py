@@ -134,7 +134,7 @@ def test_a_first_start_on_an_idle_topic_publishes_an_epoch_of_nothing_and_goes_o
     """Its first batch covers no record, so no task stands before the first step (R13)."""
     counted = new_counted("counted_idle")
     driver = counted.start()
-    wait_for("an epoch of nothing", PROCESSED_S, lambda: counted.events("epoch", state="published"), driver)
+    wait_for("an epoch of nothing", PROCESSED_S, lambda: bool(counted.events("epoch", state="published")), driver)
     counted.send(mixture(SEED, 200))
     counted.wait_processed(driver)
     assert_counted(counted)

@@ -510,7 +510,8 @@ def closed(rows: pa.Table, digested: Sequence[str], tasks: int = 1) -> list[pa.R
     told = json.dumps({"task": 0, "tasks": tasks, "rows": rows.num_rows, "digest": digest})
     schema = rows.schema.append(pa.field(whole_input.CLOSING, pa.string()))
     both = [rows, pa.Table.from_pylist([{whole_input.CLOSING: told}])]
-    return pa.concat_tables(both, promote_options="default").select(schema.names).to_batches()
+    together: list[pa.RecordBatch] = pa.concat_tables(both, promote_options="default").select(schema.names).to_batches()
+    return together
 
 
 @pytest.mark.parametrize(("step", "pipeline", "name"), STEPS, ids=["dedup", "aggregate", "results"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
 from effectively_once import (
     Count,
@@ -23,7 +24,6 @@ from effectively_once import (
     ToTable,
     Windowed,
     epoch,
-    stateful_step,
 )
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.columns import DEAD_LETTER
@@ -170,7 +170,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, batches: list[pa.RecordBatch], silent: 
     place, told = Place(), Notes()
     task = place.task(PIPELINE, **pinned)
     made = Errand(task.declaration, 1, "owner", {}, {} if silent else None)
-    monkeypatch.setattr(stateful_step.TaskContext, "get", lambda: Task(made))
+    monkeypatch.setattr(TaskContext, "get", lambda: Task(made))
     monkeypatch.setattr(ShardStep, "of_task", place.step)
     list(FirstStep(PIPELINE, task.settings, told.update)(batches))
     return told
@@ -191,7 +191,8 @@ def test_rows_without_proof_that_they_are_all_are_refused(monkeypatch: pytest.Mo
     """Also where Spark repeats a batch for its state alone: that would lack rows for good (R13)."""
     unclosed = table([{}], PIPELINE)
     unclosed = unclosed.append_column(CLOSING, pa.nulls(unclosed.num_rows, pa.string()))
-    for batches in ([], unclosed.to_batches()):
+    inputs: list[list[pa.RecordBatch]] = [[], unclosed.to_batches()]
+    for batches in inputs:
         with pytest.raises(InputError, match="no closing row came"):
             ran(monkeypatch, batches, silent)
     with pytest.raises(InputError, match="no closing row came, and 1 rows"):

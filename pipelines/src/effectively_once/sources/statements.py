@@ -65,7 +65,7 @@ class Statements:
             "isolation.level": "read_committed",
         })  # fmt: skip
         self._consumer.assign([self._place])
-        self._next = 0
+        self._next: int = 0
         self.heard = False
         """Whether the last look read all that was said."""
 
@@ -92,7 +92,7 @@ class Statements:
                 said = decode(message.value())
                 if said is not None:
                     self._pending.hear(said)
-        return self._next >= end
+        return bool(self._next >= end)
 
     def close(self) -> None:
         """Let go of the broker."""
