@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from infra.toolchain.prepare import CHECKOUT
 
 BUGS = Path(__file__).parent / "bugs"
-PACKAGE = Path("effectively_once")
+PACKAGE, JOBS = Path("effectively_once"), Path("effectively_once_jobs")
 PIPELINES = CHECKOUT / "pipelines"
 UNIT: Final = "unit"
 SERVERS: Final = "servers"
@@ -33,7 +33,10 @@ class _Frozen(BaseModel):
 
 
 class Edit(_Frozen):
-    """One replacement in a file of the product (below its package, or `jvm/...`); `old` stands in it exactly once."""
+    """One replacement in a file of the product; `old` stands in it exactly once.
+
+    The file is named from the library's folder on; `jobs/...` is one of the jobs, `jvm/...` one of Java's.
+    """
 
     file: str
     old: Annotated[str, Field(min_length=1)]
@@ -42,7 +45,10 @@ class Edit(_Frozen):
     @property
     def path(self) -> Path:
         """Below `pipelines/`."""
-        return Path(self.file) if self.file.startswith("jvm/") else Path("src") / PACKAGE / self.file
+        if self.file.startswith("jvm/"):
+            return Path(self.file)
+        of_jobs = self.file.startswith("jobs/")
+        return Path("src") / (JOBS / self.file.removeprefix("jobs/") if of_jobs else PACKAGE / self.file)
 
     def applied(self, text: str) -> str:
         """Return the file's text with the bug in it. Raises ValueError when `old` is not there exactly once."""

@@ -107,3 +107,5 @@ def test_the_wheel_holds_none_of_them() -> None:
     assert PIPELINES not in BUGS.parents
     assert "planted" not in (PIPELINES / "pyproject.toml").read_text()
     assert Edit(file="jvm/a/B.java", old="a", new="b").path == Path("jvm/a/B.java")
+    assert Edit(file="jobs/a/b.py", old="a", new="b").path == Path("src/effectively_once_jobs/a/b.py")
+    assert Edit(file="a/b.py", old="a", new="b").path == Path("src/effectively_once/a/b.py")

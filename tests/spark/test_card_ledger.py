@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once import KafkaRecord, Trial
+from effectively_once.stateful_plan import PARTITIONS
 from effectively_once_jobs import card_ledger
+from effectively_once_jobs.card_ledger.balances import running_balances
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
 from tests.harness.cards.demo import CardDemo
@@ -23,6 +26,7 @@ from tests.harness.payments.server import PaymentService
 from tests.harness.results import Verdict
 
 pytestmark = pytest.mark.spark
+LOCAL = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 NOW_MS, DAY_MS = 1_700_000_000_000, 24 * 3_600_000
 SEED, RECORDS, KILLS = 7, 1_000, 2
 
@@ -68,6 +72,25 @@ def test_what_is_no_transaction_is_refused_by_name_and_never_charged(
     assert sorted(row["reason"] for row in given["dead_letter"] if not row["id"]) == ["missing_id", "not_json"]
     assert given["charges"] == []
     assert all(account["balance"] == 0 for account in service.cards().values())
+
+
+def test_balances_of_a_stream_are_told_with_proof_that_they_are_all(
+    service: PaymentService, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shuffle with closing rows stands between the operator and the call (R13); an epoch with none is whole too."""
+    monkeypatch.setitem(spark.sparkContext.environment, VARIABLE, service.address)
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL)
+    session.conf.set(PARTITIONS, "2")
+    (folder := tmp_path / "rows").mkdir()
+    stream = session.readStream.schema("card string, amount_cents long").json(f"file:{folder}")
+    writer = running_balances(stream).writeStream.format("noop").trigger(availableNow=True)
+    for number in range(2):
+        lines = [{"card": f"card-000{1 + row % 2}", "amount_cents": row} for row in range(10)]
+        (folder / f"{number}.json").write_text("\n".join(map(json.dumps, lines)))
+        writer.option("checkpointLocation", f"file:{tmp_path}/checkpoint").start().awaitTermination()
+    found = {card: (account["balance"], account["version"]) for card, account in service.cards().items()}
+    assert (found["card-0001"], found["card-0002"]) == ((40, 10), (50, 10))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from infra.toolchain.prepare import Toolchain
 from tests.harness.checkers.reference import Outcome
 from tests.settings import pipeline_settings
 from tests.spark.attacked import HEAD, cases
-from tests.spark.counted import JOB, AttackedCounted, Counted, assert_counted
+from tests.spark.counted import JOB, PROCESSED_S, AttackedCounted, Counted, assert_counted
 from tests.spark.held import Held, executor_of, killed
 from tests.spark.records import late, mixture
 
@@ -127,6 +127,20 @@ def test_duplicates_and_late_records_over_several_epochs(new_counted: Make) -> N
     assert min(map(outcomes.count, (Outcome.DUPLICATE, Outcome.MALFORMED))) > 0
     assert len({record.lineage for record in counted.epochs()}) == 1
     again.stop(30)
+
+
+@pytest.mark.slow
+def test_a_first_start_on_an_idle_topic_publishes_an_epoch_of_nothing_and_goes_on(new_counted: Make) -> None:
+    """Its first batch covers no record, so no task stands before the first step (R13)."""
+    counted = new_counted("counted_idle")
+    driver = counted.start()
+    wait_for("an epoch of nothing", PROCESSED_S, lambda: bool(counted.events("epoch", state="published")), driver)
+    counted.send(mixture(SEED, 200))
+    counted.wait_processed(driver)
+    assert_counted(counted)
+    first = counted.epochs()[0]
+    assert (first.epoch, first.reads_nothing, first.is_abandoned) == (0, True, False)
+    driver.stop(30)
 
 
 @pytest.fixture(scope="module")

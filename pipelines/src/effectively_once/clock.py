@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
@@ -13,9 +12,15 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Silence:
-    """Since when each of those that are waited for has been silent, as far as this driver has seen."""
+    """Since when each of those that are waited for has been silent, as far as this driver has seen.
 
-    def __init__(self, bound_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        bound_ms: how long somebody may be silent.
+        now_s: a clock that stands while nobody could be heard (`Attended.seconds`).
+
+    """
+
+    def __init__(self, bound_ms: int, now_s: Callable[[], float]) -> None:
         self._bound_s, self._now_s = bound_ms / 1000, now_s
         self._since_s: dict[Hashable, float] = {}
 

@@ -126,6 +126,8 @@ class Driver:
             # What follows it may be lost, where the declared epoch was not.
             retained.check(self.head, {self.settings.topic: self.source.first_offsets()})
         InputWatch(self.source, self.metrics, self._reached).start(self.stopping)
+        if self._watch is not None:
+            self._watch.start(self.stopping)
         starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
         spark.streams.addListener(QueryListener(self.metrics))
         frame = self.source.stream(spark, starting)

@@ -9,6 +9,8 @@ can never change again:
   that is declared: they wait for the floor.
 - A file of a recorded epoch that its manifest does not name. Whoever stages another finds the manifest there.
 - What a step recorded for an epoch that is recorded itself: only a repeat reads it, and a recorded epoch has none.
+- What a repair pinned of an epoch as it was shown, once a later one is recorded, the floor has passed it, and head does
+  not name it, neither as declared nor in its tail. A `repair` that is under way pins the declared epoch alone.
 - The checkpoint of a lineage that began in an earlier generation, unless it is the declared or the last recorded
   epoch's. No driver goes on with it, and whoever still writes it was replaced.
 """
@@ -27,6 +29,7 @@ from effectively_once.ledger.records import Head
 
 _DELTA = re.compile(r"deltas/[^/]+/\d{4,}/(\d{9,})(?:-(\d{9,}))?\.arrow")
 _RECORDED = re.compile(r"recorded/[^/]+/\d{4,}/(\d{9,})\.arrow")
+_SHOWN = re.compile(r"shown/\d{4,}/(\d{9,})-\d{6,}\.arrow")
 _FILE = re.compile(r"([^/]+)/data/(\d{9,})-[^/]+\.parquet")
 _CHECKPOINT = re.compile(r"checkpoints/((\d{6,})-[^/]+)/.+")
 
@@ -35,12 +38,13 @@ class Sort(StrEnum):
     """What a leftover was.
 
     deltas: below the floor, or merged. files: named by no manifest. recorded: outputs that only a repeat of their epoch
-    would read. checkpoints: of former lineages.
+    would read. shown: rows that a repair pinned, of an epoch that is repaired. checkpoints: of former lineages.
     """
 
     DELTAS = "deltas"
     FILES = "files"
     RECORDED = "recorded"
+    SHOWN = "shown"
     CHECKPOINTS = "checkpoints"
 
 
@@ -62,7 +66,7 @@ class View:
     """What one head says of the pipeline's objects.
 
     Attributes:
-        named: deltas and spans that state is folded from.
+        named: deltas and spans that state is folded from, and what head names of epochs that were shown too little of.
         replaced: every span that a record names or named.
         lineages: of the declared and of the last recorded epoch.
         sinks: names of all sinks; those that are not on the object store have no files there.
@@ -93,9 +97,10 @@ class View:
             for kind, by_shard in record.merged.items()
             for shard, span in by_shard.items()
         )
+        pinned = (shown.key for of in (head.declared, *head.tail) if of is not None for shown in of.shown.values())
         return cls(
             layout, head,
-            named=frozenset(stored.key for stored in live if stored is not None),
+            named=frozenset((*(stored.key for stored in live if stored is not None), *filter(None, pinned))),
             replaced=frozenset(spans),
             lineages=frozenset(last.lineage for last in (head.declared, *head.tail[-1:]) if last is not None),
             sinks=frozenset(sink for record in head.tail for sink in record.sinks),
@@ -104,7 +109,7 @@ class View:
     @property
     def prefixes(self) -> list[str]:
         """Where leftovers can be. Segments and manifests are read by whoever reads the history, and stay."""
-        folders = ("deltas", "recorded", "checkpoints", *(f"{sink}/data" for sink in sorted(self.sinks)))
+        folders = ("deltas", "recorded", "shown", "checkpoints", *(f"{sink}/data" for sink in sorted(self.sinks)))
         return [f"{self.layout.pipeline}/{folder}/" for folder in folders]
 
     def judged(self, name: str) -> Sort | Staged | Unknown | None:
@@ -118,6 +123,9 @@ class View:
             return Staged(found[1], int(found[2])) if int(found[2]) <= recorded else None
         if found := _RECORDED.fullmatch(below):
             return Sort.RECORDED if int(found[1]) <= recorded else None
+        if found := _SHOWN.fullmatch(below):
+            over = int(found[1]) < min(recorded, self.head.floor)
+            return Sort.SHOWN if over and name not in self.named else None
         if found := _CHECKPOINT.fullmatch(below):
             former = int(found[2]) < self.head.generation and found[1] not in self.lineages
             return Sort.CHECKPOINTS if former else None
@@ -127,7 +135,7 @@ class View:
         return last < self.head.floor or span in self.replaced
 
     def needs(self, name: str) -> bool:
-        """Whether this head names an object of state or checkpoint."""
+        """Whether this head names an object of state, checkpoint or repair."""
         return name in self.named or any(name.startswith(f"{self.layout.checkpoint(it)}/") for it in self.lineages)
 
     def before(self, later: View) -> bool:

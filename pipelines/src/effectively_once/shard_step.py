@@ -176,9 +176,15 @@ class ShardStep:
     def record(self, step: stable.RecordedStep, rows: pa.Table) -> pa.Table:
         """Return rows with the recorded output of a step that is not deterministic."""
         self._confirm()
+
+        def answered() -> None:
+            self.announce("answered", step.name)
+            # The call may have taken minutes, and what is recorded now is there for good.
+            self._confirm()
+
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
-            answered=lambda: self.announce("answered", step.name),
+            answered=answered,
             faults=lambda added: publishable.faults(added, publishable.limits(self.task.pipeline)),
         )  # fmt: skip
         self.repeated |= before

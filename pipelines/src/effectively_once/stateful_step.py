@@ -98,7 +98,8 @@ class FirstStep:
             self.pipeline, self.settings, errand.declaration, errand.generation, errand.owner, errand.named
         )
         step = ShardStep.of_task(task, "dedup")
-        accepted, note = decided(step, errand, step.whole_input(batches, rows.DIGESTED))
+        whole = step.whole_input(batches, rows.DIGESTED, nothing=errand.declaration.reads_nothing)
+        accepted, note = decided(step, errand, whole)
         if note is not None:
             self.tell({(errand.declaration.epoch, context.partitionId()): note})
         yield from accepted.to_batches()

@@ -15,7 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed, epoch
+from effectively_once import (
+    Count,
+    Max,
+    Min,
+    Pipeline,
+    RecordedStep,
+    Stateful,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+    epoch,
+    whole_input,
+)
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.deltas import Named
 from effectively_once.errors import ChainError, InputError, SinkError, StaleDriverError, StepError
@@ -23,7 +37,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Delta, Rows
-from effectively_once.rows import empty
+from effectively_once.rows import DIGESTED, empty
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
 from tests.settings import pipeline_settings
@@ -472,3 +486,55 @@ def test_only_an_epoch_that_reads_nothing_needs_no_proof_of_its_input(monkeypatc
     for wrong in needs_proof:
         with pytest.raises(InputError, match="no closing row came"):
             dedup(**wrong)
+
+
+STATEFUL = Pipeline(
+    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"),), window_ms=100, lateness_ms=0,
+    stateful=Stateful(lambda frame: frame, COLUMNS, by="user", to=ToKafka("per_user", key="user")),
+)  # fmt: skip
+STEPS = [(epoch.dedup, PIPELINE, "dedup"), (epoch.aggregate, PIPELINE, "windows"), (epoch.results, STATEFUL, "windows")]
+
+
+def input_of(step: str, pipeline: Pipeline) -> pa.Table:
+    """Rows of shard 0 on their way to a step."""
+    if step == "dedup":
+        return table([{}], pipeline)
+    if pipeline.stateful is not None:
+        return pa.Table.from_pylist([{"user": "ann", "amount": 1}], COLUMNS)
+    return Place().dedup(table([{}]))[0]
+
+
+def closed(rows: pa.Table, digested: Sequence[str], tasks: int = 1) -> list[pa.RecordBatch]:
+    """Those rows with the closing row of task 0, which had them all."""
+    digest = f"{whole_input.digest_of(rows, digested):x}"
+    told = json.dumps({"task": 0, "tasks": tasks, "rows": rows.num_rows, "digest": digest})
+    schema = rows.schema.append(pa.field(whole_input.CLOSING, pa.string()))
+    both = [rows, pa.Table.from_pylist([{whole_input.CLOSING: told}])]
+    together: list[pa.RecordBatch] = pa.concat_tables(both, promote_options="default").select(schema.names).to_batches()
+    return together
+
+
+@pytest.mark.parametrize(("step", "pipeline", "name"), STEPS, ids=["dedup", "aggregate", "results"])
+def test_each_step_that_spark_calls_demands_its_whole_input(
+    monkeypatch: pytest.MonkeyPatch, step: Any, pipeline: Pipeline, name: str
+) -> None:
+    """An end that nobody has closed, in order as it looks, decides and publishes nothing (R13)."""
+    rows = input_of(name, pipeline)
+    digested = DIGESTED if name == "dedup" else ()
+
+    def run_on(batches: list[pa.RecordBatch]) -> Place:
+        place = Place()
+        task = place.task(pipeline)
+        monkeypatch.setattr(ShardStep, "of_task", lambda *_: place.step(task, name))
+        try:
+            list(step(task, batches))
+        except InputError:
+            assert (place.store.objects, place.published) == ({}, {}), "a part was decided"
+            raise
+        return place
+
+    assert run_on(closed(rows, digested)).published
+    unclosed = rows.append_column(whole_input.CLOSING, pa.nulls(rows.num_rows, pa.string()))
+    for cut in ([], unclosed.to_batches(), closed(rows, digested, tasks=2), closed(rows, digested)[1:]):
+        with pytest.raises(InputError, match="not whole"):
+            run_on(cut)

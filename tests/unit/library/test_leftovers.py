@@ -9,7 +9,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Delta, EpochRecord, Span
+from effectively_once.ledger.records import AsShown, Delta, EpochRecord, Span
 from effectively_once.leftovers import Sort, Staged, Unknown, View
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken
@@ -127,10 +127,64 @@ def test_a_checkpoint_is_over_when_a_newer_driver_took_over_and_no_epoch_in_hand
     assert told("000001-abcd", "000002-begun", "000002-idle") == [None, None, Sort.CHECKPOINTS]
 
 
+def after_repair(store: MemoryStore, held: Held, first: int, last: int) -> Held:
+    """Record further epochs; a repair consumed nothing, so each reads on where the one before it ended."""
+    for epoch in range(first, last + 1):
+        pinned = declaration(epoch).model_copy(update={"ranges": declaration(epoch - 1).ranges})
+        held = run(chain.declare(LAYOUT, held, pinned, None, 3), store)
+        held = run(chain.record(LAYOUT, held, record_of(pinned)), store)
+    return held
+
+
+def test_what_a_repair_pinned_is_over_when_it_is_recorded_below_the_floor_and_out_of_head() -> None:
+    store = MemoryStore()
+    key, other = LAYOUT.shown(2, 0, 1), LAYOUT.shown(2, 0, 7)
+    pinned = {"0": AsShown(rows=3, digest="1" * 32, bytes=99, key=key)}
+
+    def told(held: Held) -> list[object]:
+        head = held.head
+        assert View.of(LAYOUT, store).needs(key) == any(of.shown for of in (head.declared, *head.tail) if of)
+        return [view(store).judged(name) for name in (key, other)]
+
+    held = advanced(store, taken(store), 2)
+    held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
+    assert told(held) == [None, None], "it is written before it is pinned"
+    held = run(chain.finish_as_shown(LAYOUT, held, pinned, "d" * 64), store)
+    assert told(held) == [None, None]
+    assert held.head.declared is not None
+    held = run(chain.record(LAYOUT, held, record_of(held.head.declared)), store)
+    assert told(held) == [None, None], "its repair is due"
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 3), store)
+    assert told(held) == [None, None], "the floor has passed it, and the declared epoch reads it"
+    held = run(chain.record(LAYOUT, held, record_of(due)), store)
+    assert told(held) == [None, Sort.SHOWN], "an earlier try of the command, which pinned nothing"
+    held = after_repair(store, held, 4, 5)
+    assert told(held) == [None, Sort.SHOWN], "head still names it"
+    held = after_repair(store, held, 6, 149)
+    assert not any(record.shown for record in held.head.tail), "the tail is not long enough for this test"
+    assert told(held) == [Sort.SHOWN, Sort.SHOWN]
+
+
+def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
+    """What is not below the floor may be read by whoever goes on with an older head (R9)."""
+    store = MemoryStore()
+    held = advanced(store, taken(store), 150, floor=100)
+    assert held.head.floor == 100
+    found = [view(store).judged(LAYOUT.shown(epoch, 0, 1)) for epoch in (99, 100, 149, 150)]
+    assert found == [Sort.SHOWN, None, None, None]
+    high = held.head.model_copy(update={"floor": 150, "sequence": held.head.sequence + 1})
+    store.objects[LAYOUT.head] = high.encoded()
+    found = [view(store).judged(LAYOUT.shown(epoch, 0, 1)) for epoch in (148, 149, 150)]
+    assert found == [Sort.SHOWN, None, None], "the last epoch may be one that is to be repaired"
+
+
 @pytest.mark.parametrize(
     "name",
     ["head.json", "control.json", "segments/000000000-000000031.json", "totals/manifests/000000001.json",
      "deltas/ids/0000/000000001.arrow.tmp", "deltas/ids/000000001.arrow", "deltas/ids/0000/1.arrow",
+     "shown/0000/000000001.arrow",
      "checkpoints/stray", "checkpoints/mine/offsets/0", "totals/data/report.parquet", "recorded/rate/000000001.arrow"],
 )  # fmt: skip
 def test_what_has_another_name_is_not_judged(store: MemoryStore, name: str) -> None:
@@ -143,7 +197,7 @@ def test_the_objects_of_another_pipeline_are_not_judged(store: MemoryStore) -> N
 
 def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_are(store: MemoryStore) -> None:
     assert view(store).prefixes == [
-        "counts/deltas/", "counts/recorded/", "counts/checkpoints/", "counts/accepted/data/"
+        "counts/deltas/", "counts/recorded/", "counts/shown/", "counts/checkpoints/", "counts/accepted/data/"
     ]  # fmt: skip
 
 

@@ -105,6 +105,7 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
         ),
         Sort.FILES: put(store, LAYOUT.staged(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged(GLOBAL_COUNTS, 0, "bb")),
         Sort.RECORDED: put(store, LAYOUT.recorded("rate", 39, 0)),
+        Sort.SHOWN: put(store, LAYOUT.shown(0, 1, 1)),
         Sort.CHECKPOINTS: put(store, f"{LAYOUT.checkpoint('000000-cdef')}/offsets/0"),
     }  # fmt: skip
 
@@ -137,6 +138,7 @@ def test_what_was_found_is_told_by_sort(store: AgedStore) -> None:
         "deltas               3 objects                27 bytes",
         "files                2 objects                18 bytes",
         "recorded             1 objects                 9 bytes",
+        "shown                1 objects                 9 bytes",
         "checkpoints          1 objects                 9 bytes",
         "left: 1 of unknown names",
     ]

@@ -5,24 +5,40 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
-from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed, epoch
+from effectively_once import (
+    Count,
+    Pipeline,
+    RecordedStep,
+    Stateful,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+    epoch,
+)
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.columns import DEAD_LETTER
-from effectively_once.errors import ChainError, CheckpointError, SettingsError, StepError
+from effectively_once.errors import ChainError, CheckpointError, InputError, SettingsError, StepError
 from effectively_once.job import Job
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.ledger.records import Delta, Head
+from effectively_once.shard_step import ShardStep
 from effectively_once.stateful_plan import PARTITIONS, _ByShard, refuse_other_settings, state_error
 from effectively_once.stateful_step import (
+    BATCH_ID,
+    PROPERTY,
     Errand,
+    FirstStep,
+    Notes,
     again,
     decided,
     lateness_judged,
@@ -30,6 +46,7 @@ from effectively_once.stateful_step import (
     spark_delay_ms,
     spark_watermark_ms,
 )
+from effectively_once.whole_input import CLOSING
 from effectively_once.windows import Windows
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
@@ -133,6 +150,53 @@ def first(place: Place, rows: pa.Table, silent: dict[int, Delta] | None = None) 
     step = place.step(place.task(PIPELINE))
     accepted, note = decided(step, errand(place, silent=silent), rows.to_batches())
     return accepted, None if note is None else json.loads(json.loads(note)["note"])
+
+
+@dataclass
+class Task:
+    """A task of Spark's that runs the first step of a batch, for shard 0."""
+
+    errand: Errand
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802 - Spark's name
+        return {PROPERTY: self.errand.encoded(), BATCH_ID: str(self.errand.declaration.batch_id)}[name]
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return 0
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, batches: list[pa.RecordBatch], silent: bool = False, **pinned: Any) -> Notes:
+    """Run the first step as Spark does, on what came to the shard; return what it told."""
+    place, told = Place(), Notes()
+    task = place.task(PIPELINE, **pinned)
+    made = Errand(task.declaration, 1, "owner", {}, {} if silent else None)
+    monkeypatch.setattr(TaskContext, "get", lambda: Task(made))
+    monkeypatch.setattr(ShardStep, "of_task", place.step)
+    list(FirstStep(PIPELINE, task.settings, told.update)(batches))
+    return told
+
+
+NOTHING = {"events": {"0": (4, 4), "1": (8, 8)}}
+
+
+def test_the_first_batch_on_an_idle_topic_has_no_tasks_before_it_and_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It covers no record, so nobody closes a shard's input (R13); Spark's repeat of it for its state is the same."""
+    (told,) = ran(monkeypatch, [], ranges=NOTHING, abandoned=False).values()
+    assert json.loads(json.loads(told)["note"])["read"] == 0
+    assert ran(monkeypatch, [], silent=True, ranges=NOTHING, abandoned=False) == {}
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_rows_without_proof_that_they_are_all_are_refused(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
+    """Also where Spark repeats a batch for its state alone: that would lack rows for good (R13)."""
+    unclosed = table([{}], PIPELINE)
+    unclosed = unclosed.append_column(CLOSING, pa.nulls(unclosed.num_rows, pa.string()))
+    inputs: list[list[pa.RecordBatch]] = [[], unclosed.to_batches()]
+    for batches in inputs:
+        with pytest.raises(InputError, match="no closing row came"):
+            ran(monkeypatch, batches, silent)
+    with pytest.raises(InputError, match="no closing row came, and 1 rows"):
+        ran(monkeypatch, unclosed.to_batches(), silent, ranges=NOTHING, abandoned=False)
 
 
 @settings(max_examples=60)

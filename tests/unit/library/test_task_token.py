@@ -19,9 +19,16 @@ from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
 
-STEP = RecordedStep(
-    "drawn", lambda rows: pa.table({"n": pa.array([1] * rows.num_rows)}), pa.schema([("n", pa.int64())])
-)
+CALLS: list[int] = []
+
+
+def drawn(rows: pa.Table) -> pa.Table:
+    """Answer, and note the call: to whoever is called it is a visible act."""
+    CALLS.append(rows.num_rows)
+    return pa.table({"n": pa.array([1] * rows.num_rows)})
+
+
+STEP = RecordedStep("drawn", drawn, pa.schema([("n", pa.int64())]))
 PIPELINE = Pipeline(
     lambda frame: frame, pa.schema([("user", pa.string())]), recorded=STEP,
     rows=(ToKafka("accepted", key="user"), ToFiles("archive")),
@@ -33,7 +40,7 @@ ROWS = pa.Table.from_pylist(
     ],
     empty(PIPELINE).schema,
 )
-ACTS = ("delta", "record", "accepted", "accepted commits", "archive", "dead_letter", "dead_letter commits")
+ACTS = ("delta", "call", "record", "accepted", "accepted commits", "archive", "dead_letter", "dead_letter commits")
 """What the first step shows of this shard, in order, and before what of it the token is looked for."""
 
 
@@ -50,13 +57,14 @@ class _Sink:
 
 def _shown(store: MemoryStore, published: list[str]) -> list[str]:
     kinds = {"deltas": "delta", "recorded": "record", "archive": "archive"}
-    return [*(kinds[name.split("/")[1]] for name in store.objects), *published]
+    return [*(kinds[name.split("/")[1]] for name in store.objects), *("call" for _ in CALLS), *published]
 
 
 @pytest.mark.parametrize("left", range(len(ACTS)))
 def test_a_step_whose_task_has_ended_shows_nothing_more(left: int) -> None:
     looks = iter(range(left))
     store, published = MemoryStore(), list[str]()
+    CALLS.clear()
 
     def confirm() -> None:
         if next(looks, None) is None:

@@ -1,4 +1,4 @@
-"""What a driver makes of silent sources: who is let go, and for how long."""
+"""What a driver makes of silent partitions and sources: who is let go, and for how long."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from effectively_once import watch
-from effectively_once.clock import Silence
+from effectively_once.attended import CLOSE_S, Attended
+from effectively_once.errors import UnreachableError
 from effectively_once.ledger.records import Clock, Head, Ranges
 from effectively_once.settings import PipelineSettings
 from effectively_once.watch import Watch
 from tests.unit.library.test_clock import declared, head, record
 
-SPANS = {"0": (0, 1)}
-HOLD_S = 5.0
+HOLD_S, IDLE_S = 5.0, 3.0
 
 
 class Told:
@@ -22,35 +22,60 @@ class Told:
 
     def __init__(self, *_: Any) -> None:
         self.new: dict[str, int] = {}
+        self.heard = True
 
     def passed(self, _: Ranges) -> dict[str, int]:
         return self.new
 
 
 class Source:
-    """Nobody is idle."""
+    """A broker that holds what was read and so many more, or is away."""
+
+    def __init__(self) -> None:
+        self.ends, self.unread = {"0": 0, "1": 0}, {"0": 0, "1": 0}
+        self.away = False
 
     def last_offsets(self) -> dict[str, int]:
-        return {}
+        if self.away:
+            raise UnreachableError("it is away", "here", "Wait.")
+        return {name: end + self.unread[name] for name, end in self.ends.items()}
 
 
 class Driver:
     """One driver's watch, and the chain that it declares epochs of."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, chain: Head, now: list[float]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, chain: Head, now: list[float], **changes: Any) -> None:
         monkeypatch.setattr(watch, "Statements", Told)
-        settings = PipelineSettings.model_construct(
-            pipeline="p", topic="t", kafka_bootstrap="", idle_ms=10**9, sources=("gate",), start_patience_s=1.0,
-            hold_max_ms=int(1000 * HOLD_S),
-        )  # fmt: skip
-        self.watch = Watch(settings, Source())  # type: ignore[arg-type]
-        self.watch._silence = Silence(int(1000 * HOLD_S), lambda: now[0])
-        self.chain = chain
+        monkeypatch.setattr(watch, "Attended", lambda look: Attended(look, lambda: now[0]))
+        given = {
+            "pipeline": "p", "topic": "t", "kafka_bootstrap": "", "idle_ms": 10**9, "sources": ("gate",),
+            "start_patience_s": 1.0, "hold_max_ms": int(1000 * HOLD_S), **changes,
+        }  # fmt: skip
+        self.source = Source()
+        self.watch = Watch(PipelineSettings.model_construct(**given), self.source)  # type: ignore[arg-type]
+        self.chain, self._now = chain, now
+        self.watch._attended.look()
 
-    def epoch(self, **new: int) -> Clock:
-        self.watch._statements.new = new  # type: ignore[union-attr]
-        pinned = self.watch.pin(self.chain, {"t": SPANS})
-        done = record(declared(self.chain.last_recorded + 1, None, pinned, SPANS), {})
+    def wait(self, seconds: float, every_s: float = 0.1) -> None:
+        """Let time pass, with a look at the broker each so many seconds."""
+        for _ in range(round(seconds / every_s)):
+            self._now[0] += every_s
+            self.watch._attended.look()
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass while this process is stopped."""
+        self._now[0] += seconds
+
+    def epoch(self, *moved: str, heard: bool = True, **new: int) -> Clock:
+        """Declare an epoch with a record of each partition that moved; sources have come so far."""
+        told: Any = self.watch._statements
+        if told is not None:
+            told.new, told.heard = new, heard
+        before = dict(self.source.ends)
+        self.source.ends = {name: end + (name in moved) for name, end in before.items()}
+        spans = {name: (before[name], end) for name, end in self.source.ends.items()}
+        pinned = self.watch.pin(self.chain, {"t": spans})
+        done = record(declared(self.chain.last_recorded + 1, None, pinned, spans), {})
         self.chain = head(*self.chain.tail, done)
         return pinned
 
@@ -60,9 +85,9 @@ def test_a_source_that_does_not_move_is_let_go_and_comes_back(monkeypatch: pytes
     driver = Driver(monkeypatch, head(), now)
     assert driver.epoch() == Clock(sources={"gate": None})
     assert driver.epoch(gate=7) == Clock(sources={"gate": 7})
-    now[0] = HOLD_S - 0.1
+    driver.wait(HOLD_S - 0.5)
     assert driver.epoch() == Clock(sources={"gate": 7})
-    now[0] = HOLD_S
+    driver.wait(1.0)
     assert driver.epoch() == Clock(sources={"gate": 7}, released=("gate",))
     assert driver.epoch(gate=6) == Clock(sources={"gate": 7}, released=("gate",)), "an older word moves nothing"
     assert driver.epoch(gate=8) == Clock(sources={"gate": 8})
@@ -72,8 +97,86 @@ def test_a_driver_that_starts_waits_for_nobody_once_more_who_was_let_go(monkeypa
     now = [0.0]
     first = Driver(monkeypatch, head(), now)
     first.epoch(gate=7)
-    now[0] = HOLD_S
+    first.wait(HOLD_S + 0.5)
     first.epoch()
     second = Driver(monkeypatch, first.chain, now)
     assert second.epoch() == Clock(sources={"gate": 7}, released=("gate",))
     assert second.epoch(gate=9) == Clock(sources={"gate": 9})
+
+
+def of_partitions(monkeypatch: pytest.MonkeyPatch, chain: Head, now: list[float]) -> Driver:
+    return Driver(monkeypatch, chain, now, idle_ms=int(1000 * IDLE_S), sources=())
+
+
+def test_a_partition_that_is_silent_while_it_could_be_heard_is_idle_until_it_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = of_partitions(monkeypatch, head(), [0.0])
+    assert driver.epoch("0", "1").idle == {}
+    driver.wait(IDLE_S - 0.5)
+    assert driver.epoch("0").idle == {}
+    driver.wait(1.0)
+    assert driver.epoch("0").idle == {"t": ["1"]}
+    assert driver.epoch("0", "1").idle == {}
+    assert driver.epoch("0").idle == {}, "its time begins anew"
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["the driver stands still", "the broker is away"])
+def test_nobody_is_let_go_over_time_in_which_nobody_could_be_heard(monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+    """However often, and whether partition or source: what comes afterwards would be late for good."""
+    now = [0.0]
+    for driver in (of_partitions(monkeypatch, head(), now), Driver(monkeypatch, head(), now)):
+        driver.epoch("0", "1", gate=7)
+        for _ in range(20):
+            if away:
+                driver.source.away = True
+                driver.wait(10 * HOLD_S, every_s=1.0)
+                driver.source.away = False
+            else:
+                driver.stand_still(10 * CLOSE_S)
+            driver.watch._attended.look()
+            pinned = driver.epoch("0")
+            assert (pinned.idle, pinned.released) == ({}, ())
+        driver.wait(HOLD_S + 0.5)
+        pinned = driver.epoch("0")
+        assert pinned.idle or pinned.released, "time in which they could be heard counts again"
+
+
+def test_an_epoch_right_after_a_stall_and_before_any_look_lets_nobody_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = of_partitions(monkeypatch, head(), [0.0])
+    driver.epoch("0", "1")
+    driver.stand_still(100 * IDLE_S)
+    assert driver.epoch("0").idle == {}
+
+
+def test_a_source_is_not_let_go_over_statements_that_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(monkeypatch, head(), [0.0])
+    driver.epoch(gate=7)
+    for _ in range(10):
+        driver.wait(HOLD_S)
+        assert driver.epoch(heard=False).released == ()
+    driver.wait(HOLD_S - 0.5)
+    assert driver.epoch().released == ()
+    driver.wait(1.0)
+    assert driver.epoch().released == ("gate",)
+    assert driver.epoch(heard=False).released == ("gate",), "one that was let go stays so until it moves"
+
+
+def test_a_driver_that_starts_does_not_wait_once_more_for_a_partition_that_was_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Starts more often than `idle_ms` would hold time for ever."""
+    now = [0.0]
+    driver = of_partitions(monkeypatch, head(), now)
+    driver.epoch("0", "1")
+    driver.wait(IDLE_S + 0.5)
+    assert driver.epoch("0").idle == {"t": ["1"]}
+    for _ in range(3):
+        again = of_partitions(monkeypatch, driver.chain, now)
+        again.source = again.watch._source = driver.source  # type: ignore[assignment]
+        driver = again
+        assert driver.epoch("0").idle == {"t": ["1"]}
+    driver.source.unread["1"] = 1
+    assert driver.epoch("0").idle == {}, "the broker holds a record of it"
+    assert driver.epoch("0", "1").idle == {}
+    assert driver.epoch("0").idle == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from effectively_once.errors import SettingsError
+from effectively_once.errors import InputError, SettingsError
+from effectively_once.whole_input import CLOSING
 from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger import balances, payments
 from effectively_once_jobs.card_ledger.charges import Charges
@@ -57,11 +59,17 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Running], Running]:
 
 def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Run the calls of the restructured way."""
-    return [row for batch in balances.told(iter(pa.table(_columns(rows)).to_batches())) for row in batch.to_pylist()]
+    return [row for batch in balances.told(iter(batches(rows, len(rows)))) for row in batch.to_pylist()]
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in balances.RESULTS.names}
+def batches(rows: list[dict[str, Any]], closed: int | None) -> list[pa.RecordBatch]:
+    """Balances as they come to the step that tells them, and a closing row of so many, if there is one."""
+    given = [{**row, CLOSING: None} for row in rows]
+    if closed is not None:
+        told = json.dumps({"task": 0, "tasks": 1, "rows": closed, "digest": "0"})
+        given.append({**dict.fromkeys(balances.RESULTS.names), CLOSING: told})
+    schema = balances.RESULTS.append(pa.field(CLOSING, pa.string()))
+    return [pa.RecordBatch.from_pylist([row], schema) for row in given]
 
 
 def balance(amount: int, version: int, card: str = "card-0001") -> dict[str, Any]:
@@ -125,6 +133,18 @@ def test_a_running_balance_goes_on_from_its_state() -> None:
 
     assert epoch([5, 7], [1]) == balance(13, 3)
     assert epoch([2]) == balance(15, 4)
+
+
+@pytest.mark.parametrize(("came", "closed"), [(2, None), (1, 2), (0, 2), (0, None)])
+def test_no_balance_is_told_before_the_input_is_known_to_be_whole(
+    service: Running, here: Callable[[Running], Running], came: int, closed: int | None
+) -> None:
+    """What an operator gave on a part of its rows would be a balance that never was (R13)."""
+    rows = [balance(5, 1), balance(7, 1, "card-0002")][:came]
+    here(service)
+    with pytest.raises(InputError, match="not whole"):
+        list(balances.told(iter(batches(rows, closed))))
+    assert service.entries() == []
 
 
 def test_a_balance_that_is_told_again_changes_nothing(service: Running, here: Callable[[Running], Running]) -> None:

@@ -65,19 +65,24 @@ class Statements:
             "isolation.level": "read_committed",
         })  # fmt: skip
         self._consumer.assign([self._place])
-        self._next = 0
+        self._next: int = 0
+        self.heard = False
+        """Whether the last look read all that was said."""
 
     def passed(self, read: Ranges) -> dict[str, int]:
         """Return how far (ms since 1970) each source has come by what the chain has read, as far as that is new."""
+        self.heard = False
         try:
-            self._hear()
+            self.heard = self._hear()
         except KafkaException as error:
             log.warning("what sources say cannot be read: time waits for them", error=str(error))
         return self._pending.passed(read)
 
-    def _hear(self) -> None:
+    def _hear(self) -> bool:
         deadline = time.monotonic() + self._patience_s
-        _, end = self._consumer.get_watermark_offsets(self._place, timeout=self._patience_s)
+        low, end = self._consumer.get_watermark_offsets(self._place, timeout=self._patience_s)
+        # What the topic has deleted nobody hears any more.
+        self._next = max(self._next, low)
         while self._next < end and time.monotonic() < deadline:
             for message in self._consumer.consume(1_000, POLL_S):
                 error, offset = message.error(), message.offset()
@@ -87,6 +92,7 @@ class Statements:
                 said = decode(message.value())
                 if said is not None:
                     self._pending.hear(said)
+        return bool(self._next >= end)
 
     def close(self) -> None:
         """Let go of the broker."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from effectively_once import whole_input
 from effectively_once_jobs.card_ledger.payments import Payments
 
 if TYPE_CHECKING:
@@ -24,12 +25,18 @@ def running_balances(rows: DataFrame) -> DataFrame:
     The version is the number of transactions in a balance: it grows with the epochs, and every repeat of an epoch
     comes to the same. What the service answers is in no result, since a repeat may be answered otherwise.
     """
-    from pyspark.sql.streaming.state import GroupStateTimeout  # noqa: PLC0415 - the declaration needs no Spark
+    # The declaration needs no Spark.
+    from pyspark.sql.streaming.state import GroupStateTimeout  # noqa: PLC0415
+
+    from effectively_once.rows import by_key  # noqa: PLC0415
+    from effectively_once.stateful_plan import PARTITIONS  # noqa: PLC0415
 
     running = rows.select("card", "amount_cents").groupBy("card").applyInPandasWithState(
         added, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout
     )  # fmt: skip
-    return running.mapInArrow(told, _DDL)
+    # Never in the stage of the operator: what it gave on a part of a card's rows would be told (R13).
+    shards = int(str(rows.sparkSession.conf.get(PARTITIONS)))
+    return by_key(running, "card", shards).mapInArrow(told, _DDL)
 
 
 def added(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
@@ -45,9 +52,10 @@ def added(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterat
 
 
 def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tell the service each balance, then pass it on."""
+    """Tell the service each balance once all of the shard's are there, then pass it on."""
     payments = None
-    for batch in batches:
+    for whole in whole_input.require(batches, (), "card ledger, balances that are to be told"):
+        batch = whole.select(RESULTS.names)
         payments = payments or Payments.here()
         for row in batch.to_pylist():
             payments.set_card_balance(row["card"], row["balance_cents"], row["version"])
