@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.harness.checkers import adding_up, digest, loss, telling
+from tests.harness.checkers import adding_up, digest, loss, repairs, telling
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.reference import EpochNumbers, Outcome, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
@@ -189,6 +189,7 @@ def judge(case: Case) -> Oracle:
     if not chain.epochs:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    found += repairs.complaints(chain.epochs, case.shown)
     shards = case.manifest.settings.shards
     found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
     found += telling.overtaken(case.events) + telling.contradicted(chain, case.events)
