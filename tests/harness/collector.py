@@ -48,7 +48,7 @@ class Collector:
         """Write the chain down, and what epochs show that were finished as they are shown; return the chain."""
         evidence = self._chain.evidence()
         self._run.write_json(self._run.chain_path, evidence)
-        if any(one.get("shown") for one in evidence["epochs"]):
+        if any(one.get("shown") for one in [*evidence["epochs"], evidence["head"].get("declared") or {}]):
             with self._run.observed_writer(SHOWN) as writer:
                 for row in self._chain.shown(evidence):
                     writer.write(row)

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from tests.harness.schemas import SinkSchema
 from tests.harness.wire import bytes_of
@@ -325,6 +334,20 @@ class Chain(_Frozen):
 
     head: Head
     epochs: tuple[EpochRecord, ...]
+
+    @property
+    def pinned(self) -> tuple[EpochRecord, ...]:
+        """The epochs, and the one that is declared where it is not among them: something of it may be visible."""
+        declared = self.head.declared
+        if not isinstance(declared, dict) or declared.get("epoch") != len(self.epochs):
+            return self.epochs
+        # What came of it nobody has recorded.
+        counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
+        record = {**declared, "generation": self.head.generation, "counts": counts, "max_event_time_ms": None}
+        try:
+            return type(self).model_validate({"head": self.head, "epochs": [*self.epochs, record]}).epochs
+        except ValidationError:
+            return self.epochs
 
     @field_validator("epochs")
     @classmethod

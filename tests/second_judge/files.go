@@ -25,9 +25,7 @@ func readObject(path string) Row { return must(decode(must(os.ReadFile(path)))) 
 
 // readRows hands over the lines up to the end line, which has to say how many there are; returns their number.
 func readRows(path string, take func(Row)) (rows int) {
-	file := must(os.Open(path))
-	defer file.Close()
-	for reader := bufio.NewReaderSize(file, 1<<20); ; rows++ {
+	for reader := bufio.NewReaderSize(must(os.Open(path)), 1<<20); ; rows++ {
 		line, cut := reader.ReadBytes('\n')
 		row, err := decode(line)
 		if cut != nil || err != nil {

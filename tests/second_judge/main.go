@@ -42,14 +42,13 @@ func judge(run string, answer *Answer) {
 			answer.Verdict = "fail"
 		}
 	}()
-	manifest := readObject(filepath.Join(run, "manifest.json"))
-	sends := readSends(filepath.Join(run, "sent.jsonl"))
+	manifest, sends := readObject(filepath.Join(run, "manifest.json")), readSends(filepath.Join(run, "sent.jsonl"))
 	if manifest["control"] != nil {
 		compare(run, "accepted", dueOfControl(sends), answer)
 		return
 	}
 	settings, chain := as[Row](manifest["settings"]), readObject(filepath.Join(run, "observed", "chain.json"))
-	due := replay(sends, as[[]any](chain["epochs"]), number(as[Row](chain["head"])["format"]), settings, answer)
+	due := replay(sends, chain, settings, answer)
 	for _, sink := range as[[]any](settings["sinks"]) {
 		compare(run, as[string](sink), due[as[string](sink)], answer)
 	}

@@ -28,7 +28,7 @@ func (d Due) add(sink string, row Row) { row["sink"] = sink; d[keyOf(sink, row)]
 
 // compare holds the rows of a sink against what is due.
 func compare(run, sink string, due Due, answer *Answer) {
-	seen, counts := map[string]bool{}, map[string]int{"expected": len(due)}
+	seen, counts := map[string]int{}, map[string]int{"expected": len(due)}
 	count := func(sort, format string, value any) { counts[sort]++; answer.demand(false, sink, format, value) }
 	counts["observed"] = readRows(filepath.Join(run, "observed", sink+".jsonl"), func(row Row) {
 		key := keyOf(sink, row)
@@ -37,10 +37,9 @@ func compare(run, sink string, due Due, answer *Answer) {
 			count("phantom", "nobody sent %v", row)
 			return
 		}
-		if seen[key] {
+		if seen[key]++; seen[key] > 1 {
 			count("duplicated", "twice: %v", row)
 		}
-		seen[key] = true
 		for name, value := range wanted {
 			if found, there := row[name]; !there || !reflect.DeepEqual(found, value) {
 				count("corrupted", "another "+name+" than is due: %v", row)
@@ -49,7 +48,7 @@ func compare(run, sink string, due Due, answer *Answer) {
 		}
 	})
 	for key, row := range due {
-		if !seen[key] {
+		if seen[key] == 0 {
 			count("missing", "missing %v", row)
 		}
 	}
@@ -77,11 +76,10 @@ func letter(send *Send, reason string) Row {
 	if row["encoding"] == "base64" {
 		content, _ = base64.StdEncoding.DecodeString(as[string](row["value"]))
 	}
-	if found, err := decode(content); err == nil && as[string](found["id"]) != "" {
-		row["id"] = found["id"]
-	}
-	if reason == "not_json" {
+	if found, err := decode(content); reason == "not_json" {
 		delete(row, "id") // the parser that refuses it may have come to its id, or not
+	} else if err == nil && as[string](found["id"]) != "" {
+		row["id"] = found["id"]
 	}
 	return row
 }

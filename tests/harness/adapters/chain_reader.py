@@ -102,7 +102,7 @@ class ChainReader:
             EvidenceError: an object is missing, or holds another number of rows.
 
         """
-        for record in evidence["epochs"]:
+        for record in [*evidence["epochs"], evidence["head"].get("declared") or {}]:
             for shard, pinned in record.get("shown", {}).items() if record.get("repairs") is None else ():
                 name = pinned.get("key")
                 body = self._objects.body(name) if name else None

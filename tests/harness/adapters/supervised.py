@@ -52,6 +52,11 @@ class SupervisedDrivers(ProcessDrivers):
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
+    @property
+    def refused(self) -> bool:
+        """See Drivers."""
+        return self._refusals.enough
+
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver, and from now on the next one whenever one has ended."""
         with self._lock:

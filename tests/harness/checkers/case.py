@@ -48,7 +48,7 @@ class Case:
     @cached_property
     def shown(self) -> list[Pin]:
         """Rows of epochs that were finished as they are shown."""
-        finished = [one for one in self.chain.epochs if one.is_finished_as_shown]
+        finished = [one for one in self.chain.pinned if one.is_finished_as_shown]
         if any(pinned.ids for one in finished for pinned in one.shown.values()):
             # Where no sink tells what it shows; no pipeline that this harness has repaired is one.
             raise EvidenceError("rows that are shown have no places", self.run.chain_path, "judge them by hand")
@@ -73,7 +73,7 @@ class Case:
     def reference(self) -> Reference:
         """What every output must be."""
         settings = self.manifest.settings
-        return replay(self.sends, self.chain.epochs, settings.window_ms, settings.lateness_ms, self.shown)
+        return replay(self.sends, self.chain.pinned, settings.window_ms, settings.lateness_ms, self.shown)
 
     @cached_property
     def sent_at(self) -> array[int]:
