@@ -136,7 +136,10 @@ class _Frozen(BaseModel):
 
 
 class Settings(_Frozen):
-    """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign."""
+    """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign.
+
+    `repair`: whether the run had to come to an epoch that is to be repaired, and to repair it.
+    """
 
     pipeline: str = ""
     topic: str = "events"
@@ -145,6 +148,7 @@ class Settings(_Frozen):
     lateness_ms: NonNegativeInt = 0
     sinks: tuple[str, ...] = ()
     campaign: str | None = None
+    repair: bool = False
 
 
 class PlannedWorkload(_Frozen):

@@ -39,9 +39,13 @@ class Played(Act):
 
     def _main_act(self, sender: Any) -> None:
         if self.ends == "sending":
-            self._sending = threading.Thread(target=lambda: (self.stop.wait(9), self.told.append("sent")))
+            self._sending = threading.Thread(target=self._send_on)
             self._sending.start()
             raise RuntimeError("the driver ended while records were sent")
+
+    def _send_on(self) -> None:
+        self.stop.wait(9)
+        self.told.append("sent")
 
     def _epilogue(self, sender: Any) -> None:
         if self.ends == "epilogue":
