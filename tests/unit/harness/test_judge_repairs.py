@@ -142,3 +142,47 @@ def test_rows_that_no_sink_tells_the_places_of_are_not_judged(run: Path) -> None
     pinned["0"]["ids"] = {"rows": 1, "digest": "0" * 32}
     _epoch(AS_SHOWN, shown=pinned)(run)
     assert judge(run, write=False).oracle("chain").verdict is Verdict.UNKNOWN
+
+
+WORDS = "SinkError: a repeat of epoch 5 decided otherwise"
+ENDED = [{"state": "ended", "pid": pid, "says": WORDS} for pid in (1, 2)]
+
+
+def _told(*drivers: dict[str, Any]) -> Change:
+    """Drivers that are told of before the epoch that was finished as shown was published."""
+
+    def change(rows: list[Any]) -> None:
+        at = next(at for at, row in enumerate(rows) if row.get("epoch") == AS_SHOWN and row.get("state") == "published")
+        rows[at:at] = [{"t": rows[at]["t"], "event": "driver", **one} for one in drivers]
+
+    return lambda run: change_lines(run / "history.jsonl", change)
+
+
+REPAIRED = {"state": "repaired", "pid": 2, "says": "the next driver finishes epoch 5 as it is shown"}
+
+
+@pytest.mark.parametrize(
+    ("drivers", "verdict", "says"),
+    [
+        ((*ENDED, REPAIRED), Verdict.PASS, "epoch 5 could not be repeated: an operator had it finished as it was"),
+        (ENDED, Verdict.FAIL, "the pipeline stopped for good: 2 drivers were refused"),
+        ((REPAIRED, *ENDED), Verdict.FAIL, "the pipeline stopped for good: 2 drivers were refused"),
+    ],
+)
+def test_refused_drivers_are_no_end_where_an_epoch_was_repaired_after_them(
+    run: Path, drivers: tuple[dict[str, Any], ...], verdict: Verdict, says: str
+) -> None:
+    _told(*drivers)(run)
+    results = judge(run, write=False, second=ask)
+    assert results.verdict is verdict, results.reasons
+    assert results.oracle("goes on").says.startswith(says)
+
+
+def test_a_way_out_that_the_chain_does_not_have_is_none(tmp_path: Path) -> None:
+    run = bind(watch(fabricate(tmp_path / "20261124-090000-7")))
+    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(repair="True"))
+    assert judge(run, write=False).oracle("goes on").says == "the way out was not tried: no epoch was repaired"
+    _told(*ENDED, REPAIRED)(run)
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.UNKNOWN
+    assert "has no epoch that repairs another" in results.oracle("goes on").says
