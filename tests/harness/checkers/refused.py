@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tests.harness.checkers.case import FIRST, Case, clipped
-from tests.harness.evidence import EpochRecord, EvidenceError
+from tests.harness.evidence import EvidenceError
 from tests.harness.refusals import ENOUGH, refuses
 from tests.harness.results import Oracle, Verdict
 
@@ -34,26 +32,29 @@ def judge(case: Case) -> list[Oracle]:
     history cannot be read, says nothing of it, unless it had to repair an epoch.
     """
     try:
-        found, epochs, due = refusals(case), case.chain.epochs, case.manifest.settings.repair
+        found = refusals(case)
         told = any(one["event"] == "driver" and one.get("state") == REPAIRED for one in case.events)
     except EvidenceError:
-        found, epochs, due, told = _found_alone(case), (), False, False
-    if len(found) < ENOUGH and (due or told):
-        return [_repaired(epochs, told)]
+        return []
+    if len(found) < ENOUGH and (told or _had_to_repair(case)):
+        return [_repaired(case, told)]
     return [_judged(found)] if found else []
 
 
-def _found_alone(case: Case) -> list[str]:
+def _had_to_repair(case: Case) -> bool:
     try:
-        return refusals(case)
+        return case.manifest.settings.repair
     except EvidenceError:
-        return []
+        return False
 
 
-def _repaired(epochs: Sequence[EpochRecord], told: bool) -> Oracle:
-    repairs = [record for record in epochs if record.repairs is not None]
+def _repaired(case: Case, told: bool) -> Oracle:
+    try:
+        repairs = [record for record in case.chain.epochs if record.repairs is not None]
+    except EvidenceError:
+        repairs = []
     if not (told and repairs):
-        lacks = "no epoch was repaired" if not told else "the chain has no epoch that repairs another"
+        lacks = "the chain has no epoch that repairs another" if told else "no epoch was repaired"
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=f"the way out was not tried: {lacks}")
     says = "; ".join(
         f"epoch {record.repairs} could not be repeated: an operator had it finished as it was shown, and epoch "
