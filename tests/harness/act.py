@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from effectively_once.object_store import PATIENCE_S, BucketAddress
@@ -78,6 +78,9 @@ class Act:
             faults, arsenal or ExecutorArsenal(place.drivers), place.drivers, place.watch, history,
             say=console.say, replaced_s=place.patience.replaced_s,
         )  # fmt: skip
+        self._sending: threading.Thread | None = None
+        self._send_error: BaseException | None = None
+        self._beside: Future[None] | None = None
         self.witness = place.witness(history)
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
@@ -88,30 +91,27 @@ class Act:
         )  # fmt: skip
 
     def go(self) -> None:
-        """Warm up, strike while sending, drain, epilogue; evidence is written as it comes."""
+        """Warm up, strike while sending, drain, epilogue; evidence is written as it comes.
+
+        Raises whatever ended it early; where that was drivers that were refused, the evidence is there all the same.
+        """
         sinks = {f"{self.pipeline}.{sink}": self.shards for sink in KAFKA_SINKS}
         self.topics.create({self.topic: self.partitions, **sinks}, {f"{name}.progress": self.shards for name in sinks})
         self.watch.start()
         self.witness.start()
         self.reader.start()
         try:
-            with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "beside") as pool:
-                sender = self._sender(lines)
-                self._main_act(sender)
-                # The controls have an application and topics of their own: they run beside the epilogue, which
-                # mostly waits.
-                beside = pool.submit(self.beside_epilogue)
-                try:
-                    self._epilogue(sender)
-                except BaseException:
-                    self.stop.set()
-                    raise
+            refused = self._play()
             with self.console.step("collect evidence"):
-                self.collector.collect(self.open_transactions, self.stop)
+                # What stopped the sender must not stop this.
+                self.collector.collect(self.open_transactions, self.stop if refused is None else threading.Event())
                 self.reader.finish()
                 if not self.reader.complete:
                     self.console.say(f"✗ the concurrent reader did not come to the end: {self.reader.trouble}")
-            beside.result()
+            if refused is not None:
+                raise refused
+            if self._beside is not None:
+                self._beside.result()
         finally:
             # Stopped processes first: nobody else waits for one of them.
             self.campaign.end()
@@ -119,6 +119,34 @@ class Act:
             self.drivers.end()
             self.watch.stop()
             self.witness.stop()
+
+    def _play(self) -> Exception | None:
+        """Play everything up to the epilogue; return what ended it where drivers were refused.
+
+        What readers see of such a run is evidence like that of any other, and the servers are there.
+        """
+        with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "beside") as pool:
+            sender = self._sender(lines)
+            try:
+                self._main_act(sender)
+                # The controls have an application and topics of their own: they run beside the epilogue, which
+                # mostly waits.
+                self._beside = pool.submit(self.beside_epilogue)
+                self._epilogue(sender)
+            except BaseException as error:
+                self.stop.set()
+                if not (isinstance(error, Exception) and self.drivers.refused):
+                    raise
+                self._halt()
+                return error
+        return None
+
+    def _halt(self) -> None:
+        """Undo what is under way, and wait until nothing is sent and nobody publishes any more."""
+        self.campaign.end()
+        if self._sending is not None:
+            self._sending.join(DRAIN_S)
+        self.drivers.end()
 
     def _main_act(self, sender: Sender) -> None:
         self._phase("warm-up")
@@ -132,7 +160,7 @@ class Act:
             campaign = self.campaign
             campaign.start()
             sending = threading.Thread(target=self._guard(self._send), args=(sender,), name="sender", daemon=True)
-            self._send_error: BaseException | None = None
+            self._sending = sending
             sending.start()
             while sending.is_alive():
                 sending.join(0.2)

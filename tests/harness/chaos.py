@@ -76,6 +76,7 @@ from tests.harness.subject import Subject, seeded
 from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.table_collector import TableCollector
+from tests.harness.way_out import WayOut
 from tests.harness.workload.errors import InputError
 
 CLAIM = (
@@ -176,6 +177,8 @@ class Chaos:
             drivers = SupervisedDrivers(
                 clocked(home, clock), module, watch.path, checkout, history=history, say=self.console.say
             )
+            if self.conditions.repair:
+                drivers.way_out = self._way_out(home, drivers, directory).take
             # The pipeline reaches its store by the link, and every server that is cut off by one too; the harness goes
             # straight to them.
             kafka, store, results = cuts.between(
@@ -204,6 +207,13 @@ class Chaos:
                 act.collector = TableCollector(directory, act.collector, tables)
             act.go()
             history.record("phase", phase="judge")
+
+    def _way_out(self, home: SparkHome, drivers: SupervisedDrivers, directory: RunDirectory) -> WayOut:
+        def with_proof() -> None:
+            if drivers.module != with_requests.MODULE:
+                drivers.module = JOB
+
+        return WayOut(home, directory.path.absolute() / "settings.json", JOB, with_proof)
 
     def _requests(self, directory: RunDirectory) -> SparkRequests | None:
         """Where the drivers are asked, where that is part of the plan: nothing runs beside the job otherwise."""
@@ -358,7 +368,10 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     add_conditions(parser)
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.repair and not given.unproven:
+        parser.error("--repair needs --unproven: nothing else is to be repaired")
+    return given
 
 
 if __name__ == "__main__":

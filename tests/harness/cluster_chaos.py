@@ -229,7 +229,10 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
     parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
     add_conditions(parser)
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.repair:
+        parser.error("--repair is for the embedded stack: in pods an operator repairs")
+    return given
 
 
 if __name__ == "__main__":

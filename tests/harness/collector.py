@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
-from tests.harness.run_directory import RunDirectory
+from tests.harness.run_directory import SHOWN, RunDirectory
 
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 GLOBAL_COUNTS = "global_counts"
@@ -36,14 +36,23 @@ class Collector:
 
     def collect(self, open_transactions: Callable[[], list[str]], stop: threading.Event) -> None:
         """Write everything below `observed/` but the epilogue. The driver must have stopped."""
-        evidence = self._chain.evidence()
-        self._run.write_json(self._run.chain_path, evidence)
+        evidence = self._write_chain()
         reached: Reached = {}
         for sink in KAFKA_SINKS:
             self._write(sink, self._read(sink, stop, reached))
         self._write_quiet(KAFKA_SINKS, reached, open_transactions())
         rows = self._chain.rows(GLOBAL_COUNTS, evidence["head"]["last_recorded"])
         self._write(GLOBAL_COUNTS, ({**row, "epoch": epoch, "object": name} for epoch, name, row in rows))
+
+    def _write_chain(self) -> dict[str, Any]:
+        """Write the chain down, and what epochs show that were finished as they are shown; return the chain."""
+        evidence = self._chain.evidence()
+        self._run.write_json(self._run.chain_path, evidence)
+        if any(one.get("shown") for one in [*evidence["epochs"], evidence["head"].get("declared") or {}]):
+            with self._run.observed_writer(SHOWN) as writer:
+                for row in self._chain.shown(evidence):
+                    writer.write(row)
+        return evidence
 
     def _write(self, sink: str, rows: Iterable[dict[str, Any]]) -> None:
         with self._run.observed_writer(sink) as writer:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
@@ -27,6 +27,8 @@ class Conditions(BaseModel):
         short_pipes: Spark hands rows to Python by pipes that hold little, so that streams end in the middle; in pods
             a pipeline has four executors then, as it has embedded.
         unproven: the pipeline goes without proof that a shard's input is whole (R13). Then the run has to fail.
+        repair: but for the way out, which is taken once drivers were refused: `effectively-once repair`, and drivers
+            with proof from then on.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +39,14 @@ class Conditions(BaseModel):
     payload_bytes: int = Field(default=0, ge=0, le=1 << 19)
     short_pipes: bool = False
     unproven: bool = False
+    repair: bool = False
+
+    @model_validator(mode="after")
+    def _repairs_what_breaks(self) -> Self:
+        """With proof, a driver that is refused is a fault that nobody may repair in passing."""
+        if self.repair and not self.unproven:
+            raise ValueError("--repair needs --unproven: nothing else is to be repaired")
+        return self
 
     @classmethod
     def of(cls, given: argparse.Namespace) -> Self:
@@ -73,6 +83,7 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
     for name, says in (
         ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),
         ("unproven", "leave out the proof that a shard's input is whole; then the run has to fail"),
+        ("repair", "with --unproven: once drivers were refused, repair the epoch and go on with proof (embedded)"),
     ):
         parser.add_argument(_option(name), action="store_true", help=says)
 

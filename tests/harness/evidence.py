@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from tests.harness.schemas import SinkSchema
 from tests.harness.wire import bytes_of
@@ -127,7 +136,10 @@ class _Frozen(BaseModel):
 
 
 class Settings(_Frozen):
-    """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign."""
+    """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign.
+
+    `repair`: whether the run had to come to an epoch that is to be repaired, and to repair it.
+    """
 
     pipeline: str = ""
     topic: str = "events"
@@ -136,6 +148,7 @@ class Settings(_Frozen):
     lateness_ms: NonNegativeInt = 0
     sinks: tuple[str, ...] = ()
     campaign: str | None = None
+    repair: bool = False
 
 
 class PlannedWorkload(_Frozen):
@@ -226,8 +239,37 @@ class Lost(_Frozen):
     at_ms: int
 
 
+class Pinned(DigestedRows):
+    """Rows of the input that a shard of an epoch shows, which is finished with these alone; digest of their places.
+
+    `ids` are rows that no sink tells the places of.
+    """
+
+    ids: dict[str, Any] | None = None
+
+
+class Pin(NamedTuple):
+    """One of these rows."""
+
+    epoch: int
+    shard: str
+    source: tuple[str, int, int]
+
+
+def pin_of(row: Mapping[str, Any]) -> Pin:
+    """Check one row of `observed/shown.jsonl`. Raises ValueError, KeyError, TypeError."""
+    topic, partition, offset = row["source"]
+    if not isinstance(topic, str) or [type(row["epoch"]), type(partition), type(offset)] != [int] * 3:
+        raise ValueError(f"{row} is no epoch with (text, number, number)")
+    return Pin(row["epoch"], str(row["shard"]), (topic, partition, offset))
+
+
 class EpochRecord(_Frozen):
-    """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive."""
+    """One epoch of the chain. `ranges` is topic -> partition -> (start, end), end exclusive.
+
+    `shown`: what its shards show, by shard, where an operator had it repaired; `repairs`: the epoch before, of whose
+    ranges it takes what that one leaves.
+    """
 
     epoch: int
     generation: int
@@ -246,12 +288,29 @@ class EpochRecord(_Frozen):
     clock: Clock | None = None
     abandoned: bool | None = None
     lost: Lost | None = None
+    shown: dict[str, Pinned] = Field(default_factory=dict)
+    repairs: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its ranges cover no offset."""
+        spans = [span for partitions in self.ranges.values() for span in partitions.values()]
+        return bool(spans) and all(start == end for start, end in spans)
+
+    @property
+    def is_finished_as_shown(self) -> bool:
+        """Whether its shards take the rows that they show, and the next epoch takes the rest."""
+        return bool(self.shown) and self.repairs is None
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether an operator gave it up; where that is not stated, every epoch that covers no offset was."""
-        spans = [span for partitions in self.ranges.values() for span in partitions.values()]
-        return bool(spans) and all(start == end for start, end in spans) and self.abandoned is not False
+        """Whether an operator gave it up; where that is not stated, every epoch was that covers and repairs nothing."""
+        return self.is_empty and self.repairs is None and self.abandoned is not False
+
+    @property
+    def keeps_watermark(self) -> bool:
+        """Whether it closes no window: its watermark is that of the epoch before."""
+        return self.is_abandoned or self.repairs is not None
 
 
 class Head(_Frozen):
@@ -270,11 +329,38 @@ class Head(_Frozen):
         return self.declared.get("epoch") if isinstance(self.declared, dict) else self.declared
 
 
+STATED = 4
+"""Since this format of head each record says whether it was abandoned."""
+
+
 class Chain(_Frozen):
     """`observed/chain.json`."""
 
     head: Head
     epochs: tuple[EpochRecord, ...]
+
+    @property
+    def pinned(self) -> tuple[EpochRecord, ...]:
+        """The epochs, and the one that is declared where it is not among them: something of it may be visible."""
+        declared = self.head.declared
+        if not isinstance(declared, dict) or declared.get("epoch") != len(self.epochs):
+            return self.epochs
+        # What came of it nobody has recorded.
+        counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
+        record = {**declared, "generation": self.head.generation, "counts": counts, "max_event_time_ms": None}
+        try:
+            return type(self).model_validate({"head": self.head, "epochs": [*self.epochs, record]}).epochs
+        except ValidationError:
+            return self.epochs
+
+    @field_validator("epochs")
+    @classmethod
+    def _as_stated(cls, epochs: tuple[EpochRecord, ...], read: ValidationInfo) -> tuple[EpochRecord, ...]:
+        """Take silence for no where the format demands the word."""
+        head = read.data.get("head")
+        if head is None or head.format < STATED:
+            return epochs
+        return tuple(one.model_copy(update={"abandoned": one.abandoned is True}) for one in epochs)
 
 
 class QuietPartition(_Frozen):

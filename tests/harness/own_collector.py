@@ -58,8 +58,7 @@ class OwnCollector(Collector):
         Raises:
             ReadStalledError: a topic was not read to its end.
         """
-        evidence = self._chain.evidence()
-        self._run.write_json(self._run.chain_path, evidence)
+        evidence = self._write_chain()
         reached: Reached = {}
         for sink in self._declaration.sinks:
             self._write(sink.name, self._rows(sink, evidence["head"]["last_recorded"], stop, reached))

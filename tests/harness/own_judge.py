@@ -27,6 +27,7 @@ from tests.harness.checkers import (
     quiet,
     recovery,
     refused,
+    repairs,
     telling,
     vacuity,
 )
@@ -64,7 +65,7 @@ class OwnCase(Case):
     @cached_property
     def replayed(self) -> Replayed:
         """What every sink must hold."""
-        return replay(self.declaration, self.given, self.chain.epochs)
+        return replay(self.declaration, self.given, self.chain.pinned, self.shown)
 
     @property
     def schemas(self) -> Mapping[str, SinkSchema]:
@@ -234,10 +235,12 @@ def chain_of(case: OwnCase) -> Oracle:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = chain.order(case.chain) + chain.ranges(epochs, case.sends) + chain.constants(epochs)
     found += telling.overtaken(events) + telling.contradicted(case.chain, events)
+    found += repairs.complaints(case.chain.pinned, case.shown)
     given_up = [*loss.spans(epochs)]
     held = sum(not loss.holds(given_up, one.source) for one in case.given)
     found += adding_up.complaints(adding_up.recorded(epochs), held)
-    for record, due in zip(epochs, case.replayed.numbers, strict=True):
+    # One that is declared alone has no numbers; `order` tells of it.
+    for record, due in zip(epochs, case.replayed.numbers, strict=False):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
         if case.declaration.timed:
             names += [

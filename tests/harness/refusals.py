@@ -14,10 +14,15 @@ class Refusals:
 
     count: int = 0
 
+    @property
+    def enough(self) -> bool:
+        """Whether no next one is to be started."""
+        return self.count >= ENOUGH
+
     def give_up(self, says: str) -> str | None:
         """Count a driver by its last words; why no other one is to be started, once that is clear."""
         self.count += refuses(says)
-        return f"{self.count} drivers ended as a sink refused their rows; {says}" if self.count >= ENOUGH else None
+        return f"{self.count} drivers ended as a sink refused their rows; {says}" if self.enough else None
 
 
 def refuses(says: str) -> bool:

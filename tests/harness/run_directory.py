@@ -14,10 +14,22 @@ from typing import Any, Self, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from tests.harness.evidence import Chain, Epilogue, EvidenceError, Manifest, Quiet, RowCountError, Send, send_of
+from tests.harness.evidence import (
+    Chain,
+    Epilogue,
+    EvidenceError,
+    Manifest,
+    Pin,
+    Quiet,
+    RowCountError,
+    Send,
+    pin_of,
+    send_of,
+)
 from tests.harness.history import History, read_history
 
 _Model = TypeVar("_Model", bound=BaseModel)
+SHOWN = "shown"
 _TODO = "take the file again from where the run was recorded, or run again"
 
 
@@ -218,6 +230,16 @@ class RunDirectory:
                     f"ground truth is damaged ({error})", f"{self.sent_path}:{len(sends) + 1}", _TODO
                 ) from error
         return sends
+
+    def shown(self) -> list[Pin]:
+        """Read which rows epochs show that were finished as they are shown; raises EvidenceError."""
+        pins: list[Pin] = []
+        for row in read_lines(path := self.observed_path(SHOWN)):
+            try:
+                pins.append(pin_of(row))
+            except (KeyError, TypeError, ValueError) as error:
+                raise EvidenceError(f"no row that is shown ({error!r})", f"{path}:{len(pins) + 1}", _TODO) from error
+        return pins
 
     def rows(self, sink: str) -> Iterator[dict[str, Any]]:
         """Yield the records observed in a sink, one at a time; raises as `read_lines` does."""

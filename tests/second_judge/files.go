@@ -11,31 +11,25 @@ import (
 
 type Row = map[string]any // one JSON object; numbers stay as they are written, so that 1 is not 1.0
 
-func decode(content []byte) (Row, error) {
-	decoder, found := json.NewDecoder(bytes.NewReader(content)), Row{}
+func decode(content []byte) (found Row, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
-	if err := decoder.Decode(&found); err != nil {
-		return nil, err
-	} else if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the object")
+	err = decoder.Decode(&found)
+	if _, end := decoder.Token(); err == nil && end != io.EOF {
+		err = fmt.Errorf("something follows the object")
 	}
-	return found, nil
+	return found, err
 }
 
 func readObject(path string) Row { return must(decode(must(os.ReadFile(path)))) }
 
 // readRows hands over the lines up to the end line, which has to say how many there are; returns their number.
 func readRows(path string, take func(Row)) (rows int) {
-	file := must(os.Open(path))
-	defer file.Close()
-	for reader := bufio.NewReaderSize(file, 1<<20); ; rows++ {
-		line, err := reader.ReadBytes('\n')
-		if err != nil {
-			panic(path + " has no end line: it was cut short")
-		}
+	for reader := bufio.NewReaderSize(must(os.Open(path)), 1<<20); ; rows++ {
+		line, cut := reader.ReadBytes('\n')
 		row, err := decode(line)
-		if err != nil {
-			panic(fmt.Sprintf("%s:%d: %v", path, rows+1, err))
+		if cut != nil || err != nil {
+			panic(fmt.Sprintf("%s:%d: no row, or no end line after it: %v", path, rows+1, err))
 		}
 		if row["end"] == nil {
 			take(row)

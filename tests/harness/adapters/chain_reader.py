@@ -95,6 +95,26 @@ class ChainReader:
                 )  # fmt: skip
         return {"head": brief, "epochs": [{k: v for k, v in one.items() if k != "before"} for one in epochs]}
 
+    def shown(self, evidence: Row) -> Iterator[Row]:
+        """Yield the lines of `observed/shown.jsonl`: where rows were read with which epochs were finished as shown.
+
+        Raises:
+            EvidenceError: an object is missing, or holds another number of rows.
+
+        """
+        for record in [*evidence["epochs"], evidence["head"].get("declared") or {}]:
+            for shard, pinned in record.get("shown", {}).items() if record.get("repairs") is None else ():
+                name = pinned.get("key")
+                body = self._objects.body(name) if name else None
+                rows = pa.ipc.open_stream(body).read_all().to_pylist() if body else []
+                if len(rows) != pinned["rows"]:
+                    raise EvidenceError(
+                        f"{pinned['rows']} rows are pinned, {len(rows)} are there", name, "restore it from a backup"
+                    )
+                for row in rows:
+                    source = [row["topic"], row["partition"], row["offset"]]
+                    yield {"epoch": record["epoch"], "shard": int(shard), "source": source}
+
     def published(self, sink: str, epoch: int) -> tuple[str, list[Row]] | None:
         """What an epoch published to an object-store sink: the manifest's name and its rows; None before it did.
 

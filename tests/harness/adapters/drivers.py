@@ -23,6 +23,10 @@ class Drivers(Protocol):
     def driver(self) -> int | str | None:
         """The driver that was started last, as its events in the history name it; None before there is one."""
 
+    @property
+    def refused(self) -> bool:
+        """Whether so many were refused by a sink that no next one would fare better."""
+
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver on a settings file; a former one must have ended. It need not have begun on return."""
 

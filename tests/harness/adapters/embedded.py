@@ -42,6 +42,11 @@ class ProcessDrivers:
         """Pid of the driver."""
         return self.child.pid if self.child else None
 
+    @property
+    def refused(self) -> bool:
+        """See Drivers; here nobody counts."""
+        return False
+
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver; a former one must have ended."""
         self.started += 1

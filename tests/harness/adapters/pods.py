@@ -54,6 +54,11 @@ class PodDrivers:
     _started: bool = False
 
     @property
+    def refused(self) -> bool:
+        """See Drivers; here nobody counts."""
+        return False
+
+    @property
     def name(self) -> str:
         """Of the SparkApplication."""
         return str(self.values["name"])

@@ -34,12 +34,14 @@ class SupervisedDrivers(ProcessDrivers):
         say: told when one has ended that nobody struck.
         under: what is being done to every driver, while it is: one that ends then does not count as not coming up.
         last_words: of drivers that ended by themselves, by pid.
+        way_out: is taken, once, where drivers were refused; says what was done. None: they are given up.
     """
 
     history: History | None = None
     say: Callable[[str], None] = lambda _: None
     under: str | None = None
     last_words: dict[int, str] = field(default_factory=dict)
+    way_out: Callable[[], str] | None = None
     _what: tuple[str, Path, tuple[str, ...]] | None = None
     _wanted: bool = False
     _given_up: str | None = None
@@ -51,6 +53,11 @@ class SupervisedDrivers(ProcessDrivers):
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    @property
+    def refused(self) -> bool:
+        """See Drivers."""
+        return self._refusals.enough
 
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Start a driver, and from now on the next one whenever one has ended."""
@@ -150,12 +157,28 @@ class SupervisedDrivers(ProcessDrivers):
         how = f"under {under}" if under else "that was not struck"
         self.say(f"… a driver ended {how} (exit code {ended.status()}): {words}")
         self._given_up = self._refusals.give_up(words)
+        if self._given_up is not None and self.way_out is not None:
+            self._given_up = self._out(ended, self._given_up)
         if under is not None or self._given_up is not None:
             return
         now = time.monotonic()
         self._ends = [*(one for one in self._ends if now - one < WITHIN_S), now]
         if len(self._ends) >= GIVE_UP:
             self._given_up = f"{GIVE_UP} drivers ended within {WITHIN_S:.0f} s; {ended.post_mortem()}"
+
+    def _out(self, ended: Child, why: str) -> str | None:
+        """Take the way out; None where the next driver may come, else why there is none."""
+        assert self.way_out is not None
+        take, self.way_out = self.way_out, None
+        self.say(f"… {why}: the epoch is repaired")
+        try:
+            says = take()
+        except Exception as error:
+            return f"{why}; there was no way out: {error}"
+        self._refusals = Refusals()
+        self.say(f"… repaired: {says}")
+        self._told("repaired", ended.pid, says=says)
+        return None
 
     def _told(self, state: str, pid: int, **fields: Any) -> None:
         if self.history is not None:

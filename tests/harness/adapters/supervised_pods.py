@@ -43,6 +43,11 @@ class SupervisedPods(PodDrivers):
     _refusals: Refusals = field(default_factory=Refusals)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
+    @property
+    def refused(self) -> bool:
+        """See Drivers."""
+        return self._refusals.enough
+
     def start(self, name: str, settings: Path, *arguments: str) -> None:
         """Apply the SparkApplication; from now on a driver that ends is followed by the next."""
         super().start(name, settings, *arguments)

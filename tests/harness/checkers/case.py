@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
 from tests.harness.checkers.reference import Reference, replay
-from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Quiet, Send
-from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
+from tests.harness.run_directory import SHOWN, RunDirectory, read_lines
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
 from tests.harness.sinks import ACCEPTED_ROWS
 
@@ -46,6 +46,15 @@ class Case:
         return self.run.chain()
 
     @cached_property
+    def shown(self) -> list[Pin]:
+        """Rows of epochs that were finished as they are shown."""
+        finished = [one for one in self.chain.pinned if one.is_finished_as_shown]
+        if any(pinned.ids for one in finished for pinned in one.shown.values()):
+            # Where no sink tells what it shows; no pipeline that this harness has repaired is one.
+            raise EvidenceError("rows that are shown have no places", self.run.chain_path, "judge them by hand")
+        return self.run.shown() if finished or self.run.observed_path(SHOWN).exists() else []
+
+    @cached_property
     def events(self) -> list[dict[str, Any]]:
         """The history."""
         return self.run.events()
@@ -64,7 +73,7 @@ class Case:
     def reference(self) -> Reference:
         """What every output must be."""
         settings = self.manifest.settings
-        return replay(self.sends, self.chain.epochs, settings.window_ms, settings.lateness_ms)
+        return replay(self.sends, self.chain.pinned, settings.window_ms, settings.lateness_ms, self.shown)
 
     @cached_property
     def sent_at(self) -> array[int]:

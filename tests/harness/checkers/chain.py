@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.harness.checkers import adding_up, digest, loss, telling
+from tests.harness.checkers import adding_up, digest, loss, repairs, telling
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.reference import EpochNumbers, Outcome, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
@@ -189,13 +189,15 @@ def judge(case: Case) -> Oracle:
     if not chain.epochs:
         raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
     found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    found += repairs.complaints(chain.pinned, case.shown)
     shards = case.manifest.settings.shards
     found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
     found += telling.overtaken(case.events) + telling.contradicted(chain, case.events)
     accepted: dict[int, list[tuple[str, int]]] = {}
     for id_, index in reference.accepted.items():
         accepted.setdefault(reference.epochs_of[index], []).append((id_, case.sends[index].event_time_ms or 0))
-    for record, due in zip(chain.epochs, reference.numbers, strict=True):
+    # One that is declared alone has no numbers; `order` tells of it.
+    for record, due in zip(chain.epochs, reference.numbers, strict=False):
         found += numbers(record, due, ACCEPTED_ROWS in case.manifest.settings.sinks)
         found += catalog(record, accepted.get(record.epoch, []))
     found += published(case.run.rows("accepted"), reference)

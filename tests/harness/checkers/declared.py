@@ -14,8 +14,9 @@ from operator import add
 from typing import Any, Literal, Self
 
 from tests.harness.checkers import loss
+from tests.harness.checkers.repairs import Shares
 from tests.harness.checkers.watermark import Watermark
-from tests.harness.evidence import EpochRecord
+from tests.harness.evidence import EpochRecord, Pin
 
 Coordinate = tuple[str, int, int]
 COORDINATE = ("topic", "partition", "offset")
@@ -149,14 +150,22 @@ class Replayed:
     open_windows: int = 0
 
 
-def replay(declaration: Declaration, given: Sequence[Given], epochs: Iterable[EpochRecord]) -> Replayed:
-    """Replay the records in epoch order, within an epoch by coordinate: of two copies the first is accepted."""
-    return _Replay(declaration, given).run(epochs)
+def replay(
+    declaration: Declaration, given: Sequence[Given], epochs: Iterable[EpochRecord], shown: Iterable[Pin] = ()
+) -> Replayed:
+    """Replay the records in epoch order, within an epoch by coordinate: of two copies the first is accepted.
+
+    `shown` are rows of epochs that were finished as they are shown.
+    """
+    return _Replay(declaration, given, shown).run(epochs)
 
 
 class _Replay:
-    def __init__(self, declaration: Declaration, given: Sequence[Given]) -> None:
+    def __init__(self, declaration: Declaration, given: Sequence[Given], shown: Iterable[Pin]) -> None:
         self._declared = declaration
+        self._shares = Shares[Given](
+            shown, lambda one: (one.row.get("id") if declaration.attached else None, one.source)
+        )
         self._by_place = {one.source: one for one in given}
         self._found = Replayed({sink.name: {} for sink in declaration.sinks})
         self._read: dict[Coordinate, int] = {}
@@ -171,7 +180,8 @@ class _Replay:
             self._lost += loss.spans_of(record).items()
             numbers = Numbers(record.epoch, self._watermark.due(record) if self._declared.timed else None)
             self._close(record)
-            for one in self._of(record):
+            for one in self._shares.of(record, self._of(record)):
+                self._read[one.source] = self._read.get(one.source, 0) + 1
                 self._take(one, record, numbers)
             self._watermark.end(record)
             found.numbers.append(numbers)
@@ -188,7 +198,6 @@ class _Replay:
                 for offset in range(start, end):
                     # An offset without a record is a marker of a transaction, or what was never acknowledged.
                     if (one := self._by_place.get((topic, partition, offset))) is not None:
-                        self._read[one.source] = self._read.get(one.source, 0) + 1
                         yield one
 
     def _take(self, one: Given, record: EpochRecord, numbers: Numbers) -> None:

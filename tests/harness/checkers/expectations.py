@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
 from tests.harness.checkers.case import Case, source_of
-from tests.harness.checkers.reference import Outcome, is_malformed
+from tests.harness.checkers.reference import Outcome, id_in, is_malformed
 from tests.harness.evidence import EvidenceError, Send, crc_of
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.wire import TEXT, as_text, bytes_of, compact, json_object
+from tests.harness.wire import as_text, bytes_of, compact, json_object
 
 _FIELDS = ("id", "user", "event_time_ms", "crc")
 
@@ -183,8 +183,7 @@ def _other_epoch(row: Mapping[str, Any], epoch: int) -> str | None:
 
 def _ids(send: Send) -> list[str | None]:
     """Ids that a malformed record's dead letter may name: that of its JSON, or none where it is refused as no JSON."""
-    id_ = (json_object(bytes_of(send.value, send.encoding or TEXT)) or {}).get("id")
-    named = [id_ if isinstance(id_, str) else None]
+    named = [id_in(send)]
     return [*named, None] if send.reason == "not_json" and named != [None] else named
 
 

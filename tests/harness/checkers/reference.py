@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tests.harness.checkers import loss
+from tests.harness.checkers.repairs import Shares
 from tests.harness.checkers.watermark import Watermark
-from tests.harness.evidence import EpochRecord, Send
+from tests.harness.evidence import EpochRecord, Pin, Send
+from tests.harness.wire import TEXT, bytes_of, json_object
 
 NEVER = -1
 
@@ -78,6 +80,14 @@ def is_malformed(send: Send) -> bool:
     return send.kind == "malformed" or send.reason not in (None, "", "late")
 
 
+def id_in(send: Send) -> str | None:
+    """Return the id that the pipeline reads: of a malformed record that of its JSON, if it has one."""
+    if not is_malformed(send):
+        return send.id
+    id_ = (json_object(bytes_of(send.value, send.encoding or TEXT)) or {}).get("id")
+    return id_ if isinstance(id_, str) else None
+
+
 def window_start(event_time_ms: int, window_ms: int) -> int:
     """Return the start of the fixed window that holds a time."""
     return event_time_ms - event_time_ms % window_ms
@@ -107,17 +117,22 @@ class _Source:
         return indexes[bisect_left(offsets, span[0]) : bisect_left(offsets, span[1])]
 
 
-def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int, lateness_ms: int) -> Reference:
+def replay(
+    sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int, lateness_ms: int, shown: Iterable[Pin] = ()
+) -> Reference:
     """Replay the sends in epoch order.
 
     Args:
         sends: every acknowledged send, in any order.
-        epochs: the epoch records of the chain; only `ranges`, `watermark_ms`, idle partitions and losses are believed.
+        epochs: the epoch records of the chain; only `ranges`, `watermark_ms`, idle partitions, losses and repairs are
+            believed.
         window_ms: length of a window.
         lateness_ms: allowed lateness.
+        shown: rows of epochs that were finished as they are shown.
 
     """
     source = _Source(sends)
+    shares = Shares[int](shown, lambda index: (id_in(sends[index]), sends[index].coordinate))
     reference = Reference(outcomes=bytearray(len(sends)), epochs_of=array("q", [NEVER]) * len(sends))
     outcomes, epochs_of, accepted = reference.outcomes, reference.epochs_of, reference.accepted
     windows: dict[int, dict[str, int]] = {}
@@ -128,7 +143,7 @@ def replay(sends: Sequence[Send], epochs: Iterable[EpochRecord], window_ms: int,
         _give_up(record, source, outcomes)
         _close(windows, record, window_ms + lateness_ms, reference, numbers)
         newest: int | None = None
-        for index in source.of(record):
+        for index in shares.of(record, source.of(record)):
             send = sends[index]
             numbers.in_ += 1
             start = NEVER

@@ -8,25 +8,59 @@ from tests.harness.refusals import ENOUGH, refuses
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "goes on", 0
+REPAIRED = "repaired"
+"""State of a driver after which an operator repaired the epoch that it was refused with."""
 
 
 def refusals(case: Case) -> list[str]:
-    """Last words of drivers that were refused, in their order."""
-    told = [one for one in case.events if one["event"] == "driver" and one.get("state") == "ended"]
-    struck = {one.get("pid") for one in case.events if one["event"] == "driver" and one.get("state") == "killed"}
-    return [str(one["says"]) for one in told if one["pid"] not in struck and refuses(str(one.get("says")))]
+    """Last words of drivers that were refused, in their order, since an epoch was repaired."""
+    told = [one for one in case.events if one["event"] == "driver"]
+    struck = {one.get("pid") for one in told if one.get("state") == "killed"}
+    found: list[str] = []
+    for one in told:
+        if one.get("state") == REPAIRED:
+            found = []
+        elif one.get("state") == "ended" and one["pid"] not in struck and refuses(str(one.get("says"))):
+            found.append(str(one["says"]))
+    return found
 
 
 def judge(case: Case) -> list[Oracle]:
     """Fail where more than one driver was refused: readers see what no repeat of the epoch comes to.
 
-    A run in which none was, or whose history cannot be read, says nothing of it.
+    One that was repaired since goes on, and the chain has to have the repair. A run in which none was refused, or whose
+    history cannot be read, says nothing of it, unless it had to repair an epoch.
     """
     try:
         found = refusals(case)
+        told = any(one["event"] == "driver" and one.get("state") == REPAIRED for one in case.events)
     except EvidenceError:
-        found = []
+        return []
+    if len(found) < ENOUGH and (told or _had_to_repair(case)):
+        return [_repaired(case, told)]
     return [_judged(found)] if found else []
+
+
+def _had_to_repair(case: Case) -> bool:
+    try:
+        return case.manifest.settings.repair
+    except EvidenceError:
+        return False
+
+
+def _repaired(case: Case, told: bool) -> Oracle:
+    try:
+        repairs = [record for record in case.chain.epochs if record.repairs is not None]
+    except EvidenceError:
+        repairs = []
+    if not (told and repairs):
+        lacks = "the chain has no epoch that repairs another" if told else "no epoch was repaired"
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=f"the way out was not tried: {lacks}")
+    says = "; ".join(
+        f"epoch {record.repairs} could not be repeated: an operator had it finished as it was shown, and epoch "
+        f"{record.epoch} took the other {record.counts.in_} records" for record in repairs
+    )  # fmt: skip
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
 
 
 def _judged(found: list[str]) -> Oracle:

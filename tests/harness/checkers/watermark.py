@@ -18,8 +18,7 @@ class Watermark:
 
     def due(self, record: EpochRecord) -> int | None:
         """Return the watermark (ms since 1970) that an epoch must have; to be asked before its records are shown."""
-        # One that an operator gave up reads nothing and closes nothing: it keeps the watermark of the one before.
-        if record.is_abandoned:
+        if record.keeps_watermark:
             return self._before
         if record.clock is None:
             return self._accepted

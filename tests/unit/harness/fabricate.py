@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import digest
+from effectively_once.columns import COORDINATES
 from tests.harness.checkers.xxhash64 import shard_of
 from tests.unit.harness.witnessed import processes_of
 
@@ -53,14 +54,16 @@ RAW = ("value", "encoding")
 
 
 def fabricate(
-    run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24, without: Container[object] = ()
+    run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24, without: Container[object] = (),
+    repaired: int | None = None,
 ) -> Path:  # fmt: skip
     """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
 
     `without`: what is left out of the records at the bound: -1, 0, 1 (records that many ms behind it), `copies`,
     `others` (ids of another user) or `kept` (what is sent again after the first restart, but for one record).
+    `repaired`: an epoch of which one shard showed too little; the next one repairs it.
     """
-    _Simulation(run, seed, without).play(epochs, per_epoch)
+    _Simulation(run, seed, without, repaired).play(epochs, per_epoch)
     return run
 
 
@@ -96,8 +99,10 @@ def id_digest(ids: list[tuple[str, int]]) -> str:
 
 
 class _Simulation:
-    def __init__(self, run: Path, seed: int, without: Container[object]) -> None:
-        self.without = without
+    def __init__(self, run: Path, seed: int, without: Container[object], repaired: int | None) -> None:
+        self.without, self.repaired = without, repaired
+        self.shown: list[Row] = []
+        self.left: list[Row] = []
         self.run, self.seed, self.random = run, seed, random.Random(seed)
         self.sent: list[Row] = []
         self.ends = [0] * PARTITIONS
@@ -122,6 +127,8 @@ class _Simulation:
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
             self._epoch(fault={3: "executor", 6: "driver"}.get(epoch))
+            if epoch == self.repaired:
+                self._epoch()
         self._bound(EVENT_T0 + (epochs + 1) * WINDOW_MS)
         self._tell("phase", phase="drain")
         far = EVENT_T0 + (epochs + 100) * WINDOW_MS
@@ -217,13 +224,18 @@ class _Simulation:
 
     def _epoch(self, fault: str | None = None) -> None:
         number = len(self.chain)
-        before = self.watermark
-        if self.newest is not None and (self.watermark is None or self.newest > self.watermark):
+        before, repairs = self.watermark, bool(self.left)
+        if not repairs and self.newest is not None and (self.watermark is None or self.newest > self.watermark):
             self.watermark = self.newest
         self._tell("epoch", epoch=number, state="declared", generation=self.generation, driver=self.driver)
         ranges = {str(p): [self.read[p], self.ends[p]] for p in range(PARTITIONS)}
         rows = [r for r in self.sent if self.read[r["partition"]] <= r["offset"] < self.ends[r["partition"]]]
+        rows = [*rows, *self.left]
         rows.sort(key=lambda r: (r["partition"], r["offset"]))
+        if number == self.repaired:
+            rows, self.left = self._shown(rows)
+        elif repairs:
+            self.left = []
         self.read = list(self.ends)
         tally: Row = {"in": len(rows), "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0}
         marks: Row = {name: {} for name in ("accepted", "dead_letter", "user_counts", "global_counts")}
@@ -270,8 +282,29 @@ class _Simulation:
                 "shards": SHARDS, "wheel_digest": "w", "settings_digest": "s", "counts": tally,
                 "max_event_time_ms": newest, "sinks": marks,
                 "deltas": {"ids": {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}},
+                **({"shown": self._pinned()} if repairs or self.left else {}),
+                **({"repairs": number - 1} if repairs else {}),
             }
         )  # fmt: skip
+
+    def _shown(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """What an epoch takes of which shard 0 shows the first half, and what it leaves."""
+        taken: list[Row] = []
+        known = set(self.ids)
+        for at, row in enumerate(rows):
+            source = (row["topic"], row["partition"], row["offset"])
+            mine = shard_of(row["id"] or "-".join(map(str, source)), SHARDS) == 0
+            if mine and (at >= len(rows) // 2 or row["id"] in known):
+                continue
+            known |= {row["id"]} - {None}
+            taken.append(row)
+            self.shown += [{"epoch": self.repaired, "shard": 0, "source": list(source)}] * mine
+        return taken, [row for row in rows if row not in taken]
+
+    def _pinned(self) -> Row:
+        rows = [dict(zip(COORDINATES.names, one["source"], strict=True)) for one in self.shown]
+        table = pa.Table.from_pylist(rows, COORDINATES)
+        return {"0": {"rows": table.num_rows, "digest": digest.of_rows_in(table), "bytes": 1, "key": "k", "ids": None}}
 
     def _emit(self, epoch: int, before: int | None, marks: Row) -> None:
         if self.watermark is None or self.watermark == before:
@@ -345,6 +378,8 @@ class _Simulation:
         for sink, rows in (*self.sinks.items(), ("global_counts", self.global_counts)):
             write_lines(observed / f"{sink}.jsonl", rows)
         write_json(observed / "chain.json", {"head": head, "epochs": self.chain})
+        if self.shown:
+            write_lines(observed / "shown.jsonl", self.shown)
         ends = [(name, shard, end) for name, shards in self.sink_ends.items() for shard, end in enumerate(shards)]
         partitions = [
             {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.declared import Aggregated, Declaration, Given, Replayed, Sink, identity, replay
-from tests.harness.evidence import EpochCounts, EpochRecord
+from tests.harness.evidence import EpochCounts, EpochRecord, Pin, Pinned
 
 MINUTE = 60_000
 DECLARED = Declaration(
@@ -134,3 +134,21 @@ def test_a_row_is_known_by_its_source_or_by_key_and_window(sink: int, row: dict[
 def test_a_row_of_a_table_has_its_source_in_columns() -> None:
     table = Sink("rows", "table", "rows", ("id",))
     assert identity(DECLARED, table, {"topic": "t", "partition": 0, "offset": 4}) == ("t", 0, 4)
+
+
+def test_what_an_epoch_leaves_that_is_finished_as_shown_the_repair_takes() -> None:
+    shown = {"0": Pinned(rows=2)}
+    epochs = [
+        EPOCHS[0].model_copy(update={"shown": shown}),
+        epoch(1, 4, 4, None).model_copy(update={"shown": shown, "repairs": 0}),
+        epoch(2, 4, 5, 20_000),
+    ]
+    pins = [Pin(0, "0", ("t", 0, offset)) for offset in (1, 3)]
+    found = replay(DECLARED, RECORDS[:5], epochs, pins)
+    assert {place[2]: due.epoch for place, due in found.due["accepted"].items()} == {1: 0, 2: 1, 4: 2}
+    assert {place[2]: due.epoch for place, due in found.due["dead_letter"].items()} == {3: 0}
+    assert [(one.in_, one.duplicate, one.watermark_ms) for one in found.numbers] == [
+        (2, 0, None), (2, 1, None), (1, 0, 20_000),
+    ]  # fmt: skip
+    assert not found.unread
+    assert replay(DECLARED, RECORDS[:5], [epochs[0], epochs[2]], pins).unread == [("t", 0, 0), ("t", 0, 2)]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.checkers import digest
 from tests.harness.checkers.reference import NEVER, Outcome, replay
-from tests.harness.evidence import Clock, EpochCounts, EpochRecord, Lost, Send
+from tests.harness.evidence import Chain, Clock, EpochCounts, EpochRecord, Lost, Pin, Pinned, Send
 
 WINDOW_MS, LATENESS_MS = 100, 50
 
@@ -131,6 +131,30 @@ def test_an_epoch_that_reads_nothing_keeps_the_watermark_only_where_it_was_aband
     """Chains of before do not say it: there each of them was."""
     empty = epoch(1, due, p0=(1, 1)).model_copy(update={"abandoned": stated})
     assert dues([send("a", 900, 0)], epoch(0, None, p0=(0, 1)), empty) == [None, due]
+
+
+@pytest.mark.parametrize(("format_", "stated"), [(3, None), (4, False)])
+def test_that_an_epoch_was_abandoned_is_read_where_the_format_states_it(format_: int, stated: bool | None) -> None:
+    head = {"format": format_, "generation": 1, "owner": "o", "last_recorded": 0, "declared": None}
+    one = epoch(0, None, p0=(1, 1)).model_dump(mode="json", by_alias=True)
+    for told, due in ((None, stated), (False, False), (True, True)):
+        read = Chain.model_validate({"head": head, "epochs": [{**one, "abandoned": told}]}).epochs[0]
+        assert (read.abandoned, read.is_abandoned) == ((due, due is not False) if told is None else (told, told))
+
+
+def test_an_epoch_that_repairs_another_takes_what_that_one_left_and_keeps_its_watermark() -> None:
+    """Of one shard: the epoch takes the copy that it shows, and the record before it is left with its repair."""
+    sends = [send("a", 1, 0), send("a", 2, 1), send("b", 900, 2), send("c", 901, 3)]
+    shown = {"0": Pinned(rows=1)}
+    first = epoch(0, None, p0=(0, 3)).model_copy(update={"shown": shown})
+    repair = epoch(1, None, p0=(3, 3)).model_copy(update={"shown": shown, "repairs": 0})
+    pins = [Pin(0, "0", ("events", 0, 1))]
+    found = replay(sends, [first, repair, epoch(2, 900, p0=(3, 4))], WINDOW_MS, LATENESS_MS, pins)
+    assert [Outcome(one) for one in found.outcomes] == [
+        Outcome.DUPLICATE, Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.ACCEPTED,
+    ]  # fmt: skip
+    assert list(found.epochs_of) == [1, 0, 1, 2]
+    assert [numbers.watermark_due_ms for numbers in found.numbers] == [None, None, 900]
 
 
 def test_with_a_clock_the_watermark_is_that_of_the_slowest_partition() -> None:

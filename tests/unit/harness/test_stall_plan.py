@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tests.harness import cluster_chaos
 from tests.harness.chaos import described, main
@@ -151,6 +152,15 @@ def test_a_manifest_names_conditions_only_where_they_are_not_the_usual_ones() ->
 @pytest.mark.parametrize("words", [("--network-s", "0.5"), ("--payload-bytes", "-1"), ("--payload-bytes", "2k")])
 def test_impossible_conditions_are_refused_on_both_stacks(words: tuple[str, str]) -> None:
     for command in (main, cluster_chaos.main):
+        with pytest.raises(SystemExit):
+            command(["--plan", *words])
+
+
+def test_only_what_goes_without_proof_is_repaired_and_only_where_the_harness_starts_drivers() -> None:
+    assert Conditions(unproven=True, repair=True).words == ("--unproven", "--repair")
+    with pytest.raises(ValidationError, match="--repair needs --unproven"):
+        Conditions(repair=True)
+    for command, words in ((main, ["--repair"]), (cluster_chaos.main, ["--unproven", "--repair"])):
         with pytest.raises(SystemExit):
             command(["--plan", *words])
 

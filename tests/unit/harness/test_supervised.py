@@ -17,6 +17,7 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.supervised import GIVE_UP, SupervisedDrivers
 from tests.harness.history import History, read_history
 from tests.harness.refusals import ENOUGH
+from tests.harness.way_out import NoWayOutError
 from tests.unit.harness.sleepers import WITH_CHILD, Home, soon, state_of
 
 
@@ -121,6 +122,53 @@ def test_drivers_that_a_sink_refuses_are_given_up_before_others(tmp_path: Path) 
     finally:
         world.drivers.end()
         world.history.close()
+
+
+REFUSED = f"print('{SinkError.__name__}: a repeat of epoch 2 decided otherwise'); raise SystemExit(76)"
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Iterator[Supervised]:
+    """Return drivers that a sink refuses, not yet started."""
+    made = Supervised(tmp_path, REFUSED)
+    yield made
+    made.drivers.end()
+    made.history.close()
+
+
+def test_once_drivers_were_refused_the_way_out_is_taken_and_the_next_one_starts(refused: Supervised) -> None:
+    def repaired() -> str:
+        refused.home.codes[:] = [WITH_CHILD]
+        return "the next driver finishes epoch 2"
+
+    refused.drivers.way_out = repaired
+    refused.drivers.start("driver", refused.folder / "settings.json")
+    soon("the driver after it", lambda: len(refused.home.started) > ENOUGH)
+    refused.up()
+    assert refused.drivers.alive() is None
+    assert not refused.drivers.refused
+    assert [state for state, _ in refused.told()] == ["ended"] * ENOUGH + ["repaired"]
+    assert refused.said[-1] == "… repaired: the next driver finishes epoch 2"
+
+
+def test_drivers_that_are_refused_after_it_are_given_up(refused: Supervised) -> None:
+    refused.drivers.way_out = lambda: ""
+    refused.drivers.start("driver", refused.folder / "settings.json")
+    soon("the end of trying", lambda: refused.drivers.alive() is not None)
+    assert refused.drivers.refused
+    assert len(refused.home.started) == 2 * ENOUGH
+
+
+def test_where_there_is_no_way_out_they_are_given_up_with_its_last_words(refused: Supervised) -> None:
+    def none() -> str:
+        raise NoWayOutError("something else is visible of epoch 2")
+
+    refused.drivers.way_out = none
+    refused.drivers.start("driver", refused.folder / "settings.json")
+    soon("the end of trying", lambda: refused.drivers.alive() is not None)
+    assert "there was no way out: something else is visible of epoch 2" in (refused.drivers.alive() or "")
+    assert refused.drivers.refused
+    assert len(refused.home.started) == ENOUGH
 
 
 def test_a_driver_that_ends_under_what_is_done_to_all_of_them_is_told_of_and_does_not_count(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Epochs that are finished as they are shown, and those that repair them (docs/adr/0030).
+
+What an epoch shows is taken at the word of what its record pins. The rest of its input is due in the next one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+from tests.harness.checkers import digest
+from tests.harness.checkers.xxhash64 import shard_of
+from tests.harness.evidence import EpochRecord, Pin
+
+Coordinate = tuple[str, int, int]
+T = TypeVar("T")
+
+
+class Shares(Generic[T]):
+    """Divides the records of an epoch that is finished as it is shown between it and the one that repairs it.
+
+    Args:
+        pins: which rows are shown.
+        named: of a record its id, where it has one, and its coordinate.
+    """
+
+    def __init__(self, pins: Iterable[Pin], named: Callable[[T], tuple[str | None, Coordinate]]) -> None:
+        self._pins, self._named = frozenset(pins), named
+        self._left: dict[int, list[T]] = {}
+
+    def of(self, record: EpochRecord, read: Iterable[T]) -> Iterable[T]:
+        """Return what an epoch takes of the records in its ranges; of one that repairs, what the other one left."""
+        if record.repairs is not None:
+            return self._left.pop(record.repairs, [])
+        if not record.shown:
+            return read
+        shares: tuple[list[T], list[T]] = [], []
+        for one in read:
+            shares[self._leaves(record, one)].append(one)
+        taken, self._left[record.epoch] = shares
+        return taken
+
+    def _leaves(self, record: EpochRecord, one: T) -> bool:
+        id_, coordinate = self._named(one)
+        shard = str(shard_of("-".join(map(str, coordinate)) if id_ is None else id_, record.shards))
+        return shard in record.shown and Pin(record.epoch, shard, coordinate) not in self._pins
+
+
+def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
+    """Describe repairs of nothing, epochs that nobody repairs, and rows that are not those which a record pins."""
+    found: list[str] = []
+    for before, record in pairwise((None, *epochs)):
+        if record is None or record.repairs is None:
+            continue
+        if before is None or not before.is_finished_as_shown or before.epoch != record.repairs:
+            found.append(f"epoch {record.epoch} repairs epoch {record.repairs}, which is not the one before it, shown")
+        elif record.shown != before.shown:
+            found.append(f"epoch {record.epoch} leaves out other rows than epoch {before.epoch} shows")
+        if not record.is_empty:
+            found.append(f"epoch {record.epoch} repairs another one, and has ranges of its own")
+    repaired = {record.repairs for record in epochs}
+    by_shard: dict[tuple[int, str], list[Coordinate]] = defaultdict(list)
+    for pin in pins:
+        by_shard[pin.epoch, pin.shard].append(pin.source)
+    for record in (one for one in epochs if one.is_finished_as_shown):
+        if record.epoch not in repaired:
+            found.append(f"epoch {record.epoch} is finished as it is shown, and no epoch repairs it")
+        for shard, pinned in record.shown.items():
+            rows = by_shard.pop((record.epoch, shard), [])
+            said = digest.of_tables(((topic.encode(), *place) for topic, *place in rows), pinned.digest)
+            if (len(rows), len(set(rows)), said) != (pinned.rows, pinned.rows, pinned.digest):
+                found.append(f"epoch {record.epoch}: shard {shard} pins {pinned.rows} rows, and {len(rows)} others are "
+                             "written down")  # fmt: skip
+            outside = sum(not _reads(record, place) for place in rows)
+            found += [f"epoch {record.epoch}: shard {shard} shows {outside} rows outside of its ranges"] * bool(outside)
+    return found + [f"epoch {epoch} pins nothing of shard {shard}" for epoch, shard in by_shard]
+
+
+def _reads(record: EpochRecord, place: Coordinate) -> bool:
+    topic, partition, offset = place
+    start, end = record.ranges.get(topic, {}).get(partition, (0, 0))
+    return start <= offset < end
