@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once import Count, Max, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.message_bytes import (
     BATCH_BYTES,
     LETTER_BYTES,
@@ -75,6 +75,16 @@ def test_what_a_message_is_made_of() -> None:
     by_topic = Windowed("topic", {"n": Count()}, ToKafka("topics", key="topic"))
     assert of_records(declared(windows=(by_topic,))) == []
     assert of_records(declared(windows=(sums,)))[1].room < LETTER_BYTES
+
+
+def test_of_a_stateful_query_the_columns_that_it_shares_with_records_are_judged() -> None:
+    """What it makes of its own has the other half; nobody knows it before."""
+    schema = pa.schema([("c0", pa.string()), ("c1", pa.string()), ("told", pa.string())])
+    results = Stateful(lambda rows: rows, schema, by="c0", to=ToKafka("results", key="c0"))
+    (part,) = of_records(Pipeline(lambda frame: frame, COLUMNS, stateful=results))
+    (whole,) = messages_of(Pipeline(lambda frame: frame, COLUMNS, stateful=results))
+    assert (part.reason, part.json, part.raw) == ("large_results", ("c0",), ("c0",))
+    assert (whole.json, part.room) == (("c0", "c1", "told"), whole.room // 2)
 
 
 def test_texts_of_a_record_and_of_an_answer_have_half_of_a_message_each() -> None:
