@@ -27,6 +27,8 @@ from infra.toolchain.prepare import Toolchain
 ARCHIVE = "classes.jsa"
 JOB = "effectively_once_jobs.user_counts"
 SINKS = ("accepted", "dead_letter", "user_counts")
+LARGE = {"max.message.bytes": "12648592"}
+"""Of a sink's topic: a start refuses one that takes less."""
 EPOCHS, EPOCH_ROWS = 3, 400
 EPOCHS_S, EXIT_S = 300.0, 300.0
 """Some 20 s each on an idle machine of two cores; writing the archive took 95 s at a load of 15."""
@@ -62,7 +64,7 @@ def _trained(cache: Cache, toolchain: Toolchain, directory: Path) -> None:
 def _fill(endpoints: Endpoints) -> None:
     """Make the topics of a pipeline and put some records in."""
     outputs = [f"user_counts.{sink}" for sink in SINKS]
-    topics = [NewTopic("events", 2, 1), *(NewTopic(name, 2, 1) for name in outputs)]
+    topics = [NewTopic("events", 2, 1), *(NewTopic(name, 2, 1, config=LARGE) for name in outputs)]
     topics += [NewTopic(f"{name}.progress", 2, 1, config={"cleanup.policy": "compact"}) for name in outputs]
     admin = AdminClient({"bootstrap.servers": endpoints.kafka_bootstrap})
     for made in admin.create_topics(topics).values():

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.progress import VARIABLE
 from effectively_once.settings import PipelineSettings
+from effectively_once.sink_topics import SIZE
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
 from infra.embedded.process import Child
@@ -70,7 +72,8 @@ class Place:
             "s3_endpoint": self.endpoints.s3_endpoint, "s3_bucket": self.endpoints.s3_bucket, **changes,
         })  # fmt: skip
         compacted = {"cleanup.policy": "compact"}
-        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1) for sink in SINKS])
+        large = {SIZE: str(MESSAGE_BYTES)}
+        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1, config=large) for sink in SINKS])
         self.created([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
         return settings
 

@@ -10,7 +10,8 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from effectively_once.create import create, topics_of
-from effectively_once.errors import AccessError, SourceError, UnreachableError
+from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.errors import AccessError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
 from effectively_once.object_store import SECRET_KEY, S3ObjectStore
@@ -86,24 +87,35 @@ def test_a_start_warns_of_an_input_topic_that_takes_any_time(
     )
 
 
-@pytest.mark.parametrize("record_bytes", [1_048_588, 3_000_000])
-def test_a_start_warns_of_dead_letters_that_are_too_large_for_their_topic(
-    settings: PipelineSettings, topic: Topic, admin: AdminClient, record_bytes: int
+@pytest.mark.parametrize("sink", ["accepted", "dead_letter", "user_counts"])
+def test_a_topic_that_takes_less_than_the_messages_of_its_sink_is_refused_until_it_is_mended(
+    settings: PipelineSettings, admin: AdminClient, sink: str
 ) -> None:
-    """As `create` makes it, it is large enough for the source that is there; one made by hand may not be."""
-    topic(settings.topic, 1, max_message_bytes=str(record_bytes))
-    create(Job(user_counts, settings), replication=1, deadline_s=30)
-    topics, name = SinkTopics(settings, ["dead_letter"]), f"{settings.pipeline}.dead_letter"
-    with structlog.testing.capture_logs() as logs:
-        topics.warn_of_small_dead_letters(record_bytes)
-        assert logs == []
-        entry = ConfigEntry("max.message.bytes", "1048588", incremental_operation=AlterConfigOpType.SET)
+    """By the start as by `create`: an epoch would stop at such a message after another sink has shown it."""
+    create(Job(user_counts, settings), replication=1, deadline_s=30, source_partitions=1)
+    topics, name = SinkTopics(settings, user_counts.kafka_sinks), f"{settings.pipeline}.{sink}"
+
+    def take(size: int) -> None:
+        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(30)
-        topics.warn_of_small_dead_letters(record_bytes)
-    (line,) = logs
-    assert (line["topic"], line["takes"], line["needs"] > record_bytes * 4 // 3) == (name, 1_048_588, True)
-    assert f"--topic {name} --add-config max.message.bytes=" in line["todo"]
+
+    topics.refuse_small(user_counts)
+    take(MESSAGE_BYTES - 1)
+    says = f"takes messages of 12,648,591 .*--topic {name} --add-config max.message.bytes={MESSAGE_BYTES}`"
+    with pytest.raises(SinkError, match=says):
+        topics.refuse_small(user_counts)
+    with pytest.raises(SinkError, match=says):
+        create(Job(user_counts, settings), replication=1, deadline_s=30)
+    take(MESSAGE_BYTES)
+    topics.refuse_small(user_counts)
+
+
+def test_what_no_sink_takes_of_a_large_input_is_told(settings: PipelineSettings, topic: Topic) -> None:
+    topic(settings.topic, 1, max_message_bytes="3000000")
+    told: list[str] = []
+    create(Job(user_counts, settings), replication=1, deadline_s=30, say=told.append)
+    assert [line for line in told if "3,000,000 bytes: one whose message in accepted" in line]
 
 
 def test_another_number_of_partitions_is_refused(settings: PipelineSettings) -> None:

@@ -16,6 +16,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
+from effectively_once.message_bytes import BATCH_BYTES
+from effectively_once.sink_topics import RECORD_BYTES
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark, seen_mark
 from effectively_once.sinks.publish import (
@@ -430,6 +432,20 @@ def test_a_row_that_the_topic_does_not_take_is_named_and_published_once_it_does(
     admin.incremental_alter_configs([resource])[resource].result(30)
     assert ShardSink(address).publish(0, 1, rows)[1] is Published.NOW
     assert len(_visible(address)) == 4
+
+
+def test_a_topic_takes_the_largest_message_of_its_sink_and_a_batch_of_small_ones(
+    stack: EmbeddedStack, pipeline: str, topic: Topic
+) -> None:
+    """What no compression makes smaller; beside the message are Kafka's own words."""
+    address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
+    topic(address.topic, max_message_bytes=str(RECORD_BYTES))
+    topic(address.progress, cleanup_policy="compact")
+    drawn = random.Random(7)
+    largest = (drawn.randbytes(500_000), drawn.randbytes(RECORD_BYTES - BATCH_BYTES - 500_000))
+    rows = [(None, drawn.randbytes(1_000)) for _ in range(3_000)]
+    assert ShardSink(address).publish(0, 1, [*rows, largest, *rows])[1] is Published.NOW
+    assert _mark_epoch(address) == 0
 
 
 def test_a_broker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

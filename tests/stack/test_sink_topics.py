@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.errors import SinkError
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
@@ -33,7 +34,7 @@ def test_a_rows_topic_that_was_made_anew_between_two_runs_is_refused(
     name = f"{lines.layout.pipeline}.accepted"
     admin.delete_topics([name])[name].result(30)
     wait_for("the topic gone", 30, lambda: name not in admin.list_topics(timeout=10).topics)
-    topic(name, SHARDS)
+    topic(name, SHARDS, max_message_bytes=str(MESSAGE_BYTES))
     before = lines.head()
     with pytest.raises(SinkError, match=f"deleted and created again: its id was .*topic {name}.*restore"):
         lines.start("third")

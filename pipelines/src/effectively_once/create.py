@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -29,13 +28,14 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once import added
 from effectively_once.columns import DEAD_LETTER
+from effectively_once.destinations import GROWTH
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
 from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings, load
-from effectively_once.sink_topics import RECORD_BYTES, SIZE, dead_letter_bytes, refuse_expiring
+from effectively_once.sink_topics import RECORD_BYTES, SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress
 from effectively_once.sources.times import BOUNDS
@@ -57,13 +57,14 @@ _LATER = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it has to be."""
+    """A topic as it has to be; `takes` is what its `max.message.bytes` is at least, where that matters."""
 
     name: str
     partitions: int
     compacted: bool = False
     source: bool = False
     config: tuple[tuple[str, str], ...] = ()
+    takes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +93,33 @@ class Broker(Protocol):
         ...
 
 
-def topics_of(job: Job, source_partitions: int | None, record_bytes: int = RECORD_BYTES) -> list[Topic]:
-    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for.
-
-    `record_bytes` is what the source takes: its dead letters are larger.
-    """
-    grown = ((SIZE, str(dead_letter_bytes(record_bytes)[1])),)
+def topics_of(job: Job, source_partitions: int | None) -> list[Topic]:
+    """Return the topics of a pipeline: rows and progress marks of every sink, and the source when it is asked for."""
     settings = job.settings
     found = [Topic(settings.topic, source_partitions, source=True)] if source_partitions else []
     if settings.sources:
         found += [Topic(topic_of(settings.topic), 1, compacted=True, source=True)]
     for sink in job.pipeline.kafka_sinks:
         shard = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, 0)
-        config = grown if sink == DEAD_LETTER else ()
-        found += [Topic(shard.topic, settings.shards, config=config)]
+        found += [Topic(shard.topic, settings.shards, takes=needed(job.pipeline, sink))]
         found += [Topic(shard.progress, settings.shards, compacted=True)]
     return found
 
 
+def too_small(job: Job, record_bytes: int) -> Iterator[str]:
+    """Say which sinks may not take what a record of so many bytes becomes, and what happens to such a record."""
+    what = f"a record of topic {job.settings.topic} may have {record_bytes:,} bytes"
+    for sink in job.pipeline.kafka_sinks:
+        takes = needed(job.pipeline, sink)
+        if sink == DEAD_LETTER:
+            if record_bytes * 4 // 3 > takes:
+                yield f"{what}: of one that is refused and larger than {takes * 3 // 4:,} the dead letter has a digest"
+        elif record_bytes * GROWTH > takes:
+            yield f"{what}: one whose message in {sink} is larger than {takes:,}, its message_bytes_max, is refused"
+
+
 def refuse_other_shape(topic: Topic, found: Found) -> None:
-    """Refuse a topic that exists with another number of partitions, or whose marks would be deleted in time.
+    """Refuse a topic that exists with another number of partitions, whose marks would expire, or that takes too little.
 
     Raises:
         SourceError: it is the source.
@@ -128,6 +136,8 @@ def refuse_other_shape(topic: Topic, found: Found) -> None:
         )  # fmt: skip
     if topic.compacted:
         refuse_expiring(topic.name, found.cleanup_policy)
+    if not topic.source:
+        refuse_small(topic.name, found.record_bytes, topic.takes)
 
 
 def step(broker: Broker, wanted: Sequence[Topic], replication: int) -> None:
@@ -201,7 +211,10 @@ class KafkaCluster:
         wanted = [
             NewTopic(
                 topic.name, topic.partitions, replication,
-                config={**dict(topic.config), "cleanup.policy": "compact" if topic.compacted else "delete"},
+                config={
+                    **dict(topic.config), **({SIZE: str(topic.takes)} if topic.takes else {}),
+                    "cleanup.policy": "compact" if topic.compacted else "delete",
+                },
             )
             for topic in topics
         ]  # fmt: skip
@@ -294,8 +307,14 @@ def create(
 
     """
     settings = job.settings
+
+    def topics(record_bytes: int) -> list[Topic]:
+        for line in too_small(job, record_bytes):
+            say(line)
+        return topics_of(job, source_partitions)
+
     create_needed(
-        settings, needs, partial(topics_of, job, source_partitions), replication=replication,
+        settings, needs, topics, replication=replication,
         deadline_s=deadline_s, source_partitions=source_partitions,
         event_log_bucket=event_log_bucket, say=say,
     )  # fmt: skip

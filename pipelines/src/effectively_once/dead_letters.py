@@ -21,6 +21,15 @@ UNREADABLE = "(no dead letter)"
 _EPOCHS = re.compile(r"(\d+)?(-)?(\d+)?")
 
 
+class Cut(BaseModel):
+    """What a dead letter has of a record that is larger than its topic takes; its source is where the record is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bytes: int
+    sha256: str
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -30,6 +39,7 @@ class _Row(BaseModel):
     encoding: Literal["utf-8", "base64"]
     epoch: Annotated[int, Field(ge=0)]
     source: tuple[str, int, int]
+    cut: Cut | None = None
 
 
 def as_text(value: bytes | None) -> tuple[str | None, str]:
@@ -48,8 +58,9 @@ class DeadLetter:
 
     Attributes:
         id: None where the record has none, or where it could not be read.
-        value: None of a tombstone.
+        value: None of a tombstone, and of a record that was cut.
         source: topic, partition and offset that it was read at.
+        cut: size and SHA-256 of a record that is too large for a dead letter.
 
     """
 
@@ -58,6 +69,7 @@ class DeadLetter:
     value: bytes | None
     epoch: int
     source: tuple[str, int, int]
+    cut: Cut | None = None
 
     @property
     def coordinate(self) -> str:
@@ -72,6 +84,8 @@ class DeadLetter:
             "reason": self.reason, "id": self.id, "epoch": self.epoch, "source": self.source, "value": value,
             "encoding": encoding,
         }  # fmt: skip
+        if self.cut is not None:
+            told["cut"] = self.cut.model_dump()
         return json.dumps(told, ensure_ascii=False)
 
 
@@ -95,7 +109,7 @@ def of_message(value: bytes | None, where: tuple[int, int]) -> Message:
             body = row.value.encode() if row.encoding == "utf-8" else base64.b64decode(row.value, validate=True)
     except (ValidationError, ValueError):
         return Unreadable(where)
-    return DeadLetter(row.reason, row.id, body, row.epoch, row.source)
+    return DeadLetter(row.reason, row.id, body, row.epoch, row.source, row.cut)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from effectively_once.declared import TEXT, none_or, one_of, require, several
+from effectively_once.declared import TEXT, WHOLE, none_or, one_of, require, several
+
+GROWTH = 12
+"""A control character takes six bytes as JSON, and a message may show a text twice."""
+MESSAGE_BYTES = GROWTH * 1_048_588 + (64 << 10)
+"""What messages may have where nobody says otherwise: whatever a record becomes that Kafka takes by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,8 @@ class ToKafka:
         columns: those in a message's JSON object, in this order; empty for all. `epoch` is added, and for rows of the
             input `source`: topic, partition and offset.
         value: instead of JSON, the column (text or binary) whose content is the message.
+        message_bytes_max: how large a message may be, with its key and Kafka's own words. The topic has to take as
+            much. A record whose message would be larger is a dead letter (`large_<name>`).
 
     """
 
@@ -24,10 +31,12 @@ class ToKafka:
     key: str | None = None
     columns: tuple[str, ...] = ()
     value: str | None = None
+    message_bytes_max: int = MESSAGE_BYTES
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""
-        require(self, name=TEXT, key=none_or(TEXT), columns=several(TEXT), value=none_or(TEXT))
+        require(self, name=TEXT, key=none_or(TEXT), columns=several(TEXT), value=none_or(TEXT),
+                message_bytes_max=WHOLE)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

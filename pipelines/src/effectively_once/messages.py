@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +13,15 @@ import pyarrow as pa
 from effectively_once.columns import COORDINATES
 from effectively_once.dead_letters import as_text
 from effectively_once.destinations import ToKafka
+from effectively_once.message_bytes import LETTER_BYTES
 from effectively_once.sinks.kafka import Row
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000
+REASON_CHARACTERS = 1_000
+"""Of a reason in a dead letter that would be too large with all of it."""
+_AROUND_BYTES = 16 << 10
+"""Of such a dead letter, beside its value."""
 
 
 def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
@@ -32,7 +39,11 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
 
 
 def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
-    """Records as they came, as text where they are text, with the reason they were refused for."""
+    """Records as they came, as text where they are text, with the reason they were refused for.
+
+    One that is larger than its topic takes is base64, which no character makes larger; else it is told by its size and
+    SHA-256 (`cut`), and `source` says where it is.
+    """
     # Nothing may stop here: what is wrong with a record is why it comes.
     ids = dead["id"].cast(pa.binary()).to_pylist() if "id" in dead.column_names else [None] * dead.num_rows
     found: list[Row] = []
@@ -42,8 +53,20 @@ def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
         content, encoding = as_text(value)
         line = {"reason": reason, "id": _readable(id_), "value": content, "encoding": encoding,
                 "epoch": epoch, "source": (topic, partition, offset)}  # fmt: skip
-        found.append((None, orjson.dumps(line)))
+        body = orjson.dumps(line)
+        if len(body) > LETTER_BYTES:
+            body = _shorter(line, value)
+        found.append((None, body))
     return found
+
+
+def _shorter(line: dict[str, Any], value: bytes | None) -> bytes:
+    """Return a dead letter that fits. Its id may be as large as the record is."""
+    line |= {"id": None, "reason": line["reason"][:REASON_CHARACTERS]}
+    if value is not None and len(value) * 4 // 3 < LETTER_BYTES - _AROUND_BYTES:
+        return orjson.dumps({**line, "value": base64.b64encode(value).decode(), "encoding": "base64"})
+    cut = None if value is None else {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    return orjson.dumps({**line, "value": None, "encoding": "utf-8", "cut": cut})
 
 
 def _readable(id_: bytes | None) -> str | None:

@@ -25,6 +25,8 @@ _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 """What Spark takes without quotes, and PostgreSQL without cutting it."""
 _STATES_OWN = "key"
 """The key's column in the deltas of windows."""
+LEAST_BYTES, MOST_BYTES = 65_536, 100_000_000
+"""Of messages: what numbers and names of columns take beside texts, and what a producer sends."""
 _KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
 
 
@@ -147,6 +149,9 @@ def _wrong_sink(to: Destination, schema: pa.Schema) -> Iterator[str]:
     wanted = [*to.columns]
     yield from (f"sink {to.name!r} names column {name!r} twice" for name in _twice(to.columns))
     if isinstance(to, ToKafka):
+        if not LEAST_BYTES <= to.message_bytes_max <= MOST_BYTES:
+            allowed = f"at least {LEAST_BYTES:,} and at most {MOST_BYTES:,}"
+            yield f"sink {to.name!r}: message_bytes_max is {allowed}, not {to.message_bytes_max}"
         wanted += [name for name in (to.key, to.value) if name]
         if to.value and to.columns:
             yield f"sink {to.name!r} has both columns and a value: a message is either"

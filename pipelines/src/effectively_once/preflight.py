@@ -24,7 +24,7 @@ from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
-from effectively_once.sink_topics import SIZE, SinkTopics, same_sinks
+from effectively_once.sink_topics import SinkTopics, same_sinks
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
@@ -67,7 +67,7 @@ class Preflight:
         topic_ids |= topics.ids()
         if self.settings.semantics == "exactly_once":
             topics.refuse_expiring_marks()
-        topics.warn_of_small_dead_letters(int(set_to[SIZE]))
+        topics.refuse_small(self.job.pipeline)
         for name, shape in self.job.pipeline.tables.items():
             tables.check(database_of(self.settings), (self.settings.pipeline, name), shape,
                          self.settings.start_patience_s)  # fmt: skip

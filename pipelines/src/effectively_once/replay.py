@@ -100,6 +100,9 @@ class Replay:
         if letter.reason == SUM_TOO_LARGE:
             self.done.left["results of windows, which are no records"] += 1
             return
+        if letter.cut is not None:
+            self.done.left["cut, as they are larger than a dead letter may be: send them from their source"] += 1
+            return
         if letter.reason == LATE and not self._late and self._edit is None:
             self.done.left["late"] += 1
             return

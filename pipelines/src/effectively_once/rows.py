@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType
 from effectively_once import chance, whole_input
 from effectively_once.columns import COORDINATES, REFUSED, SENT
 from effectively_once.errors import SettingsError
+from effectively_once.message_bytes import LONG, SHORT, of_records
 from effectively_once.pipeline import Pipeline
 from effectively_once.publishable import YEARS_US, limits
 from effectively_once.windows import Windows
@@ -122,6 +123,8 @@ def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         reason = f.coalesce(reason, f.when(wrong, missing(name)))
     for why, unfit in unfits(pipeline, given):
         reason = f.coalesce(reason, f.when(unfit, why))
+    if (large := larges(pipeline, given)) is not None:
+        reason = f.coalesce(reason, large)
     if pipeline.ahead_ms is not None:
         ahead = f.col("event_time_ms") > f.unix_millis("timestamp") + pipeline.ahead_ms
         reason = f.coalesce(reason, f.when(ahead, "ahead"))
@@ -176,6 +179,39 @@ def unfits(pipeline: Pipeline, given: DataFrame) -> Iterator[tuple[str, Column]]
             # An id of bytes goes on as twice as many hexadecimal digits.
             as_it_comes = name in texts or column.type == pa.binary()
             yield f"long_{name}", f.octet_length(value) > bound.key_bytes // (1 if as_it_comes else 2)
+
+
+def larges(pipeline: Pipeline, given: DataFrame) -> Column | None:
+    """Why a row is refused of which some Kafka sink's message would be too large (`message_bytes`); None where none is.
+
+    Lengths alone tell it of nearly all rows: what takes six times its bytes and fits is not looked at.
+    """
+    parts = of_records(pipeline)
+    if not parts:
+        return None
+    kinds = {column.name: column.dataType for column in given.schema}
+
+    def hexadecimal(name: str) -> bool:
+        return name == "id" and isinstance(kinds[name], BinaryType)
+
+    def length(name: str) -> Column:
+        return f.coalesce(f.octet_length(name).cast("long"), f.lit(0)) * (2 if hexadecimal(name) else 1)
+
+    def number(name: str, of: str) -> Column:
+        return f.coalesce((f.octet_length(name) - f.octet_length(f.translate(name, of, ""))).cast("long"), f.lit(0))
+
+    def as_json(name: str) -> Column:
+        if not isinstance(kinds[name], StringType):
+            return length(name) * (1 if hexadecimal(name) else 2)
+        return length(name) + number(name, SHORT) + 5 * number(name, LONG)
+
+    most = {name: max(part.most[name] for part in parts) for part in parts for name in part.most}
+    why = f.lit(None).cast("string")
+    for part in reversed(parts):
+        size = sum((*map(as_json, part.json), *map(length, part.raw)), f.lit(0))
+        why = f.when(size > part.room, part.reason).otherwise(why)
+    suspect = sum((length(name) * times for name, times in most.items()), f.lit(0))
+    return f.when(suspect > min(part.room for part in parts), why)
 
 
 def _arrow(kind: DataType) -> pa.DataType | None:

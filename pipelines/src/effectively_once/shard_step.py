@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ from effectively_once import (
     deltas,
     long_texts,
     merge,
+    message_bytes,
     object_store,
     points,
     publishable,
@@ -185,12 +186,16 @@ class ShardStep:
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
             answered=answered,
-            faults=lambda added: publishable.faults(added, publishable.limits(self.task.pipeline)),
+            faults=self._faults,
         )  # fmt: skip
         self.repeated |= before
         self.lap(step.name)
         self.announce("recorded", step.name)
         return given
+
+    def _faults(self, answer: pa.Table) -> Iterator[str]:
+        yield from publishable.faults(answer, publishable.limits(self.task.pipeline))
+        yield from message_bytes.faults(self.task.pipeline, answer)
 
     def publish(self, name: str, rows: Any) -> None:
         """Publish this shard's rows of a sink; files are staged, and the driver makes those of all shards visible."""

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from effectively_once.columns import DEAD_LETTER
+from effectively_once.destinations import MESSAGE_BYTES, ToKafka
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.records import Head
+from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import MESSAGE_BYTES_MAX, ShardAddress
+from effectively_once.sinks.kafka import ShardAddress
 
 RESTORE = (
     "Put rows and progress topics back to the moment of the chain, then back the chain up and restore it, which takes "
     "the new ids; or give the pipeline another name to publish everything anew."
 )
 
-
-log = structlog.get_logger()
 SIZE = "max.message.bytes"
 RECORD_BYTES = 1_048_588
 """What a topic takes where nobody says otherwise."""
-FRAME_BYTES = 64 << 10
-"""A dead letter's reason and source, and the broker's own words around it."""
-ESCAPED = 12
-"""A control character takes six bytes as JSON, and a record's id comes once more beside its value."""
 
 
-def dead_letter_bytes(record_bytes: int) -> tuple[int, int]:
-    """Return what a dead letter of so large a record needs: as base64 at least, and however its text is written."""
-    least = record_bytes * 4 // 3 + FRAME_BYTES
-    return least, max(least, min(record_bytes * ESCAPED + FRAME_BYTES, MESSAGE_BYTES_MAX))
+def needed(pipeline: Pipeline, sink: str) -> int:
+    """Return what the topic of a Kafka sink has to take: its largest message, and a batch of small ones."""
+    to, _ = pipeline.destinations.get(sink, (None, None))
+    return max(to.message_bytes_max if isinstance(to, ToKafka) else MESSAGE_BYTES, RECORD_BYTES)
 
 
 class SinkTopics:
@@ -80,20 +74,16 @@ class SinkTopics:
             policy = self.settings_of(shard.progress)["cleanup.policy"]
             refuse_expiring(shard.progress, policy)
 
-    def warn_of_small_dead_letters(self, record_bytes: int) -> None:
-        """Tell of a topic that does not take the dead letter of a record which the input takes: the epoch would stop.
+    def refuse_small(self, pipeline: Pipeline) -> None:
+        """Refuse topics of rows that take less than the messages of their sink may have: an epoch would stop there.
 
-        `record_bytes` is the input's `max.message.bytes`. Raises UnreachableError when no broker answers.
+        Raises:
+            SinkError: naming the topic, with the command that mends it.
+            UnreachableError: no broker answers.
+
         """
-        least, enough = dead_letter_bytes(record_bytes)
         for shard in self._shards:
-            if shard.sink == DEAD_LETTER and (takes := int(self.settings_of(shard.topic)[SIZE])) < least:
-                log.warning(
-                    "the topic of dead letters takes smaller records than those of the input need",
-                    topic=shard.topic, takes=takes, needs=least,
-                    todo="Run `kafka-configs.sh --bootstrap-server <broker> --alter "
-                    f"--topic {shard.topic} --add-config {SIZE}={enough}`.",
-                )  # fmt: skip
+            refuse_small(shard.topic, int(self.settings_of(shard.topic)[SIZE]), needed(pipeline, shard.sink))
 
     def settings_of(self, name: str) -> Mapping[str, str]:
         """Return a topic's settings by Kafka's names. Raises UnreachableError when no broker answers."""
@@ -134,6 +124,21 @@ def refuse_expiring(topic: str, policy: str) -> None:
             f"the topic of progress marks exists with cleanup.policy={policy}, so marks would expire", f"topic {topic}",
             f"Run `kafka-configs.sh --bootstrap-server <broker> --alter --topic {topic} "
             "--add-config cleanup.policy=compact`.",
+        )  # fmt: skip
+
+
+def refuse_small(topic: str, takes: int, needs: int) -> None:
+    """Refuse a topic of rows that takes smaller messages than its sink may have.
+
+    Raises:
+        SinkError: with the command that mends it.
+
+    """
+    if takes < needs:
+        raise SinkError(
+            f"the topic takes messages of {takes:,} bytes, and those of its sink may have {needs:,}", f"topic {topic}",
+            f"Run `kafka-configs.sh --bootstrap-server <broker> --alter --topic {topic} --add-config {SIZE}={needs}`, "
+            "or declare the sink with a smaller message_bytes_max.",
         )  # fmt: skip
 
 

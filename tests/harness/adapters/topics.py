@@ -23,6 +23,8 @@ from effectively_once.sinks.kafka import MOVING
 from tests.harness.adapters.whole_message import whole
 
 TIMEOUT_S, MOVING_S = 20.0, 0.1
+LARGE = {"max.message.bytes": "12648592"}
+"""Of a sink's topic: a start refuses one that takes less."""
 Where = tuple[str, int]
 
 
@@ -45,7 +47,7 @@ class Topics:
 
     def create(self, partitions: Mapping[str, int], compacted: Mapping[str, int] | None = None) -> None:
         """Make topics and wait until every partition has a leader."""
-        wanted = [NewTopic(name, count, self._replication) for name, count in partitions.items()]
+        wanted = [NewTopic(name, count, self._replication, config=LARGE) for name, count in partitions.items()]
         wanted += [
             NewTopic(name, count, self._replication, config={"cleanup.policy": "compact"})
             for name, count in (compacted or {}).items()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 import urllib3
 from minio.error import S3Error
 
+from effectively_once import ToKafka
 from effectively_once.create import (
     EVENT_LOG,
     Found,
@@ -21,13 +21,14 @@ from effectively_once.create import (
     main,
     make_bucket,
     step,
+    too_small,
     topics_of,
     until,
 )
-from effectively_once.dead_letters import as_text
+from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job
-from effectively_once.sink_topics import dead_letter_bytes
+from effectively_once.sink_topics import RECORD_BYTES
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings
 from tests.unit.library.names import KAFKA_SINKS
@@ -50,7 +51,7 @@ class MemoryBroker:
             led = frozenset(range(topic.partitions)) if self._leaderless_looks <= 0 else frozenset({0})
             policy = "compact" if topic.compacted else "delete"
             if self._unknown_looks <= 0:
-                self.known[name] = Found(topic.partitions, led, policy)
+                self.known[name] = Found(topic.partitions, led, policy, topic.takes)
         if self._pending and self._unknown_looks <= 0:
             self._leaderless_looks -= 1
         self._unknown_looks -= 1
@@ -78,16 +79,23 @@ def test_topics_of_a_pipeline() -> None:
     assert set(with_source) - set(without) == {Topic("events", 6, source=True)}
 
 
-@pytest.mark.parametrize("record", [b"\xff" * 900_000, b"\x01" * 900_000, b'"' * 900_000])
-def test_the_topic_of_dead_letters_takes_that_of_any_record_of_the_source(record: bytes) -> None:
-    """As base64 it is a third larger; as text with escapes six times, and its id comes once more."""
-    (topic,) = (topic for topic in topics_of(JOB, 2, len(record)) if topic.name == "clicks.dead_letter")
-    taken = int(dict(topic.config)["max.message.bytes"])
-    content, encoding = as_text(record)
-    line = {"reason": "bad_id", "id": content, "value": content, "encoding": encoding, "source": ("events", 1, 2)}
-    assert len(orjson.dumps(line)) <= taken
-    least, _ = dead_letter_bytes(len(record))
-    assert len(base64.b64encode(record)) < least <= taken
+def test_the_topic_of_each_sink_takes_what_its_messages_may_have() -> None:
+    """And a batch of small ones, which is as large as a topic takes by default."""
+    rows = (ToKafka("small", message_bytes_max=70_000), ToKafka("large", message_bytes_max=20_000_000))
+    takes = {topic.name: topic.takes for topic in topics_of(Job(replace(pipeline, rows=rows), SETTINGS), 2)}
+    assert {name: bytes_ for name, bytes_ in takes.items() if bytes_} == {
+        "clicks.small": 1_048_588, "clicks.large": 20_000_000, "clicks.dead_letter": MESSAGE_BYTES,
+        "clicks.user_counts": MESSAGE_BYTES,
+    }  # fmt: skip
+
+
+def test_whatever_becomes_of_a_record_of_the_default_size_fits_and_else_it_is_told() -> None:
+    assert list(too_small(JOB, RECORD_BYTES)) == []
+    refused = "one whose message in {} is larger than 12,648,592, its message_bytes_max, is refused"
+    assert [line.partition(" bytes: ")[2] for line in too_small(JOB, 10_000_000)] == [
+        refused.format("accepted"), "of one that is refused and larger than 9,486,444 the dead letter has a digest",
+        refused.format("user_counts"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("looks", [{}, {"unknown_looks": 3}, {"leaderless_looks": 3}])
@@ -134,6 +142,10 @@ def test_other_errors_end_the_wait_at_once() -> None:
         (
             Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "compact,delete"),
             SinkError, "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
+        ),
+        (
+            Topic("clicks.accepted", 3, takes=2_000_000), Found(3, frozenset(range(3)), record_bytes=1_999_999),
+            SinkError, "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
         ),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once.dead_letters import (
+    Cut,
     DeadLetter,
     Message,
     Selection,
@@ -49,6 +51,15 @@ def test_a_record_comes_back_byte_for_byte_from_what_the_pipeline_wrote(
     assert of_message(written(value, id=identity), WHERE) == expected
     told = json.loads(expected.line())
     assert told == json.loads(written(value, id=identity))
+
+
+def test_a_record_that_was_cut_is_told_by_its_size_and_digest() -> None:
+    value = b"\xff" * 10_000_000
+    found = of_message(written(value), WHERE)
+    cut = Cut(bytes=len(value), sha256=hashlib.sha256(value).hexdigest())
+    assert found == DeadLetter("bad_time", None, None, 3, ("clicks", 2, 9), cut)
+    assert isinstance(found, DeadLetter)
+    assert json.loads(found.line()) == json.loads(written(value))
 
 
 def test_a_tombstone_stays_null_and_is_not_an_empty_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 from datetime import UTC, date, datetime
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Pipeline, ToKafka, Windowed, epoch
+from effectively_once.message_bytes import LETTER_BYTES
 from effectively_once.messages import dead_letters, messages
 from effectively_once.sinks.tables import COLUMN_TYPES
 
@@ -140,6 +142,24 @@ def test_a_dead_letter_without_content_or_id_says_so() -> None:
     assert dead(b"x", ids=False) == {"id": None, "value": "x", "encoding": "utf-8"}
     assert dead(b"\xff") == {"id": None, "value": "/w==", "encoding": "base64"}
     assert dead(b"\x00\\u0000") == {"id": None, "value": "\x00\\u0000", "encoding": "utf-8"}
+
+
+def test_a_dead_letter_that_no_text_fits_is_base64_and_one_that_does_not_fit_either_is_cut() -> None:
+    """Its id and its reason may be as large as the record is. The source tells where the record is."""
+    long, cut = b"\x01" * 3_000_000, b"\x01" * 10_000_000
+    digest = {"bytes": len(cut), "sha256": hashlib.sha256(cut).hexdigest()}
+    for value, told in (
+        (long, {"value": base64.b64encode(long).decode(), "encoding": "base64"}),
+        (cut, {"value": None, "encoding": "utf-8", "cut": digest}),
+    ):
+        rows = row(id=["\x01" * 2_000_000], reason=["why" * 4_000_000], value=pa.array([value], pa.binary()))
+        ((_, line),) = dead_letters(rows, 5)
+        found: dict[str, Any] = json.loads(line)
+        assert len(line) <= LETTER_BYTES
+        assert (len(found.pop("reason")), found.pop("epoch"), found.pop("source")) == (1_000, 5, ["t", 3, 2**40])
+        assert found == {"id": None, **told}
+    ((_, line),) = dead_letters(row(id=["\x01" * 3_000_000], reason=["why"], value=pa.nulls(1, pa.binary())), 5)
+    assert content((None, line))["cut"] is None
 
 
 def test_an_id_that_is_no_text_is_told_as_none() -> None:

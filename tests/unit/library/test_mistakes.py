@@ -86,6 +86,8 @@ REFUSED: list[Any] = [
     *((windows(to=ToKafka(name), n=Count()), "a sink or step cannot be called") for name in NOT_NAMES + RESERVED),
     *((windows(totals=ToFiles(name), n=Count()), "a sink or step cannot be called") for name in NOT_NAMES + RESERVED),
     *(({"recorded": step(name, ("p", TEXT))}, "a sink or step cannot be called") for name in RESERVED),
+    ({"rows": (ToKafka("a", message_bytes_max=65_535),)}, "sink 'a': message_bytes_max is at least 65,536"),
+    ({"rows": (ToKafka("a", message_bytes_max=100_000_001),)}, "sink 'a': message_bytes_max is .* 100,000,000, not"),
     ({"rows": (ToKafka("a"), ToTable("a"))}, "two sinks or steps are called 'a'"),
     ({"rows": (ToKafka("per_user"),)}, "two sinks or steps are called 'per_user'"),
     ({"rows": (ToKafka("totals"),)}, "two sinks or steps are called 'totals'"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from effectively_once.dead_letters import DeadLetter, Message, Selection, Unreadable
+from effectively_once.dead_letters import Cut, DeadLetter, Message, Selection, Unreadable
 from effectively_once.errors import SettingsError, SinkError, UnreachableError
 from effectively_once.replay import HEADER, Edit, Replay, edit_of, refuse_impossible
 from tests.settings import pipeline_settings
@@ -80,6 +80,14 @@ def test_results_of_windows_are_no_records_and_are_not_sent() -> None:
     sender = MemorySender()
     done = Replay(sender, "events").run([*letters(2, "sum_too_large"), *letters(1)], ALL)
     assert (done.sent, done.left) == (1, {"results of windows, which are no records": 2})
+
+
+def test_a_record_that_was_cut_is_not_sent_as_a_tombstone() -> None:
+    """Its content is in the topic that it came from, and nowhere else."""
+    cut = DeadLetter("malformed", None, None, 0, ("events", 0, 0), Cut(bytes=10**7, sha256="0" * 64))
+    done = Replay(MemorySender(), "events").run([cut, *letters(1)], ALL)
+    assert (done.sent, [*done.left.values()]) == (1, [1])
+    assert "send them from their source" in next(iter(done.left))
 
 
 def test_late_records_are_sent_when_they_are_edited_or_it_is_asked_for() -> None:

@@ -1,0 +1,117 @@
+"""How large messages are taken to be before they are made: never smaller than they are."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effectively_once import Count, Max, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.message_bytes import (
+    BATCH_BYTES,
+    LETTER_BYTES,
+    LONG,
+    SHORT,
+    Message,
+    faults,
+    messages_of,
+    of_records,
+)
+from effectively_once.messages import messages
+from effectively_once.sinks.tables import COLUMN_TYPES
+
+COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
+WIDEST: dict[Any, Any] = {
+    pa.string(): "", pa.binary(): b"", pa.int64(): -(2**63), pa.int32(): -(2**31), pa.bool_(): False,
+    pa.float64(): -2.2250738585072014e-308, pa.date32(): date(9999, 12, 31),
+    pa.timestamp("us", "UTC"): datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+}  # fmt: skip
+TOPIC = "t" * 249
+
+
+def declared(*rows: Any, adds: pa.Schema | None = None, windows: tuple[Windowed, ...] = ()) -> Pipeline:
+    step = RecordedStep("ask", lambda rows: rows, adds) if adds else None
+    return Pipeline(lambda frame: frame, COLUMNS, rows=rows, recorded=step, windows=windows)
+
+
+@pytest.mark.parametrize(
+    "to", [ToKafka("k"), ToKafka("k", key="c0"), ToKafka("k", columns=("topic", "c0")), ToKafka("k", value="c5"),
+           ToKafka("k", columns=("c1",))],
+)  # fmt: skip
+@pytest.mark.parametrize("nulls", [False, True])
+def test_no_message_is_larger_than_its_texts_and_the_room_that_is_left_beside_them(to: ToKafka, nulls: bool) -> None:
+    """With every number, time and coordinate as long as it can be."""
+    pipeline = declared(to)
+    (message,) = messages_of(pipeline)
+    values = {field.name: None if nulls else WIDEST[field.type] for field in COLUMNS}
+    values |= {"topic": TOPIC, "partition": 2**31 - 1, "offset": -(2**63), "id": "", "event_time_ms": -(2**63)}
+    ((key, line),) = messages(to, pa.Table.from_pylist([values], pipeline.given), 2**63 - 1)
+    around = to.message_bytes_max - message.room
+    assert len(line) + len(key or b"") + BATCH_BYTES <= around
+    assert around - len(line) < 600
+
+
+@given(st.text())
+def test_a_text_is_as_long_as_its_characters_say(text: str) -> None:
+    ((_, line),) = messages(ToKafka("k", columns=("c0",)), pa.table({"c0": [text]}), 0)
+    size = len(text.encode()) + sum(one in SHORT for one in text) + 5 * sum(one in LONG for one in text)
+    assert len(line) == len(b'{"c0":"","epoch":0}') + size
+
+
+def test_what_a_message_is_made_of() -> None:
+    """What goes to tables and files has no such limit, and a number is no text."""
+    sums = Windowed("c0", {"s": Sum("c1")}, ToKafka("sums", key="c0"))
+    pipeline = declared(ToKafka("k", key="c0"), ToTable("t"), ToFiles("f"), windows=(sums,))
+    assert [(part.reason, part.json, part.raw) for part in of_records(pipeline)] == [
+        ("large_k", ("id", "c0", "c5"), ("c0",)), ("large_sums", ("c0",), ("c0",)), ("large_sums", ("c0", "c0"), ()),
+    ]  # fmt: skip
+    most = Windowed("c0", {"n": Count(), "m": Max("c1")}, ToFiles("most"))
+    assert of_records(declared(ToTable("t"), windows=(most,))) == []
+    by_topic = Windowed("topic", {"n": Count()}, ToKafka("topics", key="topic"))
+    assert of_records(declared(windows=(by_topic,))) == []
+    assert of_records(declared(windows=(sums,)))[1].room < LETTER_BYTES
+
+
+def test_of_a_stateful_query_the_columns_that_it_shares_with_records_are_judged() -> None:
+    """What it makes of its own has the other half; nobody knows it before."""
+    schema = pa.schema([("c0", pa.string()), ("c1", pa.string()), ("told", pa.string())])
+    results = Stateful(lambda rows: rows, schema, by="c0", to=ToKafka("results", key="c0"))
+    (part,) = of_records(Pipeline(lambda frame: frame, COLUMNS, stateful=results))
+    (whole,) = messages_of(Pipeline(lambda frame: frame, COLUMNS, stateful=results))
+    assert (part.reason, part.json, part.raw) == ("large_results", ("c0",), ("c0",))
+    assert (whole.json, part.room) == (("c0", "c1", "told"), whole.room // 2)
+
+
+def test_texts_of_a_record_and_of_an_answer_have_half_of_a_message_each() -> None:
+    whole = Message("k", 1_001, ("a", "b"), ("a",))
+    assert whole.of(["a", "b", "c"]) == whole
+    assert whole.of(["a"]) == Message("k", 500, ("a",), ("a",))
+    assert whole.of(["b"]) == Message("k", 500, ("b",), ())
+    assert whole.of(["c"]) is None
+    assert whole.most == {"a": 7, "b": 6}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"), [("x" * 32_000, True), ("x" * 33_000, False), ("\n" * 17_000, False), ("\x01" * 5_000, True),
+                         ("\x01" * 6_000, False), (None, True)],
+)  # fmt: skip
+def test_an_answer_that_is_too_large_is_named_with_its_sink(answer: str | None, fits: bool) -> None:
+    adds = pa.schema([("city", pa.string()), ("rate", pa.float64())])
+    given_ = pa.table({"city": [answer, "Rome"], "rate": [math.pi, None]}, adds)
+    told = list(faults(declared(ToKafka("k", message_bytes_max=65_536), adds=adds), given_))
+    assert [line.partition(" the ")[0] for line in told] == ([] if fits else ["city take more than"])
+    assert all(line.endswith("of sink 'k' in 1 rows") for line in told)
+    assert list(faults(declared(ToTable("t"), adds=adds), given_)) == []
+
+
+def test_bytes_that_are_answered_count_twice_in_json_and_once_as_they_are() -> None:
+    adds = pa.schema([("b", pa.binary())])
+    given_ = pa.table({"b": [b"\xff" * 40_000]}, adds)
+    for to, fits in ((ToKafka("k", message_bytes_max=65_536, value="b"), True),
+                     (ToKafka("k", message_bytes_max=65_536, columns=("b",)), False)):  # fmt: skip
+        assert (list(faults(declared(to, adds=adds), given_)) == []) is fits
