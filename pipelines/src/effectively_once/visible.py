@@ -107,6 +107,15 @@ class Seen:
         rows = {mark.rows for mark, _ in self.accepted.values()}
         return self.decided is not None and (self.unseen or rows not in (set(), {self.decided.rows}))
 
+    def decides(self, declared: Declaration) -> int | None:
+        """Return what deltas and recorded outputs are named by of whoever published the accepted rows that are visible.
+
+        A message's mark tells whose it is. That of a table has the last generation that opened a session: whoever came
+        before it published before it, so it is the one that the declaration has now.
+        """
+        generations = [mark.generation for mark, _ in self.accepted.values()]
+        return declared.decided(min(generations)) if generations else declared.decides
+
     def finished(self, declared: Declaration) -> Finished | None:
         """Return what the shard is finished with; None where it shows nothing, and takes all of its input.
 
