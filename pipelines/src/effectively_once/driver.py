@@ -310,7 +310,7 @@ class Driver:
         self._live.collect(self.store, self.head.floor)
         if self.pipeline.recorded is not None and seen.tail:
             name, last, shards = self.pipeline.recorded.name, seen.tail[-1], self.settings.shards
-            stable.collect([name], self.store, self.layout, last.epoch, shards, last.decides)
+            stable.collect([name], self.store, self.layout, last.epoch, shards, anew=last.decides)
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         started = time.monotonic()

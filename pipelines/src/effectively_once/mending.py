@@ -131,7 +131,8 @@ class Mending:
             if sink in first and mark is not None and mark.epoch == epoch:
                 marks[number][sink] = mark, shard.rows(mark)
         rows = {to.name for to in self.pipeline.rows}
-        files = [str(each) for each in self.files if each.name in rows and each.shows(epoch)]
+        shown = ((str(each), each.generation(epoch)) for each in self.files if each.name in rows)
+        files = {name: generation for name, generation in shown if generation is not None}
         seen = [Seen(number, marks[number], files=files) for number in marks]
         return [replace(each, decided=self._decided(declared, each)) for each in seen]
 

@@ -73,8 +73,9 @@ class _About(Record):
 
 
 def recorded(
-    step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table, anew: int | None = None,
-    answered: Callable[[], None] = lambda: None, faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
+    step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table,
+    anew: int | None = None, answered: Callable[[], None] = lambda: None,
+    faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
 ) -> tuple[pa.Table, bool]:  # fmt: skip
     """Add a step's columns to the accepted rows of a shard: from its record, or else from its function.
 
@@ -132,7 +133,7 @@ def recorded(
 
 
 def collect(
-    steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int, anew: int | None = None
+    steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int, *, anew: int | None = None
 ) -> None:
     """Delete what the named steps recorded in an epoch. Nobody reads it once head records the epoch (R9)."""
     for name in steps:

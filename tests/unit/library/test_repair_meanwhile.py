@@ -12,7 +12,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep, ToKafka
+from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
 from tests.unit.library.test_repair import HIT, assert_exact, broken, kill, mend, truncating
@@ -117,3 +117,24 @@ def test_what_was_recorded_goes_on_to_count_for_rows_that_became_visible_after_t
     told = {name: Counter((row["id"], row["price"]) for row in rows[name]) for name in ("accepted", "orders")}
     assert told["accepted"] == told["orders"]
     assert max(Counter(identity for identity, _ in told["accepted"]).values()) == 1
+
+
+def test_files_that_became_visible_after_the_command_looked_tell_by_whom() -> None:
+    """Their rows do not say where they were read: the decision does that they were published with."""
+    prices = itertools.count()
+    step = RecordedStep(
+        "priced", lambda rows: pa.table({"price": [next(prices) for _ in range(rows.num_rows)]}, PRICE), PRICE
+    )
+    pipeline = Pipeline(
+        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, rows=(ToFiles("archive"),), recorded=step
+    )
+    world = broken(4, after=None, pipeline=pipeline, part=lambda _, rows: rows)
+    sleeping, pinned = world.driver(), world.declared
+    world.repair()
+    with pytest.raises(StaleDriverError):
+        sleeping.finish(pinned)
+    with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest .*archive"):
+        world.driver().start()
+    world.repair()
+    finish(world)
+    assert max(Counter(row["id"] for row in world.rows()["archive"]).values()) == 1

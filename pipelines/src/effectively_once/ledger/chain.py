@@ -162,9 +162,9 @@ def nothing(declared: Declaration) -> Declaration:
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
         for topic, partitions in declared.ranges.items()
     }
-    return declared.model_copy(
-        update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "anew": (), "abandoned": True}
-    )  # fmt: skip
+    return declared.model_copy(update={
+        "ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "anew": (), "abandoned": True,
+    })  # fmt: skip
 
 
 def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel_digest: str) -> Step[Held]:
