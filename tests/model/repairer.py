@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 import pyarrow as pa
@@ -81,22 +82,12 @@ class Repairer:
         return At(phase=self.then)
 
     def _mending(self, store: ObjectStore) -> Mending:
-        to = self.pipeline.to
-        names = {number: self._sink(number) for number in range(len(to))}
-        rows = [_destination(to[number], name) for number, name in names.items() if name != DEAD_LETTER]
-        declared = Declared(
-            lambda frame: frame, pa.schema([("user", pa.string())]), ids="attached" if self.attached else "coordinates",
-            recorded=RecordedStep(STEP, lambda rows: rows, DRAWN) if self.pipeline.recorded else None, rows=tuple(rows),
-        )  # fmt: skip
-        shards = [_Shown(store, number, name, self) for number, name in names.items() if to[number] != "files"]
+        to, names = self.pipeline.to, _sinks(self.pipeline, self.dead_letter)
+        declared = _declared(self.pipeline, self.attached, self.dead_letter)
+        shards = [_Shown(store, number, name, self) for number, name in enumerate(names) if to[number] != "files"]
         files = [Files(FILES, ManifestSink(store, LAYOUT, FILES, lambda: self.name))] if FILES in to else []
         seen = [each for each in shards if self.looks_at is None or each.number in self.looks_at]
         return Mending(LAYOUT, store, declared, seen, files, owner=self.name)
-
-    def _sink(self, number: int) -> str:
-        if self.dead_letter and number == len(self.pipeline.to) - 1:
-            return DEAD_LETTER
-        return FILES if self.pipeline.to[number] == "files" else f"sink_{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +151,20 @@ def _destination(kind: Kind, name: str) -> Destination:
         case "table":
             return ToTable(name)
     return ToFiles(name)
+
+
+@cache
+def _declared(pipeline: Pipeline, attached: bool, dead_letter: bool) -> Declared:
+    """Return the product's declaration of a pipeline of the model."""
+    named = zip(pipeline.to, _sinks(pipeline, dead_letter), strict=True)
+    return Declared(
+        lambda frame: frame, pa.schema([("user", pa.string())]), ids="attached" if attached else "coordinates",
+        recorded=RecordedStep(STEP, lambda rows: rows, DRAWN) if pipeline.recorded else None,
+        rows=tuple(_destination(kind, name) for kind, name in named if name != DEAD_LETTER),
+    )  # fmt: skip
+
+
+def _sinks(pipeline: Pipeline, dead_letter: bool) -> list[str]:
+    """Names of the sinks, in order."""
+    names = [FILES if kind == "files" else f"sink_{number}" for number, kind in enumerate(pipeline.to)]
+    return [*names[:-1], DEAD_LETTER] if dead_letter else names

@@ -30,7 +30,7 @@ PINNED = "is published with digest"
 
 
 @pytest.mark.parametrize(("repair", "losses", "deaths", "states"), [
-    (KAFKA, 0, 29, 550), (WITHOUT_IDS, 0, 20, 340), pytest.param(FILES, 0, 38, 900, marks=SLOW),
+    (KAFKA, 0, 29, 550), pytest.param(WITHOUT_IDS, 0, 20, 340, marks=SLOW), pytest.param(FILES, 0, 38, 900, marks=SLOW),
     pytest.param(TABLE, 0, 24, 440, marks=SLOW), pytest.param(TWO_SINKS, 0, 1, 920, marks=SLOW),
     pytest.param(KAFKA_AND_TABLE, 0, 41, 1_100, marks=SLOW), pytest.param(SECOND_EPOCH, 0, 26, 600, marks=SLOW),
     pytest.param(PLAIN, 1, 100, 5_200, marks=SLOW),
@@ -50,8 +50,9 @@ def test_wherever_a_driver_died_the_command_and_the_next_driver_are_enough(
     (KAFKA, "r_start", False, 5_900), pytest.param(FILES, "r_start", False, 11_500, marks=SLOW),
     pytest.param(TABLE, "start", True, 53_000, marks=SLOW), pytest.param(KAFKA, "start", True, 223_000, marks=SLOW),
     pytest.param(TWO_EPOCHS, "start", True, 277_000, marks=SLOW),
-    pytest.param(WITHOUT_IDS, "start", True, 85_000, marks=SLOW), pytest.param(FILES, "start", True, 1, marks=SLOW),
-    pytest.param(KAFKA_AND_TABLE, "r_start", False, 1, marks=SLOW),
+    pytest.param(WITHOUT_IDS, "start", True, 85_000, marks=SLOW),
+    pytest.param(FILES, "start", True, 1_000_000, marks=SLOW),
+    pytest.param(KAFKA_AND_TABLE, "r_start", False, 12_600, marks=SLOW),
     pytest.param(SECOND_EPOCH, "r_start", False, 4_500, marks=SLOW),
 ])  # fmt: skip
 def test_while_drivers_live_nothing_is_changed_doubled_or_lost(
