@@ -29,11 +29,13 @@ class At:
         head: head as the driver holds it, with its ETag.
         epoch: the declaration being worked on.
         new: the ids that this epoch decided on.
+        read: the offsets of their records, where rows tell them.
         delta: what the record is to say of the decision.
         value: what the recorded step gave.
         shard: the next one to publish to.
         staged: the files of the epoch that are written and not visible yet, with their shards.
         attempt: of the task; 0 is the first.
+        part: the task decided on a part of its input: it publishes that, and is reported as failed.
         partials: of the shards of the first step, as the second one read them; None: it has not.
         counted: what the record is to say of its decision.
         kept: for every shard, what is kept of its sink between epochs.
@@ -48,11 +50,13 @@ class At:
     etag: str = ""
     epoch: str = ""
     new: tuple[str, ...] = ()
+    read: tuple[int, ...] = ()
     delta: str = ""
     value: str = ""
     shard: int = 0
     staged: tuple[tuple[int, str], ...] = ()
     attempt: int = 0
+    part: bool = False
     partials: tuple[str, ...] | None = None
     counted: str = ""
     kept: tuple[Kept | None, ...] = ()

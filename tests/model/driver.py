@@ -68,6 +68,7 @@ class Driver:
             watermark_ms=seen.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None,
             shards=len(self.pipeline.to), wheel_digest="", settings_digest="",
         )  # fmt: skip
+        declaration = self._declaration(declaration)
         text = declaration.model_dump_json()
         floor = state.live(self.pipeline, at).floor(declaration)
         if not self.rules.r9_floor_before_deletion:
@@ -76,15 +77,19 @@ class Driver:
             return replace(at, phase="decide", epoch=text)
         held = yield from self._head(chain.declare(LAYOUT, at.held, declaration, at.record, floor))
         yield from state.collected(self.pipeline, at, held.head.floor)
-        yield from self._output_collected(seen.last_recorded)
+        yield from self._output_collected(last)
         return at.holding(held, phase="decide", epoch=text, published="")
+
+    def _declaration(self, declaration: Declaration) -> Declaration:
+        """Return what a pipeline of another kind declares."""
+        return declaration
 
     def _decide(self, at: At) -> Phase:
         """Decide on the ids that are new, from the state that the chain names, and write the delta (R5)."""
         start, end = at.declaration.ranges["t"]["0"]
         records = yield from prove(deal(self.pipeline.input[start:end]), self.early, self.rules.proves_records)
         if records is None:
-            return _repeat(at)
+            return repeat(at)
         new, delta = yield from state.decided(self.pipeline, self.rules, at, records)
         return replace(at, phase="record", new=new, delta=delta.model_dump_json())
 
@@ -117,7 +122,7 @@ class Driver:
         parts = Read(at.new, tuple(map(self.pipeline.shard, at.new)), self.pipeline.first)
         partials = yield from prove(parts, self.early, self.rules.proves_partials)
         if partials is None:
-            return _repeat(at)
+            return repeat(at)
         delta = yield from state.count(self.rules, at, partials)
         return replace(at, phase="publish", partials=partials, counted=delta.model_dump_json())
 
@@ -161,10 +166,10 @@ class Driver:
             merged=merged,
         )  # fmt: skip
         if not self.rules.r9_output_until_recorded:
-            yield from self._output_collected(record.epoch)
+            yield from self._output_collected(record)
         after = replace(
-            at, phase="next", epoch="", new=(), delta="", value="", shard=0, staged=(), partials=None, counted="",
-            recovering=False,
+            at, phase="next", epoch="", new=(), read=(), delta="", value="", shard=0, staged=(), partials=None,
+            counted="", recovering=False,
         )  # fmt: skip
         if at.recovering:
             held = yield from self._head(chain.record(LAYOUT, at.held, record))
@@ -180,14 +185,15 @@ class Driver:
             yield from self._head(chain.record(LAYOUT, at.held, at.record))
         return At(phase="done")
 
-    def _output_collected(self, epoch: int) -> Generator[Step, Any, None]:
-        if self.pipeline.recorded and epoch >= 0:
-            yield from asking(lambda store: stable.collect((outputs.STEP,), store, LAYOUT, epoch, 1))
+    def _output_collected(self, of: EpochRecord | None) -> Generator[Step, Any, None]:
+        if self.pipeline.recorded and of is not None:
+            epoch, anew = of.epoch, of.decides
+            yield from asking(lambda store: stable.collect((outputs.STEP,), store, LAYOUT, epoch, 1, anew=anew))
 
     def _head(self, step: Generator[Any, Any, chain.Held]) -> Generator[Step, Any, chain.Held]:
         return conditional(step, self.rules.r1_conditional_head)
 
 
-def _repeat(at: At) -> At:
+def repeat(at: At) -> At:
     """The task failed before it did anything; another worker repeats it."""
     return replace(at.keeping(None), attempt=at.attempt + 1)

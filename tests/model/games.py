@@ -58,7 +58,7 @@ def explored(
 
     game = Game(
         world=World(
-            shards=tuple(_shard(kind, rules) for kind in pipeline.to), losses=losses, failures=failures, early=early
+            shards=tuple(shard_of(kind, rules) for kind in pipeline.to), losses=losses, failures=failures, early=early
         ),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(Places(a, At()), Places(b, At())),
         finisher=Places(last, At(phase=START) if before else At()), ended=ended, excused=excused, repeats=_repeats,
@@ -67,7 +67,8 @@ def explored(
     return Exploration(game).run()
 
 
-def _shard(kind: str, rules: Rules) -> Shard | None:
+def shard_of(kind: str, rules: Rules) -> Shard | None:
+    """Return a shard of a kind; None of files."""
     match kind:
         case "kafka":
             return KafkaShard()

@@ -31,7 +31,11 @@ def recorded(rules: Rules, at: At, ours: str) -> Generator[Step, Any, str]:
     rows = pa.table({"id": pa.array(at.new, pa.string())})
     try:
         given, _ = yield from once(
-            asking(lambda store: stable.recorded(step, store, LAYOUT, epoch=at.declaration.epoch, shard=0, rows=rows)),
+            asking(
+                lambda store: stable.recorded(
+                    step, store, LAYOUT, epoch=at.declaration.epoch, shard=0, rows=rows, anew=at.declaration.decides
+                )
+            ),
             rules.r4_output_once,
         )
     except SinkError:

@@ -9,8 +9,15 @@ from typing import TypeVar
 
 from effectively_once.sinks.publish import Commit, Committed, Mark, Open, ReadMark, SinkRequest
 
-Reply = Mark | Committed | int | None
+Reply = Mark | Committed | int | tuple[str, ...] | None
 S = TypeVar("S", bound="Shard")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is visible of the epoch of a mark that was read. Answered by rows; None where the mark is another by now."""
+
+    mark: Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class ToShard:
 
     shard: int
     producer: int
-    request: SinkRequest
+    request: SinkRequest | Look
     rows: tuple[str, ...] = ()
 
 
@@ -37,6 +44,10 @@ class Shard(ABC):
     rows: tuple[tuple[int, str], ...] = ()
     mark: Mark | None = None
     undecided: ToShard | None = None
+
+    def seen(self, mark: Mark) -> tuple[str, ...] | None:
+        """What is visible of the last epoch."""
+        return tuple(row for epoch, row in self.rows if epoch == mark.epoch) if mark == self.mark else None
 
     @abstractmethod
     def replies(self: S, step: ToShard) -> Iterator[tuple[Reply, S]]:
@@ -69,6 +80,8 @@ class KafkaShard(Shard):
                 yield opened.producer, opened
             case ReadMark():
                 yield self.mark, self
+            case Look(mark):
+                yield self.seen(mark), self
             case Commit():
                 if step.producer != self.producer:
                     yield Committed.FENCED, self
@@ -98,6 +111,8 @@ class TableShard(Shard):
                 yield 0, replace(self, generation=raised, undecided=None)
             case ReadMark():
                 yield self.mark and replace(self.mark, generation=self.generation), self
+            case Look(mark):
+                yield self.seen(replace(mark, generation=self.mark.generation) if self.mark else mark), self
             case Commit(mark):
                 unlocked = replace(self, undecided=None)
                 if self._allows(mark):

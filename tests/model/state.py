@@ -54,7 +54,7 @@ def decided(
     named = _named(pipeline, at)
 
     def decide(store: ObjectStore) -> tuple[tuple[str, ...], Delta]:
-        log = _log(store)
+        log = _log(store, anew=pinned.decides)
         known = {one for entry in named if entry.rows.rows for one in _read(log, entry, rules)}
         new = tuple(sorted(timely.keys() - known))
         return new, _write(rules, log, pinned.epoch, {one: timely[one] for one in new})
@@ -115,8 +115,8 @@ def _write(rules: Rules, log: ShardDeltas, epoch: int, rows: dict[str, int]) -> 
         return Delta(rows=len(rows))
 
 
-def _log(store: ObjectStore, kind: str = catalog.KIND) -> ShardDeltas:
-    return ShardDeltas(store, LAYOUT, kind, 0, catalog.canonical)
+def _log(store: ObjectStore, kind: str = catalog.KIND, anew: int | None = None) -> ShardDeltas:
+    return ShardDeltas(store, LAYOUT, kind, 0, catalog.canonical, anew=anew)
 
 
 class _Nowhere:

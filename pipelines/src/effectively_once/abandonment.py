@@ -67,8 +67,15 @@ class Files:
 
     def shows(self, epoch: int) -> bool:
         """Whether the epoch's manifest names rows."""
+        return self.generation(epoch) is not None
+
+    def generation(self, epoch: int) -> int | None:
+        """Return that of the driver whose rows the epoch's manifest names; None where it names none."""
         manifest = self.sink.manifest(epoch)
-        return manifest is not None and (manifest["rows"], manifest["digest"]) != (0, digest.EMPTY)
+        if manifest is None or (manifest["rows"], manifest["digest"]) == (0, digest.EMPTY):
+            return None
+        generation: int = manifest["generation"]
+        return generation
 
     def publish_nothing(self, epoch: int, generation: int) -> Published:
         """Create the manifest of an epoch without rows; raises SinkError when there is one with rows."""

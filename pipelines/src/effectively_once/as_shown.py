@@ -58,7 +58,11 @@ def rows_of(step: ShardStep, whole: pa.Table, epoch: int, delta: Delta) -> NDArr
 
     """
     log = deltas.ShardDeltas(step.store, step.task.layout, catalog.KIND, step.shard, catalog.canonical)
-    names = log.read(deltas.Named(epoch, delta))["id"] if delta.rows else pa.chunked_array([], pa.string())
+    names = (
+        log.read(deltas.Named(epoch, delta, step.task.declaration.decides))["id"]
+        if delta.rows
+        else pa.chunked_array([], pa.string())
+    )
     names = long_texts.whole(names)
     mine = pc.and_(pc.is_null(whole["reason"]), pc.is_in(whole["id"].cast(names.type), value_set=names))
     at = np.flatnonzero(mine.to_numpy())

@@ -128,7 +128,7 @@ class Backup:
         names = set()
         for step in self._steps:
             for shard in range(head.declared.shards):
-                key = self._layout.recorded(step, head.declared.epoch, shard)
+                key = self._layout.recorded(step, head.declared.epoch, shard, head.declared.decides)
                 body = run(body_of(key), self._source)
                 # A shard without rows has none, and one that is not there yet was not published either.
                 if body is not None:

@@ -97,7 +97,7 @@ def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
             yield NamedObject(shown.key, check)
         if shown.ids is not None and pinned is not None and pinned.repairs is None:
             # Recorded it is a delta like any other.
-            stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids)).stored(layout)
+            stored = LiveDelta(catalog.KIND, int(shard), Named(pinned.epoch, shown.ids, pinned.decides)).stored(layout)
             if stored is not None:
                 yield stored
 

@@ -51,11 +51,13 @@ class Named:
 
     Attributes:
         epoch: whose delta it is; the last one of a span.
+        anew: as of `Declaration.decides`; None for a span.
 
     """
 
     epoch: int
     rows: Delta | Span
+    anew: int | None = None
 
     @property
     def first(self) -> int:
@@ -73,7 +75,7 @@ class Named:
             return None
         if isinstance(self.rows, Span):
             return layout.span(kind, self.first, self.epoch, shard)
-        return layout.delta(kind, self.epoch, shard)
+        return layout.delta(kind, self.epoch, shard, self.anew)
 
 
 def largest(parts: Iterable[Folded]) -> int | None:
@@ -116,6 +118,7 @@ class ShardDeltas:
     Attributes:
         canonical: gives the columns that rows are digested by.
         inline_bytes: up to here a delta travels in the epoch's record.
+        anew: names what is written, as of `Declaration.decides`.
 
     """
 
@@ -125,6 +128,7 @@ class ShardDeltas:
     shard: int
     canonical: Canonical
     inline_bytes: int = 0
+    anew: int | None = None
 
     def write(self, epoch: int, table: pa.Table) -> Delta:
         """Write the delta of an epoch unless it is there, and return what the chain is to record.
@@ -142,7 +146,7 @@ class ShardDeltas:
         if table.nbytes <= self.inline_bytes:
             text = json.dumps(table.to_pydict(), separators=(",", ":"))
             return ours.model_copy(update={"inline": text, "bytes": len(text)})
-        key = self.layout.delta(self.kind, epoch, self.shard)
+        key = self.layout.delta(self.kind, epoch, self.shard, self.anew)
         held, theirs = self.create(key, table, ours.digest)
         if theirs != ours.digest:
             raise SinkError(
@@ -171,7 +175,7 @@ class ShardDeltas:
             ChainError: it cannot be read.
 
         """
-        key = self.layout.delta(self.kind, epoch, self.shard)
+        key = self.layout.delta(self.kind, epoch, self.shard, self.anew)
         body = run(body_of(key), self.store)
         if body is None:
             return None

@@ -303,15 +303,16 @@ class Driver:
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
         self._published = None
         points.reach("declared", epoch=declaration.epoch)
-        self._collect(seen.last_recorded)
+        self._collect(seen)
         assert self.head.declared is not None  # noqa: S101 - it was just put
         return self.head.declared
 
-    def _collect(self, recorded: int) -> None:
+    def _collect(self, seen: Head) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
         self._live.collect(self.store, self.head.floor)
-        if self.pipeline.recorded is not None and recorded >= 0:
-            stable.collect([self.pipeline.recorded.name], self.store, self.layout, recorded, self.settings.shards)
+        if self.pipeline.recorded is not None and seen.tail:
+            name, last, shards = self.pipeline.recorded.name, seen.tail[-1], self.settings.shards
+            stable.collect([name], self.store, self.layout, last.epoch, shards, anew=last.decides)
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         started = time.monotonic()

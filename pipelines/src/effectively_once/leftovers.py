@@ -27,8 +27,8 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Head
 
-_DELTA = re.compile(r"deltas/[^/]+/\d{4,}/(\d{9,})(?:-(\d{9,}))?\.arrow")
-_RECORDED = re.compile(r"recorded/[^/]+/\d{4,}/(\d{9,})\.arrow")
+_DELTA = re.compile(r"deltas/[^/]+/\d{4,}/(\d{9,})(?:-(\d{9,})|-r\d{6,})?\.arrow")
+_RECORDED = re.compile(r"recorded/[^/]+/\d{4,}/(\d{9,})(?:-r\d{6,})?\.arrow")
 _SHOWN = re.compile(r"shown/\d{4,}/(\d{9,})-\d{6,}\.arrow")
 _FILE = re.compile(r"([^/]+)/data/(\d{9,})-[^/]+\.parquet")
 _CHECKPOINT = re.compile(r"checkpoints/((\d{6,})-[^/]+)/.+")

@@ -6,8 +6,8 @@ The orders of events, and what holds in each, are in docs/adr/0030. No client is
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from effectively_once import as_shown, catalog
 from effectively_once.abandonment import Files
@@ -17,7 +17,7 @@ from effectively_once.destinations import ToFiles
 from effectively_once.errors import ControlError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
-from effectively_once.ledger.objects import Delete, ObjectStore, run
+from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Declaration, Delta, Head
 from effectively_once.pipeline import Pipeline
 from effectively_once.sinks.publish import Mark
@@ -33,6 +33,7 @@ class Mending:
     Attributes:
         shards: of all sinks with marks.
         files: sinks on the object store.
+        owner: random, one per command.
 
     """
 
@@ -42,6 +43,7 @@ class Mending:
     shards: Sequence[ShownShard]
     files: Sequence[Files]
     say: Say = lambda _: None
+    owner: str = field(default_factory=lambda: f"repair-{uuid.uuid4().hex}")
 
     def look(self, declared: Declaration) -> list[int]:
         """Tell what is visible of the epoch, and disturb nobody; return the shards that would be finished as shown.
@@ -73,23 +75,24 @@ class Mending:
                 )  # fmt: skip
 
         epoch = declared.epoch
-        held = run(chain.take_over(self.layout, f"repair-{uuid.uuid4().hex}", {}, accept), self.store)
+        held = run(chain.take_over(self.layout, self.owner, {}, accept), self.store)
         generation = held.head.generation
         # Whoever had a transaction open has it ended, so what is seen now is all that will be.
         found = self._seen(declared, lambda shard: shard.fence(generation))
+        finished = self._finished(declared, found)
         shown = {
             str(shard): as_shown.write(
                 self.store, self.layout.shown(epoch, shard, generation), each.coordinates, each.ids
             )
-            for shard, each in self._finished(declared, found).items()
+            for shard, each in finished.items()
         }
-        for key in self._unseen(declared, found):
-            self.store.answer(Delete(key))
-        if shown:
-            run(chain.finish_as_shown(self.layout, held, shown, wheel_digest), self.store)
+        for before, after in self._visible(declared, generation, found, finished):
+            self._copy(before, after)
+        # Nothing is deleted: this process may have slept, and a driver finished the epoch with what was decided before.
+        run(chain.finish_as_shown(self.layout, held, shown, wheel_digest), self.store)
 
     def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
-        if not any(seen.marks or seen.decided for seen in found):
+        if not any(seen.marks or seen.decided or self._is_recorded(declared, seen.shard) for seen in found):
             raise ControlError(
                 f"no shard shows or has decided on rows of epoch {declared.epoch}", self.layout.head,
                 "There is nothing to repair: start the pipeline, or `effectively-once abandon` it.",
@@ -97,18 +100,28 @@ class Mending:
         finished = ((seen.shard, seen.finished(declared)) for seen in found)
         return {shard: each for shard, each in finished if each is not None}
 
-    def _unseen(self, declared: Declaration, found: Sequence[Seen]) -> Iterator[str]:
-        """Name what was decided of the epoch, maybe on a part of the input, and nobody has seen: it is decided again.
+    def _visible(
+        self, declared: Declaration, generation: int, found: Sequence[Seen], finished: Mapping[int, Finished]
+    ) -> Iterator[tuple[str, str]]:
+        """Name what was decided and recorded of what is visible, and the names under which it goes on to count.
 
+        All else was decided of the epoch, maybe on a part of the input, and nobody has seen it: it is decided again.
         What an epoch shows of windows is in the state before it, so nothing visible comes of its own deltas of them.
         """
+        epoch, kind, step = declared.epoch, catalog.KIND, self.pipeline.recorded
         for seen in found:
-            if seen.leftover:
-                yield self.layout.delta(catalog.KIND, declared.epoch, seen.shard)
-            if seen.unseen and self.pipeline.recorded is not None:
-                yield self.layout.recorded(self.pipeline.recorded.name, declared.epoch, seen.shard)
-            for each in self.pipeline.windows:
-                yield self.layout.delta(each.name, declared.epoch, seen.shard)
+            shard, before = seen.shard, seen.decides(declared)
+            if shard in finished and finished[shard].ids is not None:
+                yield self.layout.delta(kind, epoch, shard, before), self.layout.delta(kind, epoch, shard, generation)
+            if step is not None and not seen.unseen:
+                of_shard = step.name, epoch, shard
+                yield self.layout.recorded(*of_shard, before), self.layout.recorded(*of_shard, generation)
+
+    def _copy(self, before: str, after: str) -> None:
+        body = run(body_of(before), self.store)
+        # Of no rows there is no object.
+        if body is not None:
+            run(create_once(after, body), self.store)
 
     def _seen(self, declared: Declaration, mark_of: Callable[[ShownShard], Mark | None]) -> list[Seen]:
         epoch, first = declared.epoch, first_step(self.pipeline)
@@ -118,13 +131,24 @@ class Mending:
             if sink in first and mark is not None and mark.epoch == epoch:
                 marks[number][sink] = mark, shard.rows(mark)
         rows = {to.name for to in self.pipeline.rows}
-        files = [str(each) for each in self.files if each.name in rows and each.shows(epoch)]
-        return [Seen(number, marks[number], self._decided(epoch, number), files) for number in marks]
+        shown = ((str(each), each.generation(epoch)) for each in self.files if each.name in rows)
+        files = {name: generation for name, generation in shown if generation is not None}
+        seen = [Seen(number, marks[number], files=files) for number in marks]
+        return [replace(each, decided=self._decided(declared, each)) for each in seen]
 
-    def _decided(self, epoch: int, shard: int) -> Delta | None:
+    def _decided(self, declared: Declaration, seen: Seen) -> Delta | None:
         if self.pipeline.ids != "attached":
             return None
-        return ShardDeltas(self.store, self.layout, catalog.KIND, shard, catalog.canonical).created(epoch)
+        log = ShardDeltas(
+            self.store, self.layout, catalog.KIND, seen.shard, catalog.canonical, anew=seen.decides(declared)
+        )
+        return log.created(declared.epoch)
+
+    def _is_recorded(self, declared: Declaration, shard: int) -> bool:
+        if self.pipeline.recorded is None:
+            return False
+        key = self.layout.recorded(self.pipeline.recorded.name, declared.epoch, shard, declared.decides)
+        return run(body_of(key), self.store) is not None
 
 
 def first_step(pipeline: Pipeline) -> tuple[str, ...]:

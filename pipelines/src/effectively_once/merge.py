@@ -111,7 +111,7 @@ def take_in(named: dict[Where, list[Named]], record: EpochRecord) -> list[tuple[
     """
     for kind, by_shard in record.deltas.items():
         for shard, rows in by_shard.items():
-            named.setdefault((kind, int(shard)), []).append(Named(record.epoch, rows))
+            named.setdefault((kind, int(shard)), []).append(Named(record.epoch, rows, record.decides))
     parts: list[tuple[Where, Named]] = []
     for kind, spans in record.merged.items():
         for shard, span in spans.items():

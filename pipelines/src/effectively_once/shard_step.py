@@ -185,6 +185,7 @@ class ShardStep:
 
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
+            anew=self.task.declaration.decides,
             answered=answered,
             faults=self._faults,
         )  # fmt: skip
@@ -255,7 +256,9 @@ class ShardStep:
 
     def _log(self, kind: str, canonical: deltas.Canonical) -> deltas.ShardDeltas:
         small = deltas.INLINE_BYTES // self.task.settings.shards
-        return deltas.ShardDeltas(self.store, self.task.layout, kind, self.shard, canonical, inline_bytes=small)
+        return deltas.ShardDeltas(
+            self.store, self.task.layout, kind, self.shard, canonical, small, self.task.declaration.decides
+        )
 
     def _folded(self, kind: str, canonical: deltas.Canonical, fresh: Callable[[], deltas.S]) -> deltas.S:
         named = self.task.deltas_of(kind, self.shard)

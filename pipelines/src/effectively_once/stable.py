@@ -74,7 +74,8 @@ class _About(Record):
 
 def recorded(
     step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table,
-    answered: Callable[[], None] = lambda: None, faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
+    anew: int | None = None, answered: Callable[[], None] = lambda: None,
+    faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
 ) -> tuple[pa.Table, bool]:  # fmt: skip
     """Add a step's columns to the accepted rows of a shard: from its record, or else from its function.
 
@@ -88,6 +89,7 @@ def recorded(
         epoch: the declared one.
         shard: that of the rows.
         rows: in source order, the same whenever the epoch is repeated.
+        anew: names its record, as of `Declaration.decides`.
         answered: called where the function has given its answer, and nothing is recorded yet.
         faults: says of the added columns what no sink could hold: recorded, it would be there for good.
 
@@ -113,7 +115,7 @@ def recorded(
         return _joined(rows, step.adds.empty_table()), False
     digests = {name: column_digest.of_values(rows[name]) for name in rows.column_names}
     about = _About(step=step.name, epoch=epoch, shard=shard, rows=rows.num_rows, made_for=digests)
-    key = layout.recorded(step.name, epoch, shard)
+    key = layout.recorded(step.name, epoch, shard, anew)
 
     def made() -> bytes:
         answer = _answer(step, rows, key)
@@ -130,11 +132,13 @@ def recorded(
     return _joined(rows, _decoded(body, key, step, about)), another
 
 
-def collect(steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int) -> None:
+def collect(
+    steps: Iterable[str], store: ObjectStore, layout: Layout, epoch: int, shards: int, *, anew: int | None = None
+) -> None:
     """Delete what the named steps recorded in an epoch. Nobody reads it once head records the epoch (R9)."""
     for name in steps:
         for shard in range(shards):
-            store.answer(Delete(layout.recorded(name, epoch, shard)))
+            store.answer(Delete(layout.recorded(name, epoch, shard, anew)))
 
 
 def _settled(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:

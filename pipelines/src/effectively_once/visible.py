@@ -5,8 +5,8 @@ No client is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -74,14 +74,15 @@ class Seen:
     Attributes:
         marks: sink -> mark and rows, of sinks whose mark is at the epoch, in the order in which they publish.
         decided: its delta of ids, where that is an object.
-        files: sinks on the object store that show rows of the epoch, of any shard.
+        files: sinks on the object store that show rows of the epoch, of any shard; with the generation of whoever
+            published them.
 
     """
 
     shard: int
     marks: Mapping[str, tuple[Mark, VisibleRows]]
     decided: Delta | None = None
-    files: Sequence[str] = ()
+    files: Mapping[str, int] = field(default_factory=dict)
 
     def line(self) -> str:
         """Tell it in one line."""
@@ -106,6 +107,15 @@ class Seen:
         """Whether the delta is not what sinks show: a small decision is no object, and a refused repeat created it."""
         rows = {mark.rows for mark, _ in self.accepted.values()}
         return self.decided is not None and (self.unseen or rows not in (set(), {self.decided.rows}))
+
+    def decides(self, declared: Declaration) -> int | None:
+        """Return what deltas and recorded outputs are named by of whoever published the accepted rows that are visible.
+
+        The mark of messages tells whose they are, a manifest too. That of a table has the last generation that opened a
+        session, after which none before it publishes: what is there counts already as the declaration has it now.
+        """
+        generations = [*(mark.generation for mark, _ in self.accepted.values()), *self.files.values()]
+        return declared.decided(min(generations)) if generations else declared.decides
 
     def finished(self, declared: Declaration) -> Finished | None:
         """Return what the shard is finished with; None where it shows nothing, and takes all of its input.

@@ -36,9 +36,11 @@ def test_a_chain_without_repairs_has_no_field_that_older_versions_do_not_know() 
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
     told = json.loads(held.head.encoded())
     for epoch in (told["declared"], *told["tail"]):
-        assert not {"shown", "repairs"} & epoch.keys()
+        assert not {"shown", "anew", "repairs"} & epoch.keys()
     assert chain.decoded(held.head.encoded(), "") == held.head
-    assert {"shown"} == json.loads(pinned(MemoryStore()).head.encoded())["declared"].keys() - told["declared"].keys()
+    assert {"shown", "anew"} == json.loads(pinned(MemoryStore()).head.encoded())["declared"].keys() - told[
+        "declared"
+    ].keys()
 
 
 def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment() -> None:
@@ -59,7 +61,28 @@ def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment(
 
 def test_an_epoch_is_pinned_anew_with_what_it_shows_and_everything_else_kept() -> None:
     head = pinned(MemoryStore()).head
-    assert head.declared == declaration(2).model_copy(update={"shown": SHOWN, "wheel_digest": "d" * 64})
+    assert head.declared == declaration(2).model_copy(
+        update={"shown": SHOWN, "anew": (head.generation,), "wheel_digest": "d" * 64}
+    )
+
+
+def test_an_epoch_of_which_nothing_is_shown_is_pinned_to_be_decided_anew_and_again() -> None:
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    for generation in (2, 3):
+        held = run(chain.finish_as_shown(LAYOUT, taken(store, f"operator {generation}"), {}, WHEEL), store)
+        assert held.head.declared is not None
+        assert held.head.declared.decides == generation
+    pinned = held.head.declared
+    assert pinned == declaration(2).model_copy(update={"anew": (2, 3), "wheel_digest": WHEEL})
+    assert [pinned.decided(generation) for generation in range(1, 5)] == [None, 2, 3, 3]
+    held = run(chain.record(LAYOUT, held, record_of(pinned)), store)
+    assert chain.repair(held.head) is None
+
+
+def test_what_is_decided_anew_has_a_name_of_its_own() -> None:
+    assert LAYOUT.delta("ids", 2, 0, 3) == LAYOUT.delta("ids", 2, 0).replace(".arrow", "-r000003.arrow")
+    assert LAYOUT.recorded("rate", 2, 0, 3) == LAYOUT.recorded("rate", 2, 0).replace(".arrow", "-r000003.arrow")
 
 
 def test_what_comes_next_consumes_nothing_and_has_the_watermark_of_the_epoch_that_it_repairs() -> None:
@@ -105,8 +128,6 @@ def test_nothing_is_pinned_where_no_epoch_is_declared_or_by_a_stale_operator() -
     with pytest.raises(ChainError, match="no epoch is declared that could be finished as it is shown"):
         run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)
     held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
-    with pytest.raises(ChainError, match="no epoch is declared that could be finished"):
-        run(chain.finish_as_shown(LAYOUT, held, {}, WHEEL), store)
     taken(store, "second")
     with pytest.raises(StaleDriverError, match="replaced by second"):
         run(chain.finish_as_shown(LAYOUT, held, SHOWN, WHEEL), store)

@@ -62,6 +62,8 @@ def test_a_delta_is_over_when_its_epoch_is_recorded_and_does_not_name_it_any_mor
     assert told == [OVER, OVER, None, None, None, None, None, None], "6 is declared, 7 is what a driver may come to"
     assert view(store).judged(LAYOUT.delta("ids", 4, 1)) is OVER, "no row of epoch 4 went to shard 1"
     assert view(store).judged(LAYOUT.delta("gone", 4, 0)) is OVER
+    assert view(store).judged(LAYOUT.delta("ids", 4, 0, 1)) is OVER, "no repair decided epoch 4 anew"
+    assert view(store).judged(LAYOUT.delta("ids", 6, 0, 1)) is None
 
 
 def test_a_delta_in_its_record_has_no_object() -> None:

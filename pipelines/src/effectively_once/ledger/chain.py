@@ -162,16 +162,18 @@ def nothing(declared: Declaration) -> Declaration:
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
         for topic, partitions in declared.ranges.items()
     }
-    return declared.model_copy(
-        update={"ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "abandoned": True}
-    )  # fmt: skip
+    return declared.model_copy(update={
+        "ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "anew": (), "abandoned": True,
+    })  # fmt: skip
 
 
 def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel_digest: str) -> Step[Held]:
     """Pin the declared epoch anew: the shards of `shown` take the rows that they show, and no others.
 
-    What they leave is published under the next number (`repair`). That nobody publishes meanwhile is for the caller to
-    see to; whoever did makes the repeat differ from what is visible, which refuses it.
+    What they leave is published under the next number (`repair`). What is decided from then on has names of this
+    generation: what others decided before, or are about to, counts no more, but for what is copied to these names
+    first. That nobody publishes meanwhile is for the caller to see to; whoever did makes the repeat differ from what is
+    visible, which refuses it.
 
     Raises:
         StaleDriverError: another driver changed head.
@@ -179,11 +181,12 @@ def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel
 
     """
     declared = held.head.declared
-    if declared is None or declared.repairs is not None or not shown:
+    if declared is None or declared.repairs is not None:
         raise ChainError(
             "no epoch is declared that could be finished as it is shown", layout.head, "There is nothing to repair."
         )
-    pinned = declared.model_copy(update={"shown": shown, "wheel_digest": wheel_digest})
+    anew = (*declared.anew, held.head.generation)
+    pinned = declared.model_copy(update={"shown": shown, "anew": anew, "wheel_digest": wheel_digest})
     new = held.head.model_copy(update={"declared": pinned, "sequence": held.head.sequence + 1})
     return (yield from _commit(layout, held, new))
 
@@ -226,7 +229,8 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
     last = held.head.tail[-1]
     begins = _behind(ends(held.head), loss, layout.head)
     pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields}).model_copy(update={
-        "epoch": last.epoch + 1, "lineage": lineage, "batch_id": 0, "lost": loss, "shown": {}, "repairs": None,
+        "epoch": last.epoch + 1, "lineage": lineage, "batch_id": 0, "lost": loss, "shown": {}, "anew": (),
+        "repairs": None,
         "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
         "previous_watermark_ms": last.watermark_ms, "watermark_ms": last.watermark_ms, "wheel_digest": wheel_digest,
         "clock": _clock_after(last), "abandoned": True,

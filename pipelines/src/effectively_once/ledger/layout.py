@@ -20,17 +20,17 @@ class Layout:
         """Epoch records that left the head."""
         return f"{self.pipeline}/segments/{first:09d}-{last:09d}.json"
 
-    def delta(self, kind: str, epoch: int, shard: int) -> str:
-        """Name what an epoch adds to the state of a shard (R5)."""
-        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{epoch:09d}.arrow"
+    def delta(self, kind: str, epoch: int, shard: int, anew: int | None = None) -> str:
+        """Name what an epoch adds to the state of a shard (R5); `anew` as of `Declaration.decides`."""
+        return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{_decided(epoch, anew)}.arrow"
 
     def span(self, kind: str, first: int, last: int, shard: int) -> str:
         """Name the deltas of epochs `first` to `last` of a shard, merged (R9)."""
         return f"{self.pipeline}/deltas/{kind}/{shard:04d}/{first:09d}-{last:09d}.arrow"
 
-    def recorded(self, step: str, epoch: int, shard: int) -> str:
-        """Name what a non-deterministic step gave in an epoch, for a shard (R4)."""
-        return f"{self.pipeline}/recorded/{step}/{shard:04d}/{epoch:09d}.arrow"
+    def recorded(self, step: str, epoch: int, shard: int, anew: int | None = None) -> str:
+        """Name what a non-deterministic step gave in an epoch, for a shard (R4); `anew` as of `Declaration.decides`."""
+        return f"{self.pipeline}/recorded/{step}/{shard:04d}/{_decided(epoch, anew)}.arrow"
 
     def shown(self, epoch: int, shard: int, generation: int) -> str:
         """Name the coordinates of the rows that a shard shows of an epoch which no repeat could finish (R10)."""
@@ -60,3 +60,7 @@ class Layout:
     def probe(self, unique: str) -> str:
         """Name the object on which a start tries the store; it is deleted again."""
         return f"{self.pipeline}/probe/{unique}"
+
+
+def _decided(epoch: int, anew: int | None) -> str:
+    return f"{epoch:09d}" if anew is None else f"{epoch:09d}-r{anew:06d}"

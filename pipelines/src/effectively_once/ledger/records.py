@@ -161,6 +161,9 @@ class Declaration(Sparse):
         clock: where time goes by the partition that is furthest behind; None where it goes by the largest time seen.
         shown: what an operator found of it, by shard, when no repeat could finish it (`effectively-once repair`): these
             shards take the rows that they show and no others. Empty for an ordinary epoch.
+        anew: generations of the operators who had it decided anew, in order. What it decides and records has names of
+            the last of them, so that what others decided before is in nobody's way, and nobody has to delete it. Empty
+            for an ordinary epoch; that of a repair is its epoch's.
         repairs: the epoch before, whose ranges this one reads once more: it takes the rows that `shown` leaves. None
             for every other epoch.
         abandoned: whether an operator gave it up; stated of every epoch that reads nothing. None for all others, and
@@ -170,7 +173,7 @@ class Declaration(Sparse):
 
     """
 
-    OPTIONAL = frozenset({"shown", "repairs", "clock", "abandoned", "lost"})
+    OPTIONAL = frozenset({"shown", "anew", "repairs", "clock", "abandoned", "lost"})
 
     epoch: int
     lineage: str
@@ -183,10 +186,20 @@ class Declaration(Sparse):
     wheel_digest: str
     settings_digest: str
     shown: dict[str, AsShown] = {}
+    anew: tuple[int, ...] = ()
     repairs: int | None = None
     clock: Clock | None = None
     abandoned: bool | None = None
     lost: Loss | None = None
+
+    @property
+    def decides(self) -> int | None:
+        """What its deltas and recorded outputs are named by beside the epoch; None for those of an ordinary one."""
+        return self.anew[-1] if self.anew else None
+
+    def decided(self, generation: int) -> int | None:
+        """Return what those were named by that a driver of this generation worked with."""
+        return max((each for each in self.anew if each <= generation), default=None)
 
     @property
     def is_abandoned(self) -> bool:
