@@ -112,3 +112,4 @@ def test_without_ending_what_drivers_left_open_a_commit_takes_place_after_the_lo
     found = next(each for each in left_out.stopped(losses=1) if each.hole is not None)
     assert found.hole is not None
     assert PINNED in found.hole
+    assert len(found.way) == 15, "\n".join(found.way)
