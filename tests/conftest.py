@@ -1,4 +1,4 @@
-"""Lanes of `make test`: all that starts servers in one, file by file everything else in the other."""
+"""Lanes of `make test`: each folder that starts servers stays in one; everything else goes file by file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ SERVERS = ("tests/spark/", "tests/stack/")
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Two Sparks or brokers at once would wait for each other's processors until their time-outs."""
+    """Two Sparks at once would wait for each other's processors until their time-outs; brokers are lighter."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "servers" if nodeid.startswith(SERVERS) else nodeid.split("::", 1)[0]
+        folders = (folder for folder in SERVERS if nodeid.startswith(folder))
+        return next(folders, nodeid.split("::", 1)[0])
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""`make test` runs what starts servers one after the other, and everything else beside it."""
+"""`make test` runs the tests of Spark one after the other, those of servers likewise, all else beside them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
 
-FILES = ("stack/test_a.py", "stack/test_b.py", "spark/test_c.py", "unit/test_d.py", "unit/test_e.py")
+FILES = ("stack/test_a.py", "stack/test_b.py", "spark/test_c.py", "spark/test_d.py", "unit/test_e.py")
 TESTS = "def test_1(): pass\ndef test_2(): pass\n"
 
 
-def test_one_worker_has_all_that_starts_servers_and_the_other_whole_files_of_the_rest(tmp_path: Path) -> None:
+def test_one_worker_has_all_of_spark_the_other_all_servers_and_files_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     for name in FILES:
         file = tmp_path / "tests" / name
@@ -27,6 +27,5 @@ def test_one_worker_has_all_that_starts_servers_and_the_other_whole_files_of_the
     assert len(found) == 2 * len(FILES), done.stdout
     workers = {name: {worker for worker, file in found if file == name} for name in FILES}
     assert all(len(used) == 1 for used in workers.values()), workers
-    servers, rest = workers["stack/test_a.py"], workers["unit/test_d.py"]
-    assert workers["stack/test_b.py"] == workers["spark/test_c.py"] == servers
-    assert workers["unit/test_e.py"] == rest != servers
+    assert workers["stack/test_a.py"] == workers["stack/test_b.py"] != workers["spark/test_c.py"]
+    assert workers["spark/test_c.py"] == workers["spark/test_d.py"]

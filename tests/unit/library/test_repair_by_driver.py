@@ -142,7 +142,7 @@ def test_a_start_finishes_the_declared_epoch_before_it_looks_for_more(monkeypatc
     monkeypatch.setattr(MemoryDriver, "_lineage", look)
     monkeypatch.setattr(InputWatch, "start", lambda *_: None)
     started = MemoryDriver(world)
-    started.stopping = threading.Event()
+    started.stopping, started._watch = threading.Event(), None
     with pytest.raises(AsksSparkError):
         started.start(SPARK)
     assert started.read == [span]
