@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,9 @@ from tests.model.at import LAYOUT, At, Phase
 from tests.model.driver import Driver, repeat
 from tests.model.inputs import deal, prove
 from tests.model.world import Step
+
+if TYPE_CHECKING:
+    from effectively_once.shard_step import ShardStep
 
 TOPIC = "t"
 SEEN = pa.schema([("id", pa.string()), ("reason", pa.string()), *COORDINATES])
@@ -94,7 +97,7 @@ class MendedDriver(Driver):
 
         def take(store: ObjectStore) -> list[int]:
             step = SimpleNamespace(task=SimpleNamespace(declaration=pinned, layout=LAYOUT), shard=0, store=store)
-            offsets: list[int] = as_shown.input_of(cast(Any, step), whole)["offset"].to_pylist()
+            offsets: list[int] = as_shown.input_of(cast("ShardStep", step), whole)["offset"].to_pylist()
             return offsets
 
         offsets = yield from asking(take)

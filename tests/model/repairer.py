@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from effectively_once import Pipeline as Declared
-from effectively_once import RecordedStep, ToFiles, ToKafka, ToTable, catalog
+from effectively_once import catalog
 from effectively_once.abandonment import Files
 from effectively_once.columns import COORDINATES, DEAD_LETTER
-from effectively_once.destinations import Destination
+from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.errors import ControlError, SinkError
 from effectively_once.ledger.objects import Delete, ObjectStore, Put, body_of
 from effectively_once.mending import Mending
@@ -29,8 +29,10 @@ from tests.model.rules import Kind, Pipeline
 from tests.model.shards import Look, ToShard
 from tests.model.world import Step
 
+if TYPE_CHECKING:
+    from effectively_once.pipeline import Pipeline as Declared
+
 START = "r_start"
-DRAWN = pa.schema([("drawn", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +157,14 @@ def _destination(kind: Kind, name: str) -> Destination:
 
 @cache
 def _declared(pipeline: Pipeline, attached: bool, dead_letter: bool) -> Declared:
-    """Return the product's declaration of a pipeline of the model."""
+    """Return what a repair asks of the product's declaration of a pipeline."""
     named = zip(pipeline.to, _sinks(pipeline, dead_letter), strict=True)
-    return Declared(
-        lambda frame: frame, pa.schema([("user", pa.string())]), ids="attached" if attached else "coordinates",
-        recorded=RecordedStep(STEP, lambda rows: rows, DRAWN) if pipeline.recorded else None,
+    asked = SimpleNamespace(
+        ids="attached" if attached else "coordinates", windows=(),
+        recorded=SimpleNamespace(name=STEP) if pipeline.recorded else None,
         rows=tuple(_destination(kind, name) for kind, name in named if name != DEAD_LETTER),
     )  # fmt: skip
+    return cast("Declared", asked)
 
 
 def _sinks(pipeline: Pipeline, dead_letter: bool) -> list[str]:

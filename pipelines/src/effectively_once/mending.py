@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from effectively_once import as_shown, catalog
 from effectively_once.abandonment import Files
@@ -19,9 +20,12 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Declaration, Delta, Head
-from effectively_once.pipeline import Pipeline
 from effectively_once.sinks.publish import Mark
 from effectively_once.visible import Finished, Seen, ShownShard, VisibleRows
+
+if TYPE_CHECKING:
+    # What it declares is data; where its tables are is not.
+    from effectively_once.pipeline import Pipeline
 
 Say = Callable[[str], object]
 
