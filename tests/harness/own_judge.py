@@ -240,7 +240,7 @@ def chain_of(case: OwnCase) -> Oracle:
     held = sum(not loss.holds(given_up, one.source) for one in case.given)
     found += adding_up.complaints(adding_up.recorded(epochs), held)
     # One that is declared alone has no numbers; `order` tells of it.
-    for record, due in zip(epochs, case.replayed.numbers, strict=False):
+    for record, due in zip(epochs, case.replayed.numbers[: len(epochs)], strict=True):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
         if case.declaration.timed:
             names += [
