@@ -11,16 +11,15 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.progress import VARIABLE
 from effectively_once.settings import PipelineSettings
-from effectively_once.sink_topics import SIZE
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
 from infra.embedded.process import Child
 from infra.embedded.spark import LASTING_JVM_OPTIONS, SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain, default_console, prepare
+from tests.harness.adapters.topics import LARGE
 
 ADMIN_S = 30.0
 SINKS = ("accepted", "dead_letter", "user_counts")
@@ -72,8 +71,7 @@ class Place:
             "s3_endpoint": self.endpoints.s3_endpoint, "s3_bucket": self.endpoints.s3_bucket, **changes,
         })  # fmt: skip
         compacted = {"cleanup.policy": "compact"}
-        large = {SIZE: str(MESSAGE_BYTES)}
-        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1, config=large) for sink in SINKS])
+        self.created([NewTopic(f"{name}.{sink}", settings.shards, 1, config=LARGE) for sink in SINKS])
         self.created([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
         return settings
 

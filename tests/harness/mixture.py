@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tests.harness import cut_sorts, stall_sorts
@@ -127,9 +127,7 @@ def without_clock(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strik
     Raises:
         NoFaultError: one was asked for by its name.
     """
-    if "clock-step" in text:
-        raise NoFaultError(f"FAULTS={text}: {why}")
-    return tuple(one for one in strikes if one.kind != CLOCK)
+    return _without((CLOCK,), strikes, text, why, ("clock-step",))
 
 
 def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
@@ -138,9 +136,7 @@ def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[St
     Raises:
         NoFaultError: one was asked for by its name.
     """
-    if any(name in text for name in REQUESTS):
-        raise NoFaultError(f"FAULTS={text}: {why}")
-    return tuple(one for one in strikes if one not in REQUESTS.values())
+    return _without([one.kind for one in REQUESTS.values()], strikes, text, why, REQUESTS)
 
 
 def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
@@ -149,9 +145,7 @@ def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike
     Raises:
         NoFaultError: one was asked for by its name, or all of them were.
     """
-    if any(name in text for name in (CUTS, *EMBEDDED_CUTS)):
-        raise NoFaultError(f"FAULTS={text}: {why}")
-    return tuple(one for one in strikes if one.kind != CUT)
+    return _without((CUT,), strikes, text, why, (CUTS, *EMBEDDED_CUTS))
 
 
 def without_slow_disks(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
@@ -160,9 +154,15 @@ def without_slow_disks(strikes: Sequence[Strike], text: str, why: str) -> tuple[
     Raises:
         NoFaultError: one was asked for by its name, or all of them were.
     """
-    if any(name in text for name in (SLOW_DISKS, *EMBEDDED_SLOW_DISKS)):
+    return _without((SLOW_DISK,), strikes, text, why, (SLOW_DISKS, *EMBEDDED_SLOW_DISKS))
+
+
+def _without(
+    kinds: Collection[str], strikes: Sequence[Strike], text: str, why: str, names: Iterable[str]
+) -> tuple[Strike, ...]:
+    if any(name in text for name in names):
         raise NoFaultError(f"FAULTS={text}: {why}")
-    return tuple(one for one in strikes if one.kind != SLOW_DISK)
+    return tuple(one for one in strikes if one.kind not in kinds)
 
 
 def plan(

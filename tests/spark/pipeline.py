@@ -13,26 +13,23 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from confluent_kafka.admin import AdminClient, NewTopic
 from minio import Minio
 
-from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
 from effectively_once.object_store import BucketAddress, S3ObjectStore
-from effectively_once.sink_topics import SIZE
 from effectively_once.sources.times import BOUNDS
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import Toolchain
+from tests.harness.adapters.topics import LARGE
 from tests.harness.evidence import Send
 
 MODULE = "effectively_once_jobs.user_counts"
 KAFKA_SINKS = ("accepted", "dead_letter", "user_counts")
 PARTITIONS, SHARDS = 4, 2
 COMPACTED = {"cleanup.policy": "compact"}
-LARGE = {SIZE: str(MESSAGE_BYTES)}
-"""Of a sink: a start refuses a smaller one."""
 ADMIN_S, PROCESSED_S = 60.0, 240.0
 
 

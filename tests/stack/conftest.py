@@ -16,8 +16,7 @@ from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import prepare
 from tests.database import postgres
-from tests.stack import life_cycle
-from tests.stack.life_cycle import Command
+from tests.stack.life_cycle import Command, command_on
 from tests.stack.lines import Lines
 
 Topic = Callable[..., str]
@@ -105,9 +104,4 @@ def lines(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_pat
 @pytest.fixture
 def command(lines: Lines, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command on this test's pipeline."""
-
-    def carry_out(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, lines.file)
-        return code, capsys.readouterr().out.splitlines()
-
-    return carry_out
+    return command_on(lines.file, capsys)

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from effectively_once import life_cycle
 from effectively_once.errors import PipelineError
 from effectively_once.job import job_of
@@ -28,6 +30,16 @@ def run(line: str, settings: Path) -> int:
     except PipelineError as error:
         print(f"{type(error).__name__}: {error}")  # noqa: T201 - where a test looks for it
         return error.exit_code
+
+
+def command_on(settings: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs a command on a test's settings file."""
+
+    def carry_out(line: str) -> tuple[int, list[str]]:
+        code = run(line, settings)
+        return code, capsys.readouterr().out.splitlines()
+
+    return carry_out
 
 
 def documented(line: str) -> str:

@@ -19,10 +19,9 @@ from effectively_once.sinks import manifest_span
 from infra.embedded.process import Child
 from infra.embedded.stack import EmbeddedStack
 from tests.spark.held import Held, killed
-from tests.stack import life_cycle
 from tests.stack.clicks import Clicks
 from tests.stack.compact_in_fours import EPOCHS
-from tests.stack.life_cycle import documented
+from tests.stack.life_cycle import command_on, documented
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
 
@@ -99,11 +98,7 @@ def test_beside_a_driver_every_reader_sees_every_epoch_and_the_command_tells_fir
     clicks = Clicks(stack, pipeline, tmp_path)
     clicks.start("first").run(LAST + 1)
     before = set(clicks.store.names(""))
-
-    def command(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, clicks.file)
-        return code, capsys.readouterr().out.splitlines()
-
+    command = command_on(clicks.file, capsys)
     assert command(documented(FIND)) == (0, [
         f"chain: epoch {LAST} is the last recorded, floor {clicks.head().floor}",
         "global_counts: 1 spans to write, 4 manifests to delete",

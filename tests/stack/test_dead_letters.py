@@ -19,9 +19,8 @@ from effectively_once.replay import HEADER
 from effectively_once.sinks.kafka import ShardAddress, ShardSink
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
-from tests.stack import life_cycle
 from tests.stack.clicks import Clicks
-from tests.stack.life_cycle import Command, documented
+from tests.stack.life_cycle import Command, command_on, documented
 from tests.stack.reader import messages
 from tests.unit.library.names import DEAD_LETTER
 
@@ -84,12 +83,7 @@ def clicks(stack: EmbeddedStack, pipeline: str, tmp_path: Path) -> Refusing:
 @pytest.fixture
 def command(clicks: Refusing, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command on this test's pipeline; return the exit code and what was said."""
-
-    def run(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, clicks.file)
-        return code, capsys.readouterr().out.splitlines()
-
-    return run
+    return command_on(clicks.file, capsys)
 
 
 def test_dead_letters_are_counted_and_shown(command: Command) -> None:

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from effectively_once.destinations import RECORD_BYTES
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.message_bytes import BATCH_BYTES
-from effectively_once.sink_topics import RECORD_BYTES
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark, seen_mark
 from effectively_once.sinks.publish import (

@@ -25,8 +25,7 @@ from effectively_once.sources.kafka import KafkaSource
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
-from tests.stack import life_cycle
-from tests.stack.life_cycle import Command, documented
+from tests.stack.life_cycle import Command, command_on, documented
 from tests.stack.reader import values
 from tests.unit.library.orders_world import OLD, ORDERS, SHARDS, Killed, Record, World, WorldDriver
 from tests.unit.library.test_repair import HIT, SIZE, assert_exact, records, truncating
@@ -109,12 +108,7 @@ def world(stack: EmbeddedStack, database: PostgresServer, pipeline: str, tmp_pat
 @pytest.fixture
 def command(world: RealWorld, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command on this test's pipeline."""
-
-    def carry_out(line: str) -> tuple[int, list[str]]:
-        code = life_cycle.run(line, world.file)
-        return code, capsys.readouterr().out.splitlines()
-
-    return carry_out
+    return command_on(world.file, capsys)
 
 
 @pytest.mark.parametrize(("sink", "shard", "inside"), [

@@ -28,14 +28,14 @@ from minio.error import InvalidResponseError, S3Error, ServerError
 
 from effectively_once import added
 from effectively_once.columns import DEAD_LETTER
-from effectively_once.destinations import GROWTH
+from effectively_once.destinations import GROWTH, RECORD_BYTES
 from effectively_once.errors import AccessError, PipelineError, SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job, job_of
 from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, S3ObjectStore
 from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings, load
-from effectively_once.sink_topics import RECORD_BYTES, SIZE, needed, refuse_expiring, refuse_small
+from effectively_once.sink_topics import SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress
 from effectively_once.sources.times import BOUNDS

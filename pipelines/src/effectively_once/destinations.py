@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from effectively_once.declared import TEXT, WHOLE, none_or, one_of, require, several
 
+RECORD_BYTES = 1_048_588
+"""What a topic takes where nobody says otherwise."""
 GROWTH = 12
 """A control character takes six bytes as JSON, and a message may show a text twice."""
-MESSAGE_BYTES = GROWTH * 1_048_588 + (64 << 10)
+MESSAGE_BYTES = GROWTH * RECORD_BYTES + (64 << 10)
 """What messages may have where nobody says otherwise: whatever a record becomes that Kafka takes by default."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from effectively_once.destinations import MESSAGE_BYTES, ToKafka
+from effectively_once.destinations import MESSAGE_BYTES, RECORD_BYTES, ToKafka
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.records import Head
 from effectively_once.pipeline import Pipeline
@@ -20,8 +20,6 @@ RESTORE = (
 )
 
 SIZE = "max.message.bytes"
-RECORD_BYTES = 1_048_588
-"""What a topic takes where nobody says otherwise."""
 
 
 def needed(pipeline: Pipeline, sink: str) -> int:

@@ -19,11 +19,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.sink_topics import SIZE
 from effectively_once.sinks.kafka import MOVING
 from tests.harness.adapters.whole_message import whole
 
 TIMEOUT_S, MOVING_S = 20.0, 0.1
-LARGE = {"max.message.bytes": "12648592"}
+LARGE = {SIZE: str(MESSAGE_BYTES)}
 """Of a sink's topic: a start refuses one that takes less."""
 Where = tuple[str, int]
 

@@ -25,10 +25,9 @@ from effectively_once.create import (
     topics_of,
     until,
 )
-from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.destinations import MESSAGE_BYTES, RECORD_BYTES
 from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.job import Job
-from effectively_once.sink_topics import RECORD_BYTES
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings
 from tests.unit.library.names import KAFKA_SINKS
