@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.dead_letters import Message, of_message
 from effectively_once.errors import UnreachableError
+from effectively_once.leaders import ask_again
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import ShardAddress, unreachable
 
@@ -46,7 +47,7 @@ class DeadLetterTopic:
         """
         try:
             # The high watermark: what is in a transaction that is open now is waited for.
-            ends = self._ends()
+            ends = ask_again(self._patience_s)(self._ends)
             for partition, (first, end) in sorted(ends.items()):
                 if end > first:
                     yield from self._partition(partition, end)

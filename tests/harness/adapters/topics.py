@@ -8,23 +8,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tenacity
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     IsolationLevel,
     KafkaError,
-    KafkaException,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.leaders import ask_again
 from effectively_once.sink_topics import SIZE
-from effectively_once.sinks.kafka import MOVING
 from tests.harness.adapters.whole_message import whole
 
-TIMEOUT_S, MOVING_S = 20.0, 0.1
+TIMEOUT_S = 20.0
 LARGE = {SIZE: str(MESSAGE_BYTES)}
 """Of a sink's topic: a start refuses one that takes less."""
 Where = tuple[str, int]
@@ -67,12 +65,7 @@ class Topics:
 
     def partitions(self, names: list[str]) -> list[Partition]:
         """Both ends of every partition of some topics; leaders that are just changing are waited for."""
-        asked: list[Partition] = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(
-                lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
-            ),
-            wait=tenacity.wait_fixed(MOVING_S), stop=tenacity.stop_after_delay(TIMEOUT_S), reraise=True,
-        )(self._partitions, names)  # fmt: skip
+        asked: list[Partition] = ask_again(TIMEOUT_S)(self._partitions, names)
         return asked
 
     def _partitions(self, names: list[str]) -> list[Partition]:

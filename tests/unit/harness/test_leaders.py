@@ -125,7 +125,7 @@ class Answer:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def result(self, _timeout_s: float) -> Any:
+    def result(self, _timeout_s: float = 0.0) -> Any:
         if isinstance(self.value, Exception):
             raise self.value
         return self.value

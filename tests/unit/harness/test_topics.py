@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Producer, TopicPartition
 
-from effectively_once.sinks.kafka import MOVING
-from tests.harness.adapters import topics
+from effectively_once import leaders
 from tests.harness.adapters.topics import Partition, ReadStalledError, Topics
 from tests.unit.library.test_kafka_mark import Read
 
@@ -18,12 +17,12 @@ ENDS = [Partition("t", 0, 4, 4)]
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Topics:
-    monkeypatch.setattr(topics, "MOVING_S", 0.0)
+    monkeypatch.setattr(leaders, "WAIT_S", 0.0)
     return Topics("b:1")
 
 
 def test_ends_are_asked_for_again_while_leaders_change(read: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = list(MOVING)
+    codes = list(leaders.MOVING)
 
     def ends(_names: list[str]) -> list[Partition]:
         if codes:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 
-import tenacity
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -24,6 +23,7 @@ from confluent_kafka import (
 
 from effectively_once import digest
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
+from effectively_once.leaders import ask_again
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import Committed, FencedError, Mark
 from effectively_once.sinks.transaction import TransactionalSink
@@ -43,11 +43,6 @@ CLIENT: dict[str, str | int | float | bool] = {
 MARK_KEY = b"mark"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
-MOVING = (
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
-)  # fmt: skip
-"""Answers while a partition gets another leader: asked again, that one tells."""
 Row = tuple[bytes | None, bytes]
 Record = tuple[str, bytes | None, bytes]
 """Topic, key and value."""
@@ -226,14 +221,7 @@ def _consumer(bootstrap: str, isolation: str) -> Consumer:
 
 def ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
     """First offset of a partition, and where what this consumer may read ends; a changing leader is waited for."""
-    asked: tuple[int, int] = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(
-            lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
-        ),
-        wait=tenacity.wait_fixed(0.1),
-        stop=tenacity.stop_after_delay(timeout_s),
-        reraise=True,
-    )(consumer.get_watermark_offsets, where, timeout=timeout_s)
+    asked: tuple[int, int] = ask_again(timeout_s)(consumer.get_watermark_offsets, where, timeout=timeout_s)
     return asked
 
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from effectively_once import retained
 from effectively_once.errors import SourceError, UnreachableError
+from effectively_once.leaders import ask_again
 from effectively_once.ledger.records import Head, Ranges
 from effectively_once.settings import PipelineSettings
 from effectively_once.sources.times import BOUNDS, takes_any_time
@@ -139,14 +140,21 @@ class KafkaSource:
     def _listed(
         self, partitions: Iterable[int], which: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[str, int]:
+        patience_s = self._settings.start_patience_s
         wanted = {TopicPartition(self._settings.topic, partition): which for partition in partitions}
-        try:
-            found = self._admin.list_offsets(
-                wanted, isolation_level=isolation, request_timeout=self._settings.start_patience_s
-            )
+
+        def ask() -> dict[str, int]:
+            found = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=patience_s)
             return {str(where.partition): future.result().offset for where, future in found.items()}
+
+        try:
+            told: dict[str, int] = ask_again(patience_s, self._look_for_leaders)(ask)
         except KafkaException as error:
             raise self._named(error) from error
+        return told
+
+    def _look_for_leaders(self, _: object) -> None:
+        self._admin.list_topics(self._settings.topic, timeout=self._settings.start_patience_s)
 
     def committed_ends(self, partitions: Iterable[str]) -> dict[str, int]:
         """Last stable offset of partitions: a reader of committed records ends there now.
