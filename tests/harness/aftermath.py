@@ -23,7 +23,7 @@ _SERVERS = ("broker", "object store", "result store")
 _WITH_DRIVER = ("operator at submission", "operator, then driver", "driver, then operator")
 _OUTSIDE = ("operator", "kubelet", "API server", "DNS")
 _STANDING = ("stall", "sigstop", "sigstop_beyond_time_out", "cut")
-_API_SERVER = "API server"
+_API_SERVER, _DRIVER_AND_BROKER = "API server", "driver and broker"
 
 BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     "zombie": (SUCCEEDED,),
@@ -61,8 +61,10 @@ def shown_by(kind: str, target: str) -> tuple[Effect, ...]:
     if kind not in BLOWS:
         return ()
     if kind == "cut":
-        # What the API server is asked can wait; the pipeline need not show it.
-        return (Effect.MET,) if _API_SERVER in target else (REDONE, SUCCEEDED, HELD)
+        # What the API server is asked can wait, and a driver asks the broker between two epochs: the one that runs need
+        # not show it, and the cut's own evidence is what was dropped.
+        met = _API_SERVER in target or target == _DRIVER_AND_BROKER
+        return (Effect.MET,) if met else (REDONE, SUCCEEDED, HELD)
     shown = BY_TARGET.get(target, ())
     of_pipeline = target in OF_PIPELINE and kind in _STANDING
     return tuple(dict.fromkeys((*shown, REDONE, SUCCEEDED, HELD))) if of_pipeline else shown

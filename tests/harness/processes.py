@@ -7,6 +7,8 @@ from typing import Any
 
 OF_PIPELINE = ("executor", "every executor", "executor JVM", "neighbours", "driver", "python worker", "task", "stage")
 """Targets that are the pipeline's own processes; every other is a server or a part of the machine under it."""
+WORKER = "/worker-"
+"""Between a pod and the number that a Python worker of it has there."""
 
 
 def names(processes: str | None) -> set[str]:
@@ -23,8 +25,18 @@ def started_s(who: str) -> float | None:
 
 
 def announced_by(who: str, event: Mapping[str, Any]) -> bool:
-    """Return whether an announcement comes from a process `pid@start time`, or a pod `name@uid` or start of its uid."""
+    """Return whether an announcement comes from a process of a fault.
+
+    Args:
+        who: `pid@start time`; a pod `name@uid`, or the start of its uid; a worker in a pod, `name@uid/worker-pid`.
+        event: of the history.
+
+    """
     name, _, of = who.partition("@")
-    if "pod" in event:
-        return event["pod"] == name and bool(of) and str(event.get("pod_uid", "")).startswith(of)
-    return str(event.get("pid")) == name
+    if "pod" not in event:
+        return str(event.get("pid")) == name
+    uid, _, worker = of.partition(WORKER)
+    return (
+        event["pod"] == name and bool(uid) and str(event.get("pod_uid", "")).startswith(uid)
+        and worker in ("", str(event.get("pid")))
+    )  # fmt: skip

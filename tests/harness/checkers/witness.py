@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.harness.processes import announced_by, names, started_s
+from tests.harness.processes import WORKER, announced_by, names, started_s
 from tests.harness.results import Fault
 
 Events = Sequence[Mapping[str, Any]]
@@ -39,7 +39,8 @@ ROLE_OF = {
     **{role: role for role in ("python worker", "broker", "object store", "result store")},
 }
 _PROCESS = re.compile(r"\d+@\d+(\.\d+)?")
-_POD = re.compile(r"[a-z0-9.-]+@[0-9a-f]{8}-[0-9a-f-]{27}(/[0-9a-f]*)?")
+_POD = re.compile(rf"[a-z0-9.-]+@[0-9a-f]{{8}}-[0-9a-f-]{{27}}(/[0-9a-f]*|{WORKER}\d+)?")
+"""Or a worker of it: the node tells of none, its announcements do."""
 
 
 class _Life:

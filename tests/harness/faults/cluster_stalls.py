@@ -14,6 +14,7 @@ from tests.harness.adapters.server_pods import Pick, ServerPods
 from tests.harness.faults.cluster_driver import taken_over
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cluster_stall import Enterable, StalledPod
+from tests.harness.processes import WORKER
 
 ALIVE, ALIVE_S = "kill -0 {pid} 2>/dev/null && echo lives || echo ended; read -r _", 15.0
 
@@ -70,7 +71,7 @@ class StalledWorkerPod(StalledExecutorPod):
         return int(event["pid"]) if event["event"] == "step" else None
 
     def _named(self, pod: Enterable) -> str:
-        return f"{pod.who}/worker-{self._holding.pid}"
+        return f"{pod.who}{WORKER}{self._holding.pid}"
 
     def _present(self) -> list[str]:
         who, at = self._struck
@@ -78,7 +79,7 @@ class StalledWorkerPod(StalledExecutorPod):
             return [who]
         with self._watch.changed:
             told = [
-                f"{one['pod']}@{one['pod_uid']}/worker-{one['pid']}" for one in self._watch.seen
+                f"{one['pod']}@{one['pod_uid']}{WORKER}{one['pid']}" for one in self._watch.seen
                 if one["event"] == "step" and one["t"] >= at and one["epoch"] >= self._event["epoch"]
                 and one["shard"] == self._event.get("shard", one["shard"])
             ]  # fmt: skip

@@ -131,6 +131,12 @@ def test_every_sort_of_fault_has_something_that_shows_its_effect() -> None:
         assert shown_by(strike.kind, strike.target), strike
 
 
+def test_a_cut_off_broker_is_met_by_the_driver_and_holds_up_executors() -> None:
+    """The driver asks it between two epochs; what executors ask it holds up the epoch that runs."""
+    assert shown_by("cut", "driver and broker") == (Effect.MET,)
+    assert Effect.MET not in shown_by("cut", "executor and broker")
+
+
 @pytest.mark.parametrize(("kind", "target"), [("sigkill", "moon"), ("stall", "moon"), ("full_moon", "executor")])
 def test_what_is_no_fault_is_shown_by_nothing(kind: str, target: str) -> None:
     assert shown_by(kind, target) == ()

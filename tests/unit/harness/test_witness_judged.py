@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.checkers.witness import UNWITNESSED
+from tests.harness.checkers.witness import UNWITNESSED, complaint
 from tests.harness.judge import judge
-from tests.harness.results import Verdict
+from tests.harness.results import Fault, Verdict
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.tamper import change_lines
 
@@ -113,3 +113,28 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
     found = judge(run, write=False).oracle("faults")
     assert found.verdict is Verdict.UNKNOWN
     assert any(why in one for one in found.evidence), found.evidence
+
+
+POD, UID = "uc-exec-2", "29dc57ce-1990-49eb-9b77-9abc62eb50a5"
+STALLED = Fault(
+    kind="stall", target="python worker", phase="committed:accepted", epoch=5, injected_at=2_000, healed_at=2_500,
+    process_before=f"{POD}@{UID}/worker-52", process_after=f"{POD}@{UID}/worker-52", recovered_s=1.0, hit=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("announces", "why"),
+    [
+        ({}, None),
+        ({"pid": 53}, "nobody but the injector saw"),
+        ({"pod": "uc-exec-1"}, "nobody but the injector saw"),
+        ({"pod_uid": "29dc57ce-1990-49eb-9b77-9abc62eb50a6"}, "nobody but the injector saw"),
+    ],
+)
+def test_a_worker_in_a_pod_is_seen_by_what_it_announced_itself(announces: Row, why: str | None) -> None:
+    """The node tells of containers alone, and one number is that of a worker in every pod."""
+    step = {"event": "step", "epoch": 5, "shard": 0, "step": "committed", "sink": "accepted", "t": 1_900}
+    mine: Row = {**step, "pod": POD, "pod_uid": UID, "pid": 52, **announces}
+    there = {"event": "process", "process": f"{POD}@{UID}/ab12", "role": "executor", "state": "seen", "t": 1_000}
+    said = complaint(STALLED, [there, mine])
+    assert said is None if why is None else why in (said or "")
