@@ -41,6 +41,7 @@ from tests.harness.conditions import USUAL, Conditions, add_conditions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
+from tests.harness.cut_sorts import CUT
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
@@ -251,9 +252,13 @@ class Chaos:
 
 
 def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
-    """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare."""
-    undone = sum(one.kind in FLOWING for one in strikes)
-    portions = max(len(strikes) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
+    """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare.
+
+    A cut comes twice: it drops nothing where nobody just asks.
+    """
+    tries = [*strikes, *(one for one in strikes if one.kind == CUT)]
+    undone = sum(one.kind in FLOWING for one in tries)
+    portions = max(len(tries) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
     minutes, portion = PORTION_MINUTES * portions, max(1, records // portions)
     return seeded(seed, records, minutes, portion=portion, payload_bytes=payload_bytes)
 
