@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once.session import FILE_SYSTEM
-from effectively_once.stateful_plan import settings
+from effectively_once.spark_state import settings
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.process import wait_for
 from infra.toolchain.prepare import Toolchain

@@ -15,7 +15,6 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
 from effectively_once.ledger.records import Head, Rows
-from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
@@ -63,9 +62,8 @@ class Clicks:
             return sinks.setdefault((sink, shard), ShardSink(where)).publish(epoch, generation, rows)[0]
 
         held = run(chain.take_over(self.layout, owner, self.job.bound, accept), self.store)
-        live = LiveDeltas(self.layout, WINDOWS, preflight.chain(held), held.head.floor)
         return LedgerDriver(
-            self.store, self.layout, held, live,
+            self.store, self.layout, held, preflight.chain(held),
             publish=publish, topic=self.settings.topic, topic_id=ids[self.settings.topic],
         )  # fmt: skip
 

@@ -19,5 +19,5 @@ def test_an_input_of_an_hour_is_warned_of(stack: EmbeddedStack, pipeline: str, t
     settings = pipeline_settings(pipeline=pipeline, topic=events, kafka_bootstrap=stack.endpoints.kafka_bootstrap)
     facts = asked(settings, ["accepted"])
     assert len(facts) == 3
-    assert facts[events] == TopicFacts(copies=1, min_insync=1, retention_ms=3_600_000, retention_bytes=-1)
+    assert facts[events] == TopicFacts(copies=1, in_sync=1, min_insync=1, retention_ms=3_600_000, retention_bytes=-1)
     assert [given.name for given in judged(settings, facts)] == ["retention"]

@@ -20,6 +20,13 @@ from effectively_once.sources.kafka import KafkaSource
 from effectively_once.version import code_digest
 
 Say = Callable[[str], object]
+UNFINISHED = (
+    "Nobody can finish it: a repeat reads what is gone, and so does `effectively-once repair`. Put the topic back to "
+    "where these offsets begin and start the pipeline. Or put chain and sinks back to one backup with "
+    "`effectively-once restore`, then run `effectively-once accept-loss` again. Or give the pipeline another name to "
+    "begin anew."
+)
+"""The ways out of an epoch that is visible and whose input is gone."""
 LOOK_AGAIN = "nothing was changed; stop every driver, then run this again with --yes"
 
 
@@ -123,5 +130,5 @@ def _abandonable(made: Abandonment, head: Head, say: Say) -> None:
     try:
         made.refuse_what_is_visible(declared)
     except SinkError as error:
-        raise SinkError(f"{error.what}, and its input is gone", error.where, retained.RESTORE) from error
+        raise SinkError(f"{error.what}, and its input is gone", error.where, UNFINISHED) from error
     say("nothing of it is visible; it is published over nothing first")

@@ -21,9 +21,13 @@ RETENTION, RETENTION_BYTES, MIN_INSYNC = WARNINGS
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as the broker has it; `copies` is the least number of replicas that a partition has."""
+    """A topic as the broker has it; `copies` is the least number of replicas that a partition has.
+
+    `in_sync` is the least number of them that are in sync now.
+    """
 
     copies: int
+    in_sync: int
     min_insync: int
     retention_ms: int
     retention_bytes: int
@@ -59,6 +63,11 @@ def judged(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[
                 f"topic {name}", "Set min.insync.replicas to 2.",
             ))  # fmt: skip
     return found
+
+
+def stalled(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[str]:
+    """Name the topics of sinks of which a partition has fewer replicas in sync than a write needs."""
+    return [name for name, topic in facts.items() if topic.in_sync < topic.min_insync and name != settings.topic]
 
 
 def _expiring(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]:
@@ -109,5 +118,6 @@ def _facts(partitions: Sequence[object], config: Mapping[str, object]) -> TopicF
 
     return TopicFacts(
         min(len(partition.replicas) for partition in partitions),  # type: ignore[attr-defined]
+        min(len(partition.isr) for partition in partitions),  # type: ignore[attr-defined]
         number("min.insync.replicas"), number("retention.ms"), number("retention.bytes"),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import clock, control, epoch, points, retained, rows, stable, state, stateful_plan
+from effectively_once import clock, control, epoch, points, retained, rows, spark_state, stable, state, stateful_plan
 from effectively_once.checkpoints import WAYS_OUT, Checkpoint
 from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
 from effectively_once.input_watch import InputWatch
@@ -104,10 +104,7 @@ class Driver:
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
         points.reach("taken_over")
-        records = preflight.chain(self._held)
-        if self.pipeline.stateful is not None:
-            self._checkpoint_that_fits()
-        self._live = LiveDeltas(self.layout, self.windows, records, self.head.floor)
+        self._live = preflight.chain(self._held)
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Finish the declared epoch, then start the query; `check` comes first.
@@ -419,18 +416,11 @@ class Driver:
         self._record()
 
     def _repair(self, spark: SparkSession) -> None:
-        """Publish what the last epoch lacks, where it was finished as it had been shown (`effectively-once repair`).
-
-        Raises:
-            VersionError: another version finished it.
-
-        """
+        """Publish what the last epoch lacks, where it was finished as it had been shown (`effectively-once repair`)."""
         due = chain.repair(self.head)
         if due is None:
             return
         log.info("repairing", epoch=due.repairs, by=due.epoch)
-        # As if it were declared: which rows are of which shard must not change between the two.
-        chain.same_version(self.head.model_copy(update={"declared": due}), self.wheel_digest, self.layout.head)
         self._held = run(chain.declare(self.layout, self._held, due, None, self._live.floor(due)), self.store)
         self._recover(due, spark)
 
@@ -466,24 +456,13 @@ class Driver:
 
         """
         # Again: a driver that was replaced may have written meanwhile.
-        found = self._checkpoint_that_fits()
+        found = spark_state.checkpoint_of(self.store, self.layout, self.head, self.settings.shards)
         if found is None:
             return self._new_lineage({self.settings.topic: self.source.first_offsets()})
         kept, last = found
         # Batch 0 is repeated by Spark only where it is the last one.
         self._checkpoint, self._first = kept, _starts(last.ranges)
         return self._first, kept.folder()
-
-    def _checkpoint_that_fits(self) -> tuple[Checkpoint, Declaration] | None:
-        """Return the checkpoint that holds the state, and the epoch that it has to end with; None before the first."""
-        head = self.head
-        last = head.declared or (head.tail[-1] if head.tail else None)
-        if last is None:
-            return None
-        kept = Checkpoint(self.store, self.layout, last.lineage)
-        kept.go_on(head)
-        stateful_plan.refuse_other_settings(kept.planned(last.batch_id).conf, self.settings.shards, kept.folder())
-        return kept, last
 
     def _new_lineage(self, starting: Offsets) -> tuple[Offsets, str]:
         head = self.head

@@ -45,12 +45,16 @@ class DeltaFacts:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """Spark's checkpoint of the last lineage; without one that fits, a driver begins a new lineage."""
+    """Spark's checkpoint of the last lineage.
+
+    Without one that fits, a driver begins a new lineage; where the pipeline's state is in it alone, it is refused.
+    """
 
     lineage: str
     objects: int
     bytes: int
     fits: bool
+    holds_state: bool = False
 
 
 @dataclass(slots=True)

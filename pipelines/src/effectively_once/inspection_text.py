@@ -28,7 +28,8 @@ def lines(found: Inspection) -> Iterator[str]:
             f"{facts.deltas - facts.inline:,} objects of {facts.bytes:,} bytes"
         )
     if found.checkpoint is not None:
-        fits = "it fits the chain" if found.checkpoint.fits else "it does not fit the chain: a new lineage would begin"
+        without = "nothing goes on without it" if found.checkpoint.holds_state else "a new lineage would begin"
+        fits = "it fits the chain" if found.checkpoint.fits else f"it does not fit the chain: {without}"
         yield (
             f"checkpoint  lineage {found.checkpoint.lineage}: {found.checkpoint.objects:,} objects of "
             f"{found.checkpoint.bytes:,} bytes; {fits}"

@@ -12,7 +12,7 @@ from typing import TypeVar
 from effectively_once import contents
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.contents import LiveDelta, NamedObject
-from effectively_once.errors import ChainError, PipelineError, SinkError, UnreachableError
+from effectively_once.errors import ChainError, CheckpointError, PipelineError, SinkError, UnreachableError
 from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
 from effectively_once.job import Job
 from effectively_once.ledger import chain
@@ -162,12 +162,19 @@ class Inspector:
             return None
         sizes = [one.bytes for one in self._store.listed(f"{self._layout.checkpoint(last.lineage)}/")]
         fits = self._part("checkpoint", lambda: self._fits(head, last.lineage)) or False
-        return CheckpointFacts(last.lineage, len(sizes), sum(sizes), fits)
+        return CheckpointFacts(last.lineage, len(sizes), sum(sizes), fits, self._job.pipeline.stateful is not None)
 
     def _fits(self, head: Head, lineage: str) -> bool:
         checkpoint = Checkpoint(self._store, self._layout, lineage)
         checkpoint.check()
-        return checkpoint.fits(head)
+        if self._job.pipeline.stateful is None:
+            return checkpoint.fits(head)
+        try:
+            checkpoint.go_on(head)
+        except CheckpointError:
+            # The start check names it, and knows whether a driver has gone on since head was read.
+            return False
+        return True
 
     def _outputs(self, head: Head) -> None:
         for name in self._job.pipeline.file_sinks:

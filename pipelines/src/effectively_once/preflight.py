@@ -13,14 +13,15 @@ from functools import partial
 
 import tenacity
 
-from effectively_once import retained
-from effectively_once.broker_probe import Warned, asked, judged
+from effectively_once import retained, spark_state
+from effectively_once.broker_probe import Warned, asked, judged, stalled
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import EpochRecord, Head
+from effectively_once.ledger.records import Head
+from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
@@ -32,6 +33,7 @@ from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Mark, refuse_outside
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.store_probe import StoreProbe
+from effectively_once.windows import Windows
 
 MARK_WAIT_S = 0.3
 
@@ -93,6 +95,15 @@ class Preflight:
         """
         return judged(self.settings, asked(self.settings, self.job.pipeline.kafka_sinks))
 
+    def stalled(self) -> list[str]:
+        """Topics of sinks that take no write until more of their replicas are in sync: a start waits there.
+
+        Raises:
+            UnreachableError: no broker answers.
+
+        """
+        return stalled(self.settings, asked(self.settings, self.job.pipeline.kafka_sinks))
+
     def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
         """Compare the head that is there with settings, source and wheel, before it is taken over.
 
@@ -109,11 +120,11 @@ class Preflight:
         """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
         retained.check(head, {self.settings.topic: self.source.first_offsets()})
 
-    def chain(self, held: chain.Held) -> list[EpochRecord]:
-        """Compare a head just taken over with sinks and checkpoint; return its live epoch records.
+    def chain(self, held: chain.Held) -> LiveDeltas:
+        """Compare a head just taken over with sinks and checkpoint; return what state is folded from.
 
         Raises:
-            PipelineError: Sink, Checkpoint or Chain, each with what to do.
+            PipelineError: Sink, Checkpoint, Settings or Chain, each with what to do.
 
         """
         head = held.head
@@ -121,7 +132,10 @@ class Preflight:
         last = head.declared or (head.tail[-1] if head.tail else None)
         if last is not None:
             Checkpoint(self.store, self.layout, last.lineage).check()
-        return run(chain.history(self.layout, head, head.floor), self.store)
+        if self.job.pipeline.stateful is not None:
+            spark_state.checkpoint_of(self.store, self.layout, head, self.settings.shards)
+        records = run(chain.history(self.layout, head, head.floor), self.store)
+        return LiveDeltas(self.layout, Windows(self.settings.window_ms, self.settings.lateness_ms), records, head.floor)
 
     def marks(self, head: Head) -> None:
         """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).

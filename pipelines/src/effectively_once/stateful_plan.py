@@ -5,7 +5,6 @@ Source -> judged, in shards -> first step (`stateful_step`) -> watermark -> the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark import AccumulatorParam
@@ -15,7 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import chance, rows
+from effectively_once import chance, rows, spark_state
 from effectively_once.checkpoints import WAYS_OUT
 from effectively_once.errors import CheckpointError, SettingsError, StepError
 from effectively_once.job import Job
@@ -23,23 +22,8 @@ from effectively_once.pipeline import Pipeline
 from effectively_once.stateful import EVENT_TIME, Stateful
 from effectively_once.stateful_step import PROPERTY, Errand, FirstStep, Notes, notes_of, spark_delay_ms
 
-PROVIDER, PARTITIONS = "spark.sql.streaming.stateStore.providerClass", "spark.sql.shuffle.partitions"
 DROPPED = "numRowsDroppedByWatermark"
 _LOST = ("CANNOT_LOAD_STATE_STORE", "FAILED_TO_READ_STREAMING_STATE", "FAILED_READ_FILE", "INVALID_CHANGE_LOG_READER")
-
-
-def settings(shards: int) -> dict[str, str]:
-    """What the session of such a pipeline needs, each with the pitfall it closes."""
-    return {
-        PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # A task that was left behind uploads under a name of its own, and a commit names what counts (pitfall 11).
-        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-        # Partitions of the state: bound in head like the shards.
-        PARTITIONS: str(shards),
-        # Every batch is an epoch, and an epoch has rows.
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    }
 
 
 class StatefulPlan:
@@ -54,7 +38,7 @@ class StatefulPlan:
     def __init__(self, job: Job, spark: SparkSession) -> None:
         assert job.pipeline.stateful is not None  # noqa: S101 - the driver asked
         self._job, self._spark, self._stateful = job, spark, job.pipeline.stateful
-        for name, value in settings(job.settings.shards).items():
+        for name, value in spark_state.settings(job.settings.shards).items():
             spark.conf.set(name, value)
         self._notes: Any = spark.sparkContext.accumulator({}, _ByShard())
         self._query: StreamingQuery | None = None
@@ -151,21 +135,6 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             f"the function of the stateful query gives other columns than declared: {'; '.join(wrong)}",
             rows.where(stateful.function), "Correct it, or the declared schema.",
         )  # fmt: skip
-
-
-def refuse_other_settings(kept: Mapping[str, str], shards: int, where: str) -> None:
-    """Compare what Spark fixed when the state began with what this version sets: Spark would go on with the former.
-
-    Raises:
-        SettingsError: naming the setting and both values.
-
-    """
-    for name, value in settings(shards).items():
-        if kept.get(name, value) != value:
-            raise SettingsError(
-                f"{name} was {kept[name]} when the state began and is {value} now", where,
-                "Start the version that began it, or give the pipeline another name to begin anew.",
-            )  # fmt: skip
 
 
 def state_error(error: BaseException) -> CheckpointError | None:

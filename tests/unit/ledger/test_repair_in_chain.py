@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from effectively_once.errors import ChainError, StaleDriverError
+from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, EpochRecord, Head
@@ -57,6 +57,13 @@ def test_pins_are_read_back_with_the_record_that_they_became_and_from_a_segment(
     assert EpochRecord.model_validate_json(line) == head.tail[2]
     first = head.tail[0].model_copy(update={"repairs": 0})
     assert EpochRecord.model_validate_json(first.model_dump_json(by_alias=True)).repairs == 0
+
+
+def test_a_repair_belongs_to_the_version_that_finished_the_epoch() -> None:
+    head = finished(MemoryStore()).head
+    chain.same_version(head, "d" * 64, "here")
+    with pytest.raises(VersionError, match="epoch 3 was declared by wheel dddddddddddd, this is wheel aaaaaaaaaaaa"):
+        chain.same_version(head, WHEEL, "here")
 
 
 def test_an_epoch_is_pinned_anew_with_what_it_shows_and_everything_else_kept() -> None:

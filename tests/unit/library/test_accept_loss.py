@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from effectively_once import accept_loss
-from effectively_once.errors import ChainError, ControlError, SinkError, StaleDriverError
+from effectively_once.backup import Backup
+from effectively_once.errors import ChainError, ControlError, SinkError, SourceError, StaleDriverError
 from effectively_once.ledger.records import Loss
+from effectively_once.place import Place
+from effectively_once.preflight import Preflight
+from effectively_once.restore import restore
 from tests.settings import pipeline_settings
+from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import EPOCH_ROWS, TOPIC
-from tests.unit.library.test_abandon import MENDED, Clicks, MemoryShard
+from tests.unit.library.listed_store import ListedStore
+from tests.unit.library.names import GLOBAL_COUNTS
+from tests.unit.library.test_abandon import LAYOUT, MENDED, Clicks, MemoryShard
 
 GONE = 7
 
@@ -159,11 +166,35 @@ def test_the_command_refuses_an_epoch_that_is_visible_and_one_that_can_be_finish
     clicks = Clicks()
     clicks.until("first", "accepted 0", 3)
     before = clicks.head
-    with pytest.raises(SinkError, match=r"epoch 3 is visible in .*, and its input is gone .*one backup"):
+    says = r"epoch 3 is visible in .*, and its input is gone .*`effectively-once restore`, then .*accept-loss` again"
+    with pytest.raises(SinkError, match=says):
         carry_out(monkeypatch, clicks, 37)
     with pytest.raises(ControlError, match="the topic holds all that is to be read next"):
         carry_out(monkeypatch, clicks, 30)
     assert clicks.head == before
+
+
+def test_after_the_restore_that_its_refusal_names_the_loss_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repair reads the ranges of the epoch as well: it is refused like a start."""
+    clicks, kept = Clicks(), MemoryStore()
+    clicks.start("first").run(3)
+    Backup(clicks.store, LAYOUT, Place(kept, "memory"), [GLOBAL_COUNTS]).take()
+    shown = {key: (shard.last, [*shard.rows]) for key, shard in clicks.shards.items()}
+    clicks.until("second", "accepted 0")
+    with pytest.raises(SinkError, match="Nobody can finish it"):
+        carry_out(monkeypatch, clicks, 37)
+    job: Any = SimpleNamespace(settings=pipeline_settings(pipeline="clicks", topic=TOPIC))
+    source: Any = SimpleNamespace(first_offsets=lambda: {"0": 37})
+    with pytest.raises(SourceError, match="epoch 3 is declared over them and cannot be finished"):
+        Preflight(job, LAYOUT, clicks.store, source).retained(clicks.head)  # type: ignore[arg-type]
+    clicks.store = ListedStore()
+    for key, (mark, rows) in shown.items():
+        clicks.shards[key].last, clicks.shards[key].rows = mark, rows
+    restore(Place(kept, "memory"), clicks.store, LAYOUT)
+    assert carry_out(monkeypatch, clicks, 37)[-1] == "epoch 3 records the loss; the next driver begins behind it"
+    clicks.start("third").run(2)
+    assert [one.ranges for one in clicks.head.tail[-2:]] == [{TOPIC: {"0": (37, 47)}}, {TOPIC: {"0": (47, 57)}}]
+    assert {shard.last.epoch for shard in clicks.shards.values() if shard.last is not None} == {5}
 
 
 def test_the_command_finishes_what_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

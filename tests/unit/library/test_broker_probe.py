@@ -13,7 +13,7 @@ from effectively_once.metrics import Metrics
 from tests.settings import pipeline_settings
 
 DAY_MS = 86_400_000
-KEPT = TopicFacts(copies=3, min_insync=2, retention_ms=7 * DAY_MS, retention_bytes=-1)
+KEPT = TopicFacts(copies=3, in_sync=3, min_insync=2, retention_ms=7 * DAY_MS, retention_bytes=-1)
 
 
 def warned(settings: dict[str, Any] | None = None, *, accepted: TopicFacts = KEPT, **of_input: int) -> list[str]:

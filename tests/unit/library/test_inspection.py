@@ -111,7 +111,8 @@ def test_json_has_what_the_text_has(found: Inspection) -> None:
     assert (head["segments"], head["bytes"], head["settings"]["shards"]) == ([[0, 31]], 4321, 2)
     assert told["marks"][0] == {"sink": "accepted", "shard": 0, "epoch": 69, "generation": 1}
     assert told["deltas"] == {"ids": {"deltas": 8, "inline": 4, "rows": 1234, "bytes": 5678}}
-    assert told["checkpoint"] == {"lineage": "000001-abcd", "objects": 3, "bytes": 900, "fits": True}
+    checkpoint = {"lineage": "000001-abcd", "objects": 3, "bytes": 900, "fits": True, "holds_state": False}
+    assert told["checkpoint"] == checkpoint
     assert (told["start"], told["findings"]) == ("a driver would start", [])
 
 

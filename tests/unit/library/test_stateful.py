@@ -32,7 +32,8 @@ from effectively_once.job import Job
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.ledger.records import Delta, Head
 from effectively_once.shard_step import ShardStep
-from effectively_once.stateful_plan import PARTITIONS, _ByShard, refuse_other_settings, state_error
+from effectively_once.spark_state import PARTITIONS, refuse_other_settings
+from effectively_once.stateful_plan import _ByShard, state_error
 from effectively_once.stateful_step import (
     BATCH_ID,
     PROPERTY,

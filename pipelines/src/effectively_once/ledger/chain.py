@@ -294,11 +294,13 @@ def classified(head: Head, ranges: Ranges, where: str) -> str:
 def same_version(head: Head, wheel_digest: str, where: str) -> None:
     """Refuse to finish an epoch that another version of the pipeline declared (R3), unless it was abandoned.
 
+    So is one that repairs the last: which rows are of which shard must not change between the two.
+
     Raises:
         VersionError: naming both digests.
 
     """
-    declared = head.declared
+    declared = head.declared or repair(head)
     if declared is not None and not declared.is_abandoned and declared.wheel_digest != wheel_digest:
         raise VersionError(
             f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "

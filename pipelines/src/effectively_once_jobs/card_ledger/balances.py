@@ -29,7 +29,7 @@ def running_balances(rows: DataFrame) -> DataFrame:
     from pyspark.sql.streaming.state import GroupStateTimeout  # noqa: PLC0415
 
     from effectively_once.rows import by_key  # noqa: PLC0415
-    from effectively_once.stateful_plan import PARTITIONS  # noqa: PLC0415
+    from effectively_once.spark_state import PARTITIONS  # noqa: PLC0415
 
     running = rows.select("card", "amount_cents").groupBy("card").applyInPandasWithState(
         added, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout
