@@ -23,7 +23,7 @@ from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
-from tests.harness.workload.seeded import closers
+from tests.harness.workload.seeded import closers, settler
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 PARTITIONS = 4
@@ -229,6 +229,11 @@ class Act:
             first_n = self.subject.numbers.sent + 1
             yield from closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
 
+    def _settlers(self, sender: Sender) -> Iterator[Planned]:
+        """What closes the windows that a file ends; a seeded stream ends just before one does."""
+        if self.subject.kind == "file" and (latest := sender.last_event_time_ms) is not None:
+            yield settler(latest, self.subject.numbers.sent)
+
     def _epilogue(self, sender: Sender) -> None:
         self._phase("epilogue")
         with self.console.step("epilogue: restarts with and without checkpoint, windows closed, everything re-sent"):
@@ -237,7 +242,8 @@ class Act:
                 self.directory, self.drivers, self.chain, self.watch, self.history, self.subject, self.settings_path,
                 patience.take_over_s,
             )  # fmt: skip
-            epilogue.play(sender, self.collector.boundary, self._published, self._closers(sender))
+            closing, settling = self._closers(sender), self._settlers(sender)
+            epilogue.play(sender, self.collector.boundary, self._published, closing, settling)
 
     def _sender(self, lines: LinesWriter) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:

@@ -44,7 +44,7 @@ class Epilogue:
 
     def play(
         self, sender: Sender, boundary: Callable[[], dict[str, Any]], published: Callable[[Sender], None],
-        closers: Iterable[Planned],
+        closers: Iterable[Planned], settlers: Iterable[Planned] = (),
     ) -> None:  # fmt: skip
         """Restart the driver twice, close all windows, send all again; at the end the driver has stopped in order.
 
@@ -53,7 +53,12 @@ class Epilogue:
             boundary: where the outputs end.
             published: waits until everything sent is.
             closers: close the windows; a pipeline that has none sends no closer.
+            settlers: sent before anything else, they close the windows that the run has ended. Otherwise the epoch
+                after the first restart would, and the restart would seem to have changed an output.
         """
+        for settler in settlers:
+            sender.send([settler])
+            published(sender)
         settings = json.loads(self.settings_path.read_text())
         larger = self.settings_path.with_name("settings-epilogue.json")
         payload = self.subject.payload_bytes

@@ -108,6 +108,8 @@ class OwnAct(Act):
         """None: nothing is sent but the records of the file."""
         return iter(())
 
+    _settlers = _closers
+
 
 def python_of(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """Command and path of a Python that can import a job and this checkout."""

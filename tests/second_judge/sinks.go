@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
@@ -102,10 +103,10 @@ func checksum(row Row) int64 {
 
 // wire is the message of a well-formed record: compact JSON in UTF-8.
 func wire(row Row) string {
-	return fmt.Sprintf(`{"id":%s,"user":%s,"event_time_ms":%v,"payload":%s,"crc":%v}`,
-		quoted(row["id"]), quoted(row["user"]), row["event_time_ms"], quoted(row["payload"]), row["crc"])
+	return control.ReplaceAllStringFunc(fmt.Sprintf(`{"id":%s,"user":%s,"event_time_ms":%v,"payload":%s,"crc":%v}`,
+		quoted(row["id"]), quoted(row["user"]), row["event_time_ms"], quoted(row["payload"]), row["crc"]), func(one string) string { return fmt.Sprintf(`\u%04x`, one[0]) })
 }
 
-var short = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\b", `\b`, "\f", `\f`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+var control, short = regexp.MustCompile(`[\x00-\x1f]`), strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\b", `\b`, "\f", `\f`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
 
 func quoted(value any) string { return `"` + short.Replace(as[string](value)) + `"` }

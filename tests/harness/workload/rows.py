@@ -30,7 +30,8 @@ class Columns:
 class Row:
     """A row as it was read.
 
-    `key` and `time` are the values of the two columns (None when absent), `payload` is the row as compact JSON.
+    `key` and `time` are the values of the two columns (None when absent), `payload` is the row as JSON: a line of JSON
+    as it came, so that no number is rounded and no name that is there twice is lost; other rows in compact form.
     A broken row (wrong number of columns, no JSON object) has `broken`, its bytes, and nothing else.
     """
 
@@ -178,7 +179,7 @@ def _read_json_lines(path: Path, columns: Columns) -> Iterator[Row]:
             if missing:
                 missing.difference_update(row)
                 found.update(dict.fromkeys(row))
-            yield Row(row.get(columns.key), row.get(columns.time), orjson.dumps(row).decode())
+            yield Row(row.get(columns.key), row.get(columns.time), content.decode())
     # A JSON object may lack a column; only one that no row has is a wrong name.
     if rows and not objects:
         raise InputError(f"{path}: none of its {rows} lines is a JSON object; write one object a line, in UTF-8")

@@ -68,6 +68,15 @@ def closers(
     return first, second
 
 
+def settler(last_event_time_ms: int, n: int) -> Planned:
+    """Build a record that has windows closed which the records before it have ended, and moves time no further.
+
+    It is sent when everything before it lies in a declared epoch: the epoch that reads it has the watermark of all.
+    """
+    what = "closes what ended before it"
+    return well_formed(n, "closer-0", "closer", last_event_time_ms, what, kind="closer", settled=True)
+
+
 class _Maker:
     """Fills the skeleton with users, ids and payloads, in sending order."""
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
+from effectively_once.destinations import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned, line_of, partition_of
@@ -73,6 +74,7 @@ def kafka_producer(bootstrap: str, extra: Mapping[str, Any] | None = None) -> Ka
             "linger.ms": 5,
             "compression.type": "lz4",
             "delivery.timeout.ms": 120_000,
+            "message.max.bytes": MESSAGE_BYTES,  # what a topic of a run takes; the client's own limit is 1 MB
             "log_level": 3,  # a broker that just started says "load in progress" and is asked again
             **(extra or {}),
         }

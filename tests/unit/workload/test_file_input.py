@@ -153,7 +153,7 @@ def test_broken_json_lines_are_sent_as_they_are(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found[4].value == b'row-5: {"who": "caf\xe9", "when": 1700000001}'
     assert (found[7].user, found[7].event_time_ms) == ("42", AT + 3_500)
-    assert found[7].payload == '{"who":42,"when":1700000003.5,"deep":{"a":[1,null]}}'
+    assert found[7].payload == '{"who": 42, "when": 1700000003.5, "deep": {"a": [1, null]}}', "as it came"
     assert survey(path, "who", "when") == Survey(8, 4, 1, 1, AT, AT + 3_500, 0)
 
 
@@ -171,6 +171,7 @@ def test_parquet_columns_of_every_type(tmp_path: Path) -> None:
             "raw": pa.array([b"\x00\xff", None]),
             "price": pa.array([Decimal("1.50"), None]),
             "nan": pa.array([float("nan"), 1.0]),
+            "infinite": pa.array([float("inf"), float("-inf")]),
             "lasts": pa.array([timedelta(seconds=1), None]),
             "nested": pa.array([{"at": moment}, None]),
             "map": pa.array([[(1, "x")], []], pa.map_(pa.int64(), pa.string())),
@@ -190,6 +191,7 @@ def test_parquet_columns_of_every_type(tmp_path: Path) -> None:
     assert [record.user for record in planned(path, "name", "ns")] == ["a", None]
     assert [record.user for record in planned(path, "raw", "ns")] == ["00ff", None]
     assert [record.user for record in planned(path, "nan", "early")] == [None, "1.0"]
+    assert [record.user for record in planned(path, "infinite", "early")] == [None, None]
     payload = orjson.loads(planned(path, "key", "ns")[0].payload or "")
     assert list(payload) == table.column_names
     assert payload["ns"] == "2023-11-14 22:13:20.123456789"
@@ -233,7 +235,7 @@ def test_a_file_without_any_usable_row_is_surveyed_as_such(tmp_path: Path) -> No
         (
             "e.csv",
             b"who,when\n" + b"x" * (MAX_ROW_BYTES + 1) + b"\n",
-            "row 1 has 200001 bytes, a record can hold 200000",
+            "row 1 has 1048577 bytes, a record can hold 1048576",
         ),
         ("e.jsonl", b"", "the file is empty"),
         ("e.jsonl", b"\n\n", "the file has no rows"),

@@ -20,7 +20,7 @@ from tests.harness.workload.record import (
     partition_of_user,
     window_end,
 )
-from tests.harness.workload.seeded import Seeded, closers, plan
+from tests.harness.workload.seeded import Seeded, closers, plan, settler
 from tests.harness.workload.shape import Numbers, Shape
 
 SHAPE = Shape(records=20_000)
@@ -198,6 +198,13 @@ def test_closers_close_every_window_and_are_two_records() -> None:
     assert first.id != second.id
     assert (first.n, second.n, first.kind, second.kind) == (20_000, 20_001, "closer", "closer")
     assert partition_of(first, 4) == partition_of(second, 4)
+
+
+def test_a_settler_moves_time_no_further_and_waits_until_all_before_it_is_declared() -> None:
+    last = SHAPE.first_ms + SHAPE.span_ms - 1
+    one = settler(last, 20_000)
+    assert (one.event_time_ms, one.settled, one.kind, one.n) == (last, True, "closer", 20_000)
+    assert one.id not in {closer.id for closer in closers(last, 20_001)}
 
 
 @pytest.mark.parametrize(

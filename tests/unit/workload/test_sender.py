@@ -298,3 +298,13 @@ def test_the_real_producer_acknowledges_with_coordinates() -> None:
     coordinates = {(line["partition"], line["offset"]) for line in run.lines}
     assert coordinates == {(partition, offset) for partition, end in sender.ends.items() for offset in range(end)}
     assert {line["partition"] for line in run.lines} == {0, 1, 2, 3}
+
+
+def test_the_real_producer_takes_what_a_topic_of_a_run_takes() -> None:
+    """A row of a megabyte with its quotes escaped: more than a client takes unless it is told to."""
+    producer = kafka_producer("unused", {"test.mock.num.brokers": 1, "log_level": 0})
+    run = Run(Broker(), lambda: Progress(None, {}, {}), target=Target(deadline_s=30))
+    assert run.sender(producer).send([well_formed(0, "row-1", "k" * 1_000_000, 1, '"' * 1_000_000)])
+    assert [(line["id"], line["offset"]) for line in run.lines] == [("row-1", 0)]
+    with pytest.raises(SendStalled, match=r"the producer refused record 0 .* 13000\d\d\d bytes"):
+        run.sender(producer).send([well_formed(0, "row-1", "k", 1, "x" * 13_000_000)])

@@ -1,0 +1,87 @@
+"""A run directory of a user's file, made up like that of `fabricate`: what the demo does with INPUT=."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.harness.subject import Subject
+from tests.harness.workload.record import Planned
+from tests.harness.workload.seeded import closers, settler
+from tests.unit.harness import fabricate
+from tests.unit.harness.fabricate import Row, _Simulation
+from tests.unit.harness.tamper import bind, change_json, watch
+
+FAULTS = {3: "executor", 6: "driver"}
+
+
+class _OfFile(_Simulation):
+    """A run of a file; `settled`: whether its epilogue begins once all is closed that its last records end."""
+
+    def __init__(self, run: Path, subject: Subject, *, settled: bool) -> None:
+        super().__init__(run, 7, (), None)
+        self.subject, self.settled = subject, settled
+
+    def play_file(self) -> None:
+        """Send all of it under two kills; then the epilogue, as tests/harness/epilogue.py has it."""
+        self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+        for phase in ("warm-up", "steady"):
+            self._tell("phase", phase=phase)
+        records = list(self.subject.records())
+        for number, portion in enumerate(_portions(records, self.subject.epoch_rows_max)):
+            self._send_all(portion)
+            self._epoch(fault=FAULTS.get(number))
+        for phase in ("drain", "epilogue"):
+            self._tell("phase", phase=phase)
+        latest = max(one.event_time_ms or 0 for one in records if one.moves_watermark)
+        if self.settled:
+            self._send_all([settler(latest, len(records))])
+            self._epoch()
+        boundary, steps = self._boundary(), []
+        for checkpoint in ("kept", "deleted"):
+            self.generation, self.driver = self.generation + 1, self.driver + 1
+            after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
+            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+            again = records[-len(records) // 10 :]
+            self._send_again(again)
+            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
+        closing = {"before": self._boundary()}
+        for closer in closers(latest, len(records) + 1, self.subject.window_ms, self.subject.lateness_ms):
+            self._send_all([closer])
+            self._epoch()
+        closing["after"], after = self._boundary(), len(self.chain) - 1
+        self._send_again(records)
+        steps.append({"step": "closed", "resent": len(records), "after_epoch": after})
+        for phase in ("controls", "judge"):
+            self._tell("phase", phase=phase)
+        self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(records))
+
+    def _send_all(self, records: list[Planned]) -> None:
+        for one in records:
+            self._send(_row(one), one.kind)
+
+    def _send_again(self, records: list[Planned]) -> None:
+        self._send_all([replace(one, kind="resent") for one in records])
+        self._epoch()
+
+
+def run_of(run: Path, subject: Subject, *, settled: bool = True) -> Path:
+    """Write a run of a file, with its own lateness."""
+    assert subject.window_ms == fabricate.WINDOW_MS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fabricate, "LATENESS_MS", subject.lateness_ms)
+        _OfFile(run, subject, settled=settled).play_file()
+    change_json(run / "manifest.json", lambda manifest: manifest["workload"].update(kind="file"))
+    return bind(watch(run))
+
+
+def _portions(records: list[Planned], length: int) -> Iterator[list[Planned]]:
+    return (records[first : first + length] for first in range(0, len(records), length))
+
+
+def _row(one: Planned) -> Row:
+    row: Row = {name: getattr(one, name) for name in (*fabricate.FIELDS, "reason")}
+    return row if one.reason is None else {**row, **fabricate.raw(one.value)}
