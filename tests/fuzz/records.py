@@ -127,10 +127,19 @@ EPOCHS = st.lists(st.lists(RECORDS, max_size=30), min_size=1, max_size=3)
 """Records of one epoch after the other, each of which Hypothesis can make simpler."""
 
 
-def large_epochs(number: int) -> st.SearchStrategy[list[list[Record]]]:
-    """Two epochs of so many records together, of a seed."""
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """Two epochs of so many records together: what a failure prints is short. For `far` see `record`."""
 
-    def of(seed: int, far: bool) -> list[list[Record]]:
-        return [many(seed + half, number // 2, far) for half in range(2)]
+    number: int
+    seed: int
+    far: bool
 
-    return st.builds(of, st.integers(0, 2**32), st.booleans())
+    def epochs(self) -> list[list[Record]]:
+        """Draw them."""
+        return [many(self.seed + half, self.number // 2, self.far) for half in range(2)]
+
+
+def seeded(number: int) -> st.SearchStrategy[Seeded]:
+    """Two epochs of so many records."""
+    return st.builds(Seeded, st.just(number), st.integers(0, 2**32), st.booleans())

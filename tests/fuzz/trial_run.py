@@ -93,7 +93,7 @@ class TrialRun:
         """Topic, table and files have every accepted row, and nothing else."""
         due = sorted(map(_hashable, expected.accepted), key=repr)
         for name in ROW_SINKS:
-            assert sorted(map(_hashable, self._shown(name)), key=repr) == due, name
+            assert sorted(map(_hashable, self.shown(name)), key=repr) == due, name
         to, _ = self._pipeline.destinations["raw"]
         assert isinstance(to, ToKafka)
         values = Counter((row[to.key] if to.key else None, row[str(to.value)]) for row in expected.accepted)
@@ -109,7 +109,7 @@ class TrialRun:
             results = self._results(expected, each.name)
             due = [{each.by: key, "window_start_ms": start, **values}
                    for (key, start), values in results.items() if _fit(values)]  # fmt: skip
-            assert sorted(map(_hashable, self._shown(each.name)), key=repr) == sorted(map(_hashable, due), key=repr)
+            assert sorted(map(_hashable, self.shown(each.name)), key=repr) == sorted(map(_hashable, due), key=repr)
             self.outcomes["results"] += len(due)
             if each.totals is not None:
                 by_start: dict[int, list[Row]] = {}
@@ -119,7 +119,7 @@ class TrialRun:
                     {"window_start_ms": start, **{n: v if sums.holds(v) else None for n, v in exact.items()}}
                     for start, rows in by_start.items() for exact in [values_of(each, rows)]
                 ]  # fmt: skip
-                found = self._shown(each.totals.name)
+                found = self.shown(each.totals.name)
                 assert sorted(map(_hashable, found), key=repr) == sorted(map(_hashable, totals), key=repr)
 
     def _results(self, expected: Expected, name: str) -> dict[Group, Row]:
@@ -130,7 +130,7 @@ class TrialRun:
         _, content = self._trial._memory.get((name, shard, self._trial.last.epoch), (None, None))
         return content
 
-    def _shown(self, name: str) -> list[Row]:
+    def shown(self, name: str) -> list[Row]:
         """Rows of a sink as its readers see them."""
         to, _ = self._pipeline.destinations[name]
         number = self._trial.last.epoch
