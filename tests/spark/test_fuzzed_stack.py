@@ -29,7 +29,7 @@ STOPPED_S = 60.0
 def fuzzed(stack: EmbeddedStack, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
     """Send all records, and some more that close what is left; the driver that processed them was stopped in order."""
     folder = tmp_path_factory.mktemp("fuzzed")
-    with postgres(folder / "postgres") as server:
+    with postgres(tmp_path_factory.mktemp("postgres")) as server:
         changes = {"job": "tests.spark.fuzzed_job", "database": server.url, "epoch_rows_max": 10_000}
         made = Fuzzed(toolchain, stack.endpoints, folder, "fuzzed", changes)
         made.database = server
