@@ -36,6 +36,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Declaration, EpochRecord, Rows
 from effectively_once.live import LiveDeltas
 from effectively_once.pipeline import Pipeline
+from effectively_once.publishable import YEARS_US
 from effectively_once.settings import PipelineSettings
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.manifest import ManifestSink
@@ -51,6 +52,10 @@ Value = bytes | str | Mapping[str, Any] | None
 """A record's value; a dictionary is sent as JSON."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = none_or(one_of('"text"', bytes, bytearray, str))
+_MOMENT = Kind(
+    "a whole number of ms since 1970, in the years 1 to 9999", "1_750_000_000_000",
+    lambda it: WHOLE.holds(it) and YEARS_US[0] <= it * 1000 <= YEARS_US[1],
+)  # fmt: skip
 _SHARDS = Kind("a whole number from 1 to 256", "2", lambda it: WHOLE.holds(it) and 1 <= it <= 256)
 _VALUE = none_or(one_of('{"id": "1"}', bytes, bytearray, str, Mapping))
 
@@ -71,8 +76,15 @@ class KafkaRecord:
     timestamp_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse other types. Raises SettingsError."""
-        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(WHOLE))
+        """Refuse other types, and what cannot be sent. Raises SettingsError."""
+        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT))
+        for name in ("value", "key"):
+            try:
+                _encoded(getattr(self, name))
+            except (TypeError, ValueError) as error:
+                raise SettingsError(
+                    f"{name} has no form that could be sent: {error}", "KafkaRecord", "Correct it, or give it as bytes."
+                ) from error
 
     @property
     def timestamp(self) -> datetime | None:

@@ -1,0 +1,101 @@
+"""Declarations: every type of column, every sink, windows of every aggregate, settings at their ends."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from effectively_once import (
+    Count,
+    Max,
+    Min,
+    Pipeline,
+    RecordedStep,
+    Sum,
+    ToFiles,
+    ToKafka,
+    ToTable,
+    Windowed,
+)
+from effectively_once.destinations import MESSAGE_BYTES, Destination
+from effectively_once.windows import LONGEST_MS
+from tests.fuzz.rows import COLUMNS
+
+ROW_SINKS, WINDOW_SINKS = ("told", "kept", "archive"), ("told_sums", "kept_sums", "archive_sums")
+"""A topic, a table and files, which get the same."""
+AGGREGATED = ("n", "m", "event_time_ms", "offset", "partition", "price")
+_PRICES = (0, 1, -1, 2**63 - 1, -(2**63))
+
+
+def price_of(offset: int) -> int:
+    """What the recorded step answers."""
+    return _PRICES[zlib.crc32(str(offset).encode()) % len(_PRICES)]
+
+
+def _priced(rows: pa.Table) -> pa.Table:
+    return pa.table({"price": pa.array(map(price_of, rows["offset"].to_pylist()), pa.int64())})
+
+
+_RECORDED = RecordedStep("priced", _priced, pa.schema([pa.field("price", pa.int64(), nullable=False)]))
+
+
+def _untouched(frame: Any) -> Any:
+    return frame
+
+
+@st.composite
+def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
+    """Declarations that hold: `ROW_SINKS` have the same columns, `WINDOW_SINKS`, where there are windows, too."""
+    ids = draw(st.sampled_from(["attached", "attached", "coordinates"]))
+    chosen = draw(st.sets(st.sampled_from(COLUMNS.names), min_size=1))
+    columns = pa.schema([column for column in COLUMNS if column.name in chosen])
+    recorded = draw(st.sampled_from([None, None, _RECORDED]))
+    bare = Pipeline(_untouched, columns, ids=ids, recorded=recorded)
+    windows = draw(st.sampled_from([True, True, False])) and draw(_windows(bare))
+    timed = replace(bare, windows=windows or ())
+    texts = [column.name for column in timed.given if column.type in (pa.string(), pa.binary())]
+    keys: list[tuple[str, ...]] = [()]
+    if ids == "attached":
+        keys += [("id",), *(("id", name) for name in timed.given.names if name != "id")]
+    most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
+    rows: list[Any] = [
+        ToKafka(ROW_SINKS[0], key=draw(st.sampled_from([None, *texts])), message_bytes_max=most),
+        ToTable(ROW_SINKS[1], key=draw(st.sampled_from(keys))), ToFiles(ROW_SINKS[2]),
+        ToKafka("raw", value=draw(st.sampled_from(texts)), key=draw(st.sampled_from([None, *texts]))),
+    ]  # fmt: skip
+    return replace(
+        timed, rows=tuple(draw(st.permutations(rows))), window_ms=draw(st.sampled_from([1, 100, 60_000, LONGEST_MS])),
+        lateness_ms=draw(st.sampled_from([0, 50, 120_000, LONGEST_MS])),
+        ahead_ms=draw(st.sampled_from([None, None, 0, LONGEST_MS])) if timed.timed else None,
+        semantics=draw(st.sampled_from(["exactly_once", "at_least_once"])),
+    )  # fmt: skip
+
+
+@st.composite
+def _windows(draw: Callable[[st.SearchStrategy[Any]], Any], pipeline: Pipeline) -> tuple[Windowed, ...]:
+    """The same aggregates three times, for a topic, a table and files."""
+    timed = {*pipeline.given.names, "event_time_ms"}
+    texts = [name for name in ("id", "user", "text", "topic") if name in timed]
+    by = draw(st.sampled_from(texts))
+    values: dict[str, Any] = {"count": Count()}
+    if "n" in timed:
+        values["sum"] = Sum("n")
+    for name in draw(st.sets(st.sampled_from([name for name in AGGREGATED if name in timed]), max_size=3)):
+        aggregate = draw(st.sampled_from([Sum, Sum, Min, Max]))
+        values[f"{aggregate.merge}_{name}"] = aggregate(name)
+    key = draw(st.sampled_from([(), (by, "window_start_ms"), (by, "count", "window_start_ms")]))
+    totals = [draw(st.sampled_from([None, ToFiles(f"totals_{number}")])) for number in range(3)]
+    most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
+    sinks: tuple[Destination, ...] = (
+        ToKafka(WINDOW_SINKS[0], key=by, message_bytes_max=most), ToTable(WINDOW_SINKS[1], key=key),
+        ToFiles(WINDOW_SINKS[2]),
+    )  # fmt: skip
+    return tuple(Windowed(by, values, to, totals=sum_) for to, sum_ in zip(sinks, totals, strict=True))
+
+
+DECLARATIONS = declarations()
