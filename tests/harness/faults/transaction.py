@@ -60,10 +60,12 @@ class WhileHeld(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
             told = self._hold.held(HELD_S)
-            if told is None or any(told[name] != event[name] for name in ("epoch", "shard", "sink", "pid")):
+            if told is None or any(told[name] != event[name] for name in ("epoch", "sink")):
                 raise NoProcessError(f"who announced {event['step']} is not held")
-            struck = self._inner.strike(event)
-            self._until(event)
+            # Asked in any shard, each pod holds the first that comes by: any of them is as good as who announced it.
+            held = {**event, **told}
+            struck = self._inner.strike(held)
+            self._until(held)
             return struck
         finally:
             self._healing.pay(self._debt)

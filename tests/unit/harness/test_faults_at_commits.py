@@ -45,8 +45,10 @@ class Blow(Fault):
     def __init__(self, hold: Hold) -> None:
         self.hold = hold
         self.held_then: dict[str, Any] | None = None
+        self.event: Mapping[str, Any] | None = None
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self.event = event
         self.held_then = self.hold.held(0.0)
         return [("a@1", 1)]
 
@@ -139,7 +141,20 @@ def test_a_rearmed_fault_holds_in_any_shard(world: World) -> None:
     assert output(task) == ["passed 3.0"]
 
 
-def test_another_one_held_than_who_announced_is_a_miss_and_goes_on(world: World) -> None:
+def test_of_several_that_are_held_any_one_is_struck(world: World) -> None:
+    """In pods the first of each is held, and the announcement may be another's."""
+    inner = Blow(world.hold)
+    fault = WhileHeld(inner, world.hold, world.healing)
+    fault.aim(PLANNED, exactly=False)
+    task = world.task("3.0")
+    assert world.hold.held(20.0)
+    fault.strike(world.announce(task.pid + 1, t=1, shard=1))
+    assert inner.event is not None
+    assert (inner.event["shard"], inner.event["pid"]) == (0, task.pid)
+    assert output(task) == ["passed 3.0"]
+
+
+def test_one_held_in_another_epoch_than_was_announced_is_a_miss_and_goes_on(world: World) -> None:
     inner = Blow(world.hold)
     fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
