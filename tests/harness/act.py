@@ -230,8 +230,8 @@ class Act:
             yield from closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
 
     def _settlers(self, sender: Sender) -> Iterator[Planned]:
-        """What closes the windows that a file ends; a seeded stream ends just before one does."""
-        if self.subject.kind == "file" and (latest := sender.last_event_time_ms) is not None:
+        """What closes the windows that the last epoch ends."""
+        if (latest := sender.last_event_time_ms) is not None:
             yield settler(latest, self.subject.numbers.sent)
 
     def _epilogue(self, sender: Sender) -> None:
