@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.cluster_sorts import CLUSTER
-from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, steps_of_cut
+from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, TO_RESULTS, steps_of_cut
 from tests.harness.lengths import with_lengths
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
@@ -210,9 +210,14 @@ def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
 
 
 def with_work_left(planned: PlannedFault) -> PlannedFault:
-    """The same fault when a shard begins, and all of its work may meet it; one in a commit stays where it is."""
+    """The same fault when a shard begins, and all of its work may meet it; one in a commit stays where it is.
+
+    A cut comes with the declaration: in pods it takes a second from an announcement to the rules.
+    """
     if planned.strike.kind in IN_COMMIT:
         return planned
+    if planned.strike.kind == CUT and planned.strike.target != TO_RESULTS.target:
+        return replace(planned, step=DECLARED, sink=None, after_s=0.0)
     (step, sink), *_ = READING
     return replace(planned, step=step, sink=sink, after_s=0.0)
 

@@ -21,14 +21,16 @@ from tests.harness.mixture import (
     IN_COMMIT,
     IN_TASKS,
     RESULT_STORE,
+    SORTS,
     TABLE,
     NoFaultError,
     asked_for,
     plan,
+    with_work_left,
     without_clock,
     without_result_store,
 )
-from tests.harness.schedule import DECLARED, STEPS
+from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stall_sorts import DELAYED
 
@@ -182,3 +184,12 @@ def test_a_machine_without_libfaketime_plans_no_step_of_a_clock_and_asks_for_it_
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "3", *words]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_cut_without_effect_comes_again_with_a_declaration_and_a_stall_when_a_shard_begins() -> None:
+    cut = PlannedFault(3, "committed", "accepted", 1, strike=SORTS["executor-store-cut"], after_s=1.2, planned_s=12.0)
+    again = with_work_left(cut)
+    assert (again.phase, again.after_s, again.planned_s) == (DECLARED, 0.0, 12.0)
+    held = PlannedFault(3, "transaction_open", "accepted_rows", 1, strike=SORTS["database-cut"], planned_s=12.0)
+    stall = PlannedFault(3, DECLARED, None, 0, strike=SORTS["executor-stall"], after_s=1.2, planned_s=3.0)
+    assert {with_work_left(one).phase for one in (held, stall)} == {"dedup_begun"}
