@@ -29,6 +29,7 @@ from infra.toolchain.jdk import find_jdk
 from infra.toolchain.minio import build_minio
 from infra.toolchain.prepare import Toolchain
 from infra.toolchain.wheel import Wheel
+from tests.stack.paused import pause_broker
 
 pytestmark = pytest.mark.stack
 
@@ -250,7 +251,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(
 
 
 def test_a_paused_broker_answers_again_when_it_is_woken(stack: EmbeddedStack) -> None:
-    stack.kafka.signal(signal.SIGSTOP)
+    pause_broker(stack)
     try:
         client = AdminClient({"bootstrap.servers": stack.kafka.bootstrap, "log_level": 0})
         with pytest.raises(KafkaException):

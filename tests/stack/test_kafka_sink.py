@@ -35,6 +35,7 @@ from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import publish_and_hang
 from tests.stack.conftest import Topic
+from tests.stack.paused import pause_broker
 from tests.stack.reader import messages, values
 
 pytestmark = pytest.mark.stack
@@ -267,7 +268,7 @@ class Stalling(ShardSink):
 
     def _stall(self, step: str) -> None:
         if step == "transaction_open" and not self.commits:
-            self._stack.kafka.signal(signal.SIGSTOP)
+            pause_broker(self._stack)
 
     def _commit(self, mark: Mark, rows: Sequence[Row]) -> Committed:
         try:
