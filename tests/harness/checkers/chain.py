@@ -42,14 +42,16 @@ def order(chain: Chain) -> list[str]:
 def lineages(epochs: Sequence[EpochRecord]) -> list[str]:
     """Describe lineages that come back after another one began, and batches that are none after the one before.
 
-    A driver goes on with the last lineage, or begins another; Spark numbers the batches of each.
+    A driver goes on with the last lineage, or begins another; Spark numbers the batches of each. An epoch that repairs
+    the one before publishes more of the same batch.
     """
     found: list[str] = []
     over: set[str | None] = set()
     for before, record in pairwise(epochs):
+        least = (before.batch_id or 0) + (record.repairs != before.epoch)
         if record.lineage != before.lineage:
             over.add(before.lineage)
-        elif None not in (record.batch_id, before.batch_id) and (record.batch_id or 0) <= (before.batch_id or 0):
+        elif None not in (record.batch_id, before.batch_id) and (record.batch_id or 0) < least:
             found.append(f"epoch {record.epoch}: batch {record.batch_id} after batch {before.batch_id} of its lineage")
         if record.lineage in over:
             found.append(f"epoch {record.epoch}: lineage {record.lineage}, after another one had begun")
