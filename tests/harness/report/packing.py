@@ -77,6 +77,8 @@ def pack(
         CampaignError: the runs are none of one campaign; likewise.
     """
     runs = list(_runs_of(named))
+    # Recorded in another checkout, a run may name its place there; judged again by a relative path it does not.
+    private = [*private, *(Private("the path of a run", str(run.resolve())) for run in runs)]
     campaign.sum_up(runs)
     if to.exists() and (there := sorted(one.name for one in to.iterdir() if one.suffix != ".md")):
         raise PackingError(f"{to} holds {', '.join(there[:3])}: give another folder, or remove that")

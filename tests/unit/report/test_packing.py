@@ -221,6 +221,14 @@ def test_what_tells_of_the_machine_is_refused_and_shown(runs: list[Path], file: 
     assert not TO.exists()
 
 
+def test_a_run_that_names_its_own_place_is_refused(runs: list[Path]) -> None:
+    """It is that of another checkout than this one, as when a campaign is played in a clone."""
+    change(runs[1], "results.json", claim=f"read {runs[1].resolve()}/sent.jsonl")
+    with pytest.raises(PackingError, match=r"results\.json, line \d+ holds the path of a run"):
+        pack(runs, TO, [])
+    assert not TO.exists()
+
+
 def test_a_name_is_a_whole_word() -> None:
     name = Private("a name", "vm", word=True)
     assert name.found("jvm, vm-1, vms, evm") is None
