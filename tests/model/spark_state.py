@@ -61,7 +61,7 @@ class Driver:
     def _start(self, at: At) -> Phase:
         held = yield from chain.take_over(LAYOUT, self.name, {})
         head = held.head
-        last = head.declared or (head.tail[-1] if head.tail else None)
+        last = head.last
         if last is None:
             return at.holding(held, phase="plan", lineage=self._lineage(head))
         return at.holding(held, phase="load", lineage=last.lineage, batch=last.batch_id, span=last.ranges["t"]["0"])

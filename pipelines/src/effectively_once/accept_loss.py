@@ -100,7 +100,7 @@ def _lost(head: Head, first: dict[str, dict[str, int]]) -> Ranges:
         SourceError: what is gone is needed to repair an epoch.
 
     """
-    due = head.declared or chain.repair(head)
+    due = chain.due(head)
     unread = retained.gone(head, first)
     if due is None or due.is_abandoned:
         return unread

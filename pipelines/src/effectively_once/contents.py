@@ -87,7 +87,7 @@ def segments(layout: Layout, head: Head) -> Iterator[NamedObject]:
 
 def shown_rows(layout: Layout, head: Head) -> Iterator[NamedObject]:
     """Yield what is pinned of an epoch that is finished as it was shown, until the next one has repaired it (R10)."""
-    pinned = head.declared or chain.repair(head)
+    pinned = chain.due(head)
     for shard, shown in pinned.shown.items() if pinned else ():
         if shown.key is not None:
 

@@ -157,7 +157,7 @@ class Inspector:
         return len(body)
 
     def _checkpoint(self, head: Head) -> CheckpointFacts | None:
-        last = head.declared or (head.tail[-1] if head.tail else None)
+        last = head.last
         if last is None:
             return None
         sizes = [one.bytes for one in self._store.listed(f"{self._layout.checkpoint(last.lineage)}/")]

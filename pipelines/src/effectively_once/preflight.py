@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import tenacity
 
 from effectively_once import retained, spark_state
-from effectively_once.broker_probe import Warned, asked, judged, stalled
+from effectively_once.broker_probe import TopicFacts, Warned, asked, judged, stalled
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.job import Job
 from effectively_once.ledger import chain
@@ -93,7 +93,7 @@ class Preflight:
             PipelineError: Unreachable, or Sink where nothing could be published.
 
         """
-        return judged(self.settings, asked(self.settings, self.job.pipeline.kafka_sinks))
+        return judged(self.settings, self._topics)
 
     def stalled(self) -> list[str]:
         """Topics of sinks that take no write until more of their replicas are in sync: a start waits there.
@@ -102,7 +102,11 @@ class Preflight:
             UnreachableError: no broker answers.
 
         """
-        return stalled(self.settings, asked(self.settings, self.job.pipeline.kafka_sinks))
+        return stalled(self.settings, self._topics)
+
+    @cached_property
+    def _topics(self) -> dict[str, TopicFacts]:
+        return asked(self.settings, self.job.pipeline.kafka_sinks)
 
     def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
         """Compare the head that is there with settings, source and wheel, before it is taken over.
@@ -129,7 +133,7 @@ class Preflight:
         """
         head = held.head
         self.marks(head)
-        last = head.declared or (head.tail[-1] if head.tail else None)
+        last = head.last
         if last is not None:
             Checkpoint(self.store, self.layout, last.lineage).check()
         if self.job.pipeline.stateful is not None:

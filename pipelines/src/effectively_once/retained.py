@@ -61,7 +61,7 @@ def check(head: Head, first: Offsets) -> None:
     """
     lost = gone(head, first)
     if lost:
-        raise refusal(lost, head.declared or chain.repair(head))
+        raise refusal(lost, chain.due(head))
 
 
 def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
@@ -107,7 +107,7 @@ def share_left(at: Partitions, last: Partitions, younger: Callable[[float], Part
 
 def _unfinished(head: Head) -> Ranges | None:
     """Ranges that have to be read once more before anything else; None where there are none."""
-    due = head.declared or chain.repair(head)
+    due = chain.due(head)
     if due is None or due.is_abandoned:
         return None
     # An epoch that repairs another reads that one's; it is the last that was recorded.

@@ -40,7 +40,7 @@ def checkpoint_of(
         SettingsError: the state began with other settings.
 
     """
-    last = head.declared or (head.tail[-1] if head.tail else None)
+    last = head.last
     if last is None:
         return None
     checkpoint = Checkpoint(store, layout, last.lineage)

@@ -49,7 +49,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
             found = store.answer(Get(layout.head))
             try:
                 head = _head(found, layout, job)
-                due = head.declared or chain.repair(head)
+                due = chain.due(head)
                 preflight.accept(head, topic_ids, wheel_digest or (due.wheel_digest if due else ""))
                 preflight.retained(head)
                 preflight.chain(chain.Held(head, ""))
@@ -71,7 +71,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
 
 def _verdict(head: Head, wish: control.Wish, stalled: list[str]) -> str:
     """Say what a driver would do that is not refused. Whether a repeat comes to the same shows only when it is made."""
-    due = head.declared or chain.repair(head)
+    due = chain.due(head)
     if due is None and control.drained(control.reached(head), wish):
         return f"a driver would end at once: {control.stopped_line(wish)}"
     told = ["a driver would start"]

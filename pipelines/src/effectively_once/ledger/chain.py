@@ -211,6 +211,11 @@ def repair(head: Head) -> Declaration | None:
     })  # fmt: skip
 
 
+def due(head: Head) -> Declaration | None:
+    """Return what a driver finishes first: the declared epoch, or a repair that has to come; None where neither is."""
+    return head.declared or repair(head)
+
+
 def _clock_after(last: EpochRecord) -> Clock | None:
     return last.clock and last.clock.model_copy(update={"shown": last.shown_by_now})
 
@@ -300,7 +305,7 @@ def same_version(head: Head, wheel_digest: str, where: str) -> None:
         VersionError: naming both digests.
 
     """
-    declared = head.declared or repair(head)
+    declared = due(head)
     if declared is not None and not declared.is_abandoned and declared.wheel_digest != wheel_digest:
         raise VersionError(
             f"epoch {declared.epoch} was declared by wheel {declared.wheel_digest[:12]}, "

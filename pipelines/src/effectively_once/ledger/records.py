@@ -327,6 +327,11 @@ class Head(Sparse):
     sink_topics: dict[str, str] = {}
 
     @property
+    def last(self) -> Declaration | None:
+        """The declared epoch, or else the last recorded one; None before the first."""
+        return self.declared or (self.tail[-1] if self.tail else None)
+
+    @property
     def watermark_ms(self) -> int | None:
         """The watermark that the next declaration has to pin where it has no clock (R6)."""
         known: list[int | None] = []

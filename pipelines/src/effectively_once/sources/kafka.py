@@ -108,7 +108,7 @@ class KafkaSource:
             SourceError: naming both ids.
 
         """
-        last = head.declared or (head.tail[-1] if head.tail else None)
+        last = head.last
         if last is None:
             return
         for topic, identity in last.topic_ids.items():
