@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test planted mutants tampered bench test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test planted mutants tampered bench test-core test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -73,7 +73,7 @@ schema: ## write the charts' schemas from their models
 	@$(CLI) schema
 lint: ## linters, types, layers
 	@$(CLI) lint
-test: ## everything that needs no cluster; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]
+test: ## without servers and Spark, but for a slice; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]
 	@$(CLI) test $(call option,at,AT) $(ARGS)
 planted: ## bugs planted in a copy of the product, one at a time: each has to be caught; a matrix [ARGS="--only catalog"]
 	@$(CLI) planted $(ARGS)
@@ -83,8 +83,10 @@ tampered: ## 10,000 alterations of a run's evidence, one at a time: the judge ha
 	@$(CLI) tampered $(ARGS)
 bench: ## speed, as ratios of one run [CASE=quick|semantics|against|streams|dedup|checkpoint|restart|state|optimisations|flat|catalog ARGS=]
 	@$(CLI) bench $(call option,case,CASE) $(ARGS)
-test-all: ## and the slow suites
-	@$(CLI) test --all $(ARGS)
+test-core: ## and what guards the protocol: servers, sinks, crash points; CI plays it
+	@$(CLI) test --extent core $(ARGS)
+test-all: ## and all else that needs no cluster, the slow suites too
+	@$(CLI) test --extent all $(ARGS)
 lock: ## write requirements.lock anew from requirements.in
 	@$(CLI) lock
 

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -437,24 +438,40 @@ def lint() -> None:
     raise typer.Exit(1 if failed else 0)
 
 
+class Extent(StrEnum):
+    """How many of the tests."""
+
+    QUICK = "quick"
+    CORE = "core"
+    ALL = "all"
+
+
+WHICH = {
+    Extent.QUICK: ["-m", "not slow and (quick or not (spark or stack))"],
+    Extent.CORE: ["-m", "not slow and (core or not spark)"],
+    Extent.ALL: [],
+}
+"""Words of pytest. The marks are explained in pyproject.toml; a test of Spark that has none is left to `all`."""
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(
-    context: typer.Context, everything: Annotated[bool, typer.Option("--all", help="The slow ones too.")] = False,
+    context: typer.Context,
+    extent: Annotated[Extent, typer.Option(help="quick, core: what guards the protocol too, all")] = Extent.QUICK,
     at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it: its tests instead.")] = None,
 ) -> None:  # fmt: skip
-    """Everything that needs no cluster."""
+    """Tests that need no cluster."""
     if at is not None:
         raise typer.Exit(_tests_of(at, context.args))
     console = default_console()
     prepare(console)
-    if everything:
+    if extent is Extent.ALL:
         with console.step("Chromium for the tests of pages"):
             try:
                 ensure_chromium(Cache(cache_root()))
             except ToolchainError as error:
                 console.say(f"… left out: {error}")
-    lanes = ["-n", "2"]
-    words = ["-m", "pytest", "--durations=30", *lanes, *([] if everything else ["-m", "not slow"]), *context.args]
+    words = ["-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)
     raise typer.Exit(done.returncode)

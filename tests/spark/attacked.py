@@ -48,11 +48,11 @@ IN_DRIVER: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def cases(in_tasks: Iterable[str], in_driver: Iterable[str], quick: Collection[str]) -> list[Any]:
-    """Point and victim, `committed-executor`: each process that can be killed there; but for the quick ones slow."""
+def cases(in_tasks: Iterable[str], in_driver: Iterable[str], core: Collection[str]) -> list[Any]:
+    """Point and victim, `committed-executor`: each process that can be killed there; but for the core's slow."""
     names = [f"{name}-{victim}" for name in in_tasks for victim in ("worker", "executor", "driver")]
     names += [f"{name}-driver" for name in in_driver]
-    return [pytest.param(name, id=name, marks=[] if name in quick else pytest.mark.slow) for name in names]
+    return [pytest.param(name, id=name, marks=[] if name in core else pytest.mark.slow) for name in names]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from infra.embedded.object_store import ObjectStore
 from infra.embedded.process import wait_for
 from infra.toolchain.prepare import Toolchain
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 MISSING = "java.io.FileNotFoundException"

@@ -24,7 +24,7 @@ from tests.harness.adapters.treatment import Asked, Treatment
 from tests.harness.faults.store_answers import BROKEN, BUSY, FULL, UNASKED, UNHEARD
 from tests.spark.test_checkpoint_manager import EXISTS, FAILED, Manager, made, thrown
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 MORE = 6
 """Requests that go wrong: more than the four attempts of the SDK's own strategies."""

@@ -15,14 +15,14 @@ from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked, cases
 from tests.spark.held import executor_of, killed
 from tests.spark.pipeline import Pipeline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 STEP_S = 180.0
-QUICK = ("accepted_open-worker", "manifest_created-driver")
+CORE = ("accepted_open-worker", "manifest_created-driver")
 """Those that every test run has; the others need minutes and are left to `make test-all`."""
 
 
-@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked: Attacked, case: str) -> None:
     name, victim = case.rsplit("-", 1)
     point, where = {**IN_TASKS, **IN_DRIVER}[name]

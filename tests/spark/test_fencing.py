@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.attacked import IN_DRIVER, IN_TASKS, Attacked
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 QUICK = ("accepted_open",)
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from effectively_once import KafkaRecord, Pipeline, RecordedStep, Trial
 from effectively_once_jobs import card_ledger, system_usage, user_counts
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 START_MS = 1_750_000_020_000
 """Where some window begins."""

@@ -27,7 +27,7 @@ from tests.spark.counted import JOB, PROCESSED_S, AttackedCounted, Counted, asse
 from tests.spark.held import Held, executor_of, killed
 from tests.spark.records import late, mixture
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 IN_TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "dedup_begun": ("dedup_begun", {"shard": 0}),
@@ -45,7 +45,7 @@ IN_DRIVER: dict[str, tuple[str, dict[str, Any]]] = {
     "job_done": ("job_done", {}),
     "recorded": ("epoch_published", {}),
 }
-QUICK = ("recorded-driver",)
+CORE = ("recorded-driver",)
 """Repeated for its state alone, as in no other pipeline. The others need minutes and are left to `make test-all`."""
 SEED, LATE = 7, 40
 CHECKPOINT, STEP = 74, 71
@@ -84,7 +84,7 @@ def attacked_counted(new_counted: Make) -> AttackedCounted:
     return made
 
 
-@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked_counted: AttackedCounted, case: str) -> None:
     """Every output is exact after it; a driver that was killed between record and Spark's commit left both apart."""
     attacked, counted = attacked_counted, attacked_counted.pipeline

@@ -28,7 +28,7 @@ from tests.spark.orders import AttackedOrders, Orders, assert_exact
 from tests.spark.pipeline import ADMIN_S, PARTITIONS
 from tests.spark.records import good, mixture
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 RECORDED, ARCHIVE = r".*/recorded/priced/.*", r".*/archive/{}/.*"
 IN_TASKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,7 +46,7 @@ IN_DRIVER: dict[str, tuple[str, dict[str, Any]]] = {
     "archive_manifest": ("put_done", {"key": ARCHIVE.format("manifests")}),
     "epoch_published": ("epoch_published", {}),
 }
-QUICK = ("recorded-worker",)
+CORE = ("recorded-worker",)
 """The others need minutes and are left to `make test-all`."""
 SINK, VERSION = 76, 78
 ENDED_S, STEP_S = 40.0, 60.0
@@ -94,7 +94,8 @@ def attacked_orders(new_orders: Make) -> AttackedOrders:
     return made
 
 
-@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, QUICK))
+@pytest.mark.quick
+@pytest.mark.parametrize("case", cases(IN_TASKS, IN_DRIVER, CORE))
 def test_killed_at(attacked_orders: AttackedOrders, case: str) -> None:
     name, victim = case.rsplit("-", 1)
     point, where = {**IN_TASKS, **IN_DRIVER}[name]

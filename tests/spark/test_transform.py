@@ -15,7 +15,7 @@ from effectively_once import rows
 from effectively_once.windows import Windows
 from effectively_once_jobs.user_counts import pipeline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 TIME_MS = 1_750_000_000_000
 KAFKA = "topic string, partition int, offset long, value binary"

@@ -17,7 +17,7 @@ from effectively_once import rows, task_token, whole_input
 from effectively_once.errors import EndedTaskError, InputError
 from infra.embedded.process import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 ROWS, SHARDS = 30_000, 2
 BROKEN = 23_456
 """Offset of a row that cannot be had: some batches have been handed over by then."""
