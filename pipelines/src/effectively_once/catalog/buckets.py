@@ -19,6 +19,9 @@ BUCKET_MS = 600_000
 BUCKETS_OPEN = 16
 """A window and its lateness are no longer than so many buckets: each of them is asked for each id."""
 
+NONE_CLOSED = -(1 << 62)
+"""Below the number of any window."""
+
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
@@ -47,3 +50,10 @@ class Buckets:
             return not self.windows.closed(window * self.windows.length_ms, watermark_ms)
 
         return bisect_left(range(first, first + self.length), True, key=is_open)
+
+    def first_open(self, watermark_ms: int | None) -> int:
+        """Number of the first window that a watermark leaves open, counted from 1970; below all of them without one."""
+        if watermark_ms is None:
+            return NONE_CLOSED
+        # The same as `Windows.closed`, solved for the window.
+        return (watermark_ms - self.windows.lateness_ms) // self.windows.length_ms
