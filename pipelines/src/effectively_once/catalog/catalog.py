@@ -159,7 +159,7 @@ class Catalog:
             self._buckets[number].rest()
 
     def _with_room(self, numbers: NDArray[np.int64]) -> list[int]:
-        """Which buckets that a delta touches have memory of their own: those that had, and the fullest of the others."""
+        """Which buckets that a delta touches have memory of their own: those that had, and the fullest others."""
         found, counts = np.unique(numbers, return_counts=True)
         fullest = found[np.argsort(-counts, kind="stable")].tolist()
         room = BUCKETS_MAX - len(self._buckets)
