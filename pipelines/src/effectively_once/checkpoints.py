@@ -123,7 +123,7 @@ class Checkpoint:
                 raise ValueError("no JSON object")  # noqa: TRY004 - the content is wrong, not a type
             # Without a version it is the one that names the query, and Spark fails without the name.
             if not versioned and not isinstance(content.get("id"), str):
-                raise ValueError("it has no id")  # noqa: TRY004 - the content is wrong, not a type
+                raise ValueError("it has no id")
         except ValueError as wrong:
             raise self._unreadable(key, wrong) from wrong
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from effectively_once.windows import Windows
 
-Ordinals = NDArray[np.unsignedinteger[Any]]
-"""Numbers of windows in their bucket, from 0."""
+Ordinals = NDArray[np.integer[Any]]
+"""Numbers of windows in their bucket, from 0; where buckets share one, counted from 1970."""
 
 BUCKET_MS = 600_000
 """Length of a bucket unless windows or lateness ask for another one."""
