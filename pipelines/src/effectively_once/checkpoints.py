@@ -97,6 +97,7 @@ class Checkpoint:
         batches = self.batches("offsets")
         for batch in batches[-2:]:
             self.offsets(batch)
+            self._parsed(f"offsets/{batch}", versioned=True)
         for batch in self.batches("commits")[-2:]:
             self._parsed(f"commits/{batch}", versioned=True)
         self._parsed("metadata", versioned=False, needed=bool(batches))
@@ -117,8 +118,12 @@ class Checkpoint:
             lines = body.decode().strip().split("\n")
             if versioned and not re.fullmatch(r"v[1-9]\d*", lines.pop(0)):
                 raise ValueError("the first line is no version")
-            if not isinstance(json.loads(lines[0] if lines else ""), dict):
+            content = json.loads(lines[0] if lines else "")
+            if not isinstance(content, dict):
                 raise ValueError("no JSON object")  # noqa: TRY004 - the content is wrong, not a type
+            # Without a version it is the one that names the query, and Spark fails without the name.
+            if not versioned and not isinstance(content.get("id"), str):
+                raise ValueError("it has no id")
         except ValueError as wrong:
             raise self._unreadable(key, wrong) from wrong
 

@@ -186,7 +186,7 @@ def files_of(manifest: Manifest, key: str) -> dict[str, int]:
 def of_file(body: bytes, name: str, rows: int) -> pa.Table:
     """Return the table of a file that has so many rows. Raises SinkError when it is damaged."""
     try:
-        table = pq.read_table(pa.BufferReader(body))
+        table = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
     except DAMAGE as error:
         raise SinkError(f"a file of a sink is damaged: {str(error)[:200]}", name, RESTORE) from error
     if table.num_rows != rows:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog.buckets import NONE_CLOSED, Buckets
+from effectively_once.catalog.catalog import BUCKETS_MAX
 from effectively_once.catalog.index import Index
 from effectively_once.windows import Windows
 
@@ -110,3 +112,37 @@ def test_however_long_lateness_is_few_buckets_are_asked() -> None:
     minutes = np.arange(7 * 24 * 60)
     known.fold(pa.table({"id": minutes.astype(str), "event_time_ms": minutes * 60_000}))
     assert len(known._buckets) <= 18
+
+
+def test_however_far_event_times_are_spread_few_buckets_are_asked_and_closed_ids_go() -> None:
+    """A bucket takes some 0.5 ms to make and to ask: 20,000 of them took longer than an epoch may."""
+    length_ms, count = 60_000, 20_000
+    windows = Windows(length_ms, 120_000)
+    known = Catalog(windows)
+    times = np.arange(count) * 10 * length_ms
+    ids = [f"{number:0{ID_BYTES}d}" for number in range(count)]
+    known.fold(pa.table({"id": ids, "event_time_ms": times}))
+    whole = known.summary()
+    assert whole["live"] == count
+    assert len(known._every()) == BUCKETS_MAX + 1
+    assert not known.decide(pa.array(ids)).any()
+    # Some were closed before half of them are.
+    for part in (0.3, 0.9):
+        known.expire(int(times[-1] * part))
+    left = known.summary()
+    assert left["live"] == sum(not windows.closed(windows.start(int(at)), int(times[-1] * 0.9)) for at in times)
+    assert left["bytes"] < whole["bytes"] / 4
+    assert np.count_nonzero(~known.decide(pa.array(ids))) == left["live"]
+    known.expire(int(times[-1]) + 10 * length_ms)
+    assert (len(known), known._every()) == (0, [])
+
+
+@pytest.mark.parametrize("lateness_ms", [0, 50, 120])
+def test_the_first_open_window_is_that_of_the_rule_of_lateness(lateness_ms: int) -> None:
+    windows = Windows(100, lateness_ms)
+    divided = Buckets.of(windows, 1)
+    assert divided.first_open(None) == NONE_CLOSED
+    for mark in range(-500, 500):
+        first = divided.first_open(mark)
+        assert windows.closed(100 * (first - 1), mark)
+        assert not windows.closed(100 * first, mark)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.catalog import Catalog, bloom, bucket, runs
+from effectively_once.catalog import Catalog, bloom, bucket, catalog, runs
 from effectively_once.hashes import U64, of_ids
 from effectively_once.windows import Windows
 
@@ -97,6 +97,12 @@ def _runs_of(ids: int, factor: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _room_for(buckets: int, ids_of_a_run: int) -> Iterator[None]:
+    with patch.object(catalog, "BUCKETS_MAX", buckets), _runs_of(ids_of_a_run, 2):
+        yield
+
+
 @pytest.mark.parametrize(
     ("hash_of", "circumstances"),
     [
@@ -105,6 +111,8 @@ def _runs_of(ids: int, factor: int) -> Iterator[None]:
         pytest.param(_all_alike, nullcontext, id="all hashes are equal"),
         pytest.param(_two_values, lambda: _runs_of(3, 2), id="two hashes and tiny runs"),
         pytest.param(of_ids, lambda: _runs_of(3, 2), id="tiny runs"),
+        pytest.param(of_ids, lambda: _room_for(2, 10**6), id="most buckets share one"),
+        pytest.param(_two_values, lambda: _room_for(0, 3), id="all buckets share one of tiny runs"),
         pytest.param(_all_alike, lambda: _runs_of(10**6, 10**6), id="all hashes are equal and every run is merged"),
     ],
 )

@@ -42,7 +42,8 @@ def test_a_whole_checkpoint_and_one_that_never_was_are_gone_on_with() -> None:
 GARBLED: list[tuple[str, bytes | None]] = [
     ("offsets/1", b'v1\n{"cut'), ("offsets/1", b"\x00\xff"), ("offsets/1", b'v2\n{}\n{"events": {"0": 9}}'),
     ("offsets/0", b"v1\n{}\n[]"), ("commits/0", b"nonsense"), ("commits/0", b"v1\n[]"), ("metadata", b"{]"),
-    ("metadata", b"[]"), ("metadata", None),
+    ("metadata", b"[]"), ("metadata", None), ("metadata", b'{"ie": "x"}'),
+    ("offsets/1", b'v1\n{"batchWatermarkMs": 0,\n{"events": {"0": 9}}'), ("offsets/1", b'v1\n[]\n{"events": {"0": 9}}'),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from typing import Any, cast
@@ -9,21 +10,23 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from effectively_once import as_shown, catalog, stable
-from effectively_once.backup_manifest import BackupManifest, manifest_of
+from effectively_once import as_shown, catalog, reader, stable
+from effectively_once.backup_manifest import BackupManifest, Copied, manifest_of, object_of
+from effectively_once.checkpoints import Checkpoint
 from effectively_once.columns import COORDINATES
 from effectively_once.deltas import Named, ShardDeltas
-from effectively_once.errors import PipelineError
-from effectively_once.ledger import checksum
+from effectively_once.errors import PipelineError, SinkError
+from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
-from effectively_once.ledger.records import Delta, Span
+from effectively_once.ledger.records import Delta, Head, Span
 from effectively_once.reader import files_of
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.stable import RecordedStep
 from tests.unit.ledger.memory_store import MemoryStore
-from tests.unit.ledger.samples import flipped
+from tests.unit.ledger.samples import declaration, flipped, record_of
+from tests.unit.library.listed_store import ListedStore
 
 LAYOUT = Layout("counts")
 IDS = pa.table({"id": [f"id-{n}" for n in range(60)], "event_time_ms": [1000 * n for n in range(60)]}, catalog.SCHEMA)
@@ -103,8 +106,80 @@ def backup(store: MemoryStore) -> Read:
     return lambda: manifest_of(cast(Any, store))
 
 
+def copied(store: MemoryStore) -> Read:
+    """An object of a backup."""
+    store.objects["deltas/x"] = b"any bytes" * 9
+    digest = hashlib.sha256(store.objects["deltas/x"]).hexdigest()
+    made = BackupManifest(
+        pipeline="counts", taken_ms=5, head="{}", objects={"deltas/x": Copied(bytes=81, sha256=digest)}
+    )
+    return lambda: object_of(cast(Any, store), made, "deltas/x")
+
+
+def file(store: MemoryStore) -> Read:
+    """A file of an object-store sink, as readers of its manifest read it."""
+    ManifestSink(store, LAYOUT, "files", lambda: "f").publish(0, 1, ROWS)
+    key = LAYOUT.manifest("files", 0)
+    shown = manifest_span.manifest_of(store.objects.pop(key), key)
+    return lambda: reader._table(store, shown, key, verify=True).to_pydict()
+
+
+FOLDER = LAYOUT.checkpoint("000001-abcd")
+PLANNED = b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{}}\n{"events":{"0":%d,"1":%d}}'
+CHECKPOINT = {
+    "metadata": b'{"id":"6d0b7a"}', "commits/6": b'v1\n{"nextBatchWatermarkMs":0}',
+    "offsets/6": PLANNED % (70, 140), "offsets/7": PLANNED % (80, 160),
+}  # fmt: skip
+
+
+def _checkpoint(store: MemoryStore, name: str) -> Read:
+    """One object of Spark's checkpoint, whose batch 7 no epoch covers yet, and where the next epoch begins."""
+    tail = tuple(record_of(declaration(epoch)) for epoch in range(7))
+    head = Head(pipeline="counts", generation=1, owner="o", settings={}, last_recorded=6, tail=tail)
+    key = f"{FOLDER}/{name}"
+    store.objects[key] = CHECKPOINT[name]
+
+    def read() -> Any:
+        whole = ListedStore()
+        whole.objects = {f"{FOLDER}/{other}": body for other, body in CHECKPOINT.items()} | store.objects
+        known = Checkpoint(cast(Any, whole), LAYOUT, "000001-abcd")
+        known.check()
+        if known.fits(head):
+            ranges = known.ranges(7, {})
+            assert chain.classified(head, ranges, key) == "new"
+            return {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in ranges.items()}
+        # A new lineage begins there.
+        return chain.ends(head)
+
+    return read
+
+
+def offsets(store: MemoryStore) -> Read:
+    """What Spark planned."""
+    return _checkpoint(store, "offsets/7")
+
+
+def offsets_before(store: MemoryStore) -> Read:
+    """What Spark planned before."""
+    return _checkpoint(store, "offsets/6")
+
+
+def commits(store: MemoryStore) -> Read:
+    """What Spark committed."""
+    return _checkpoint(store, "commits/6")
+
+
+def name_of_query(store: MemoryStore) -> Read:
+    """What Spark names its query by."""
+    return _checkpoint(store, "metadata")
+
+
 @pytest.mark.parametrize(
-    "kind", [delta, span, manifest, span_of_manifests, recorded_output, coordinates, backup],
+    "kind",
+    [
+        delta, span, manifest, span_of_manifests, recorded_output, coordinates, backup, copied, file,
+        offsets, offsets_before, commits, name_of_query,
+    ],
     ids=lambda kind: kind.__name__,
 )  # fmt: skip
 def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(kind: Callable[[MemoryStore], Read]) -> None:
@@ -120,7 +195,7 @@ def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(kind: Callable[[Mem
             assert read() == want, bit
         except PipelineError as error:
             assert error.todo, bit
-            assert any(word in str(error) for word in (key, "backup.json")), (bit, str(error))
+            assert any(word in str(error) for word in (key, "backup.json", "/manifests/")), (bit, str(error))
             refused += 1
     assert refused > FLIPS / 4
 
@@ -145,3 +220,20 @@ def test_a_manifest_of_before_has_no_checksum_and_is_read() -> None:
     assert sealed
     store.objects[key] = checksum.canonical(content)
     assert ManifestSink(store, LAYOUT, "files").manifest(0) == content
+
+
+def test_a_backup_copies_no_file_whose_rows_a_flip_changed() -> None:
+    """It compares no digests: the pages' checksums are what it has."""
+    store, draw = MemoryStore(), random.Random(3)
+    rows = pa.table({"value": [draw.getrandbits(62) for _ in range(2000)]})
+    ManifestSink(store, LAYOUT, "files", lambda: "f").publish(0, 1, rows)
+    key = LAYOUT.staged("files", 0, "f")
+    whole, refused = store.objects[key], 0
+    # The columns' values; what follows them describes them.
+    for bit in draw.sample(range(8 * len(whole) * 8 // 10), FLIPS):
+        try:
+            assert reader.of_file(flipped(whole, bit), key, 2000).equals(rows), bit
+        except SinkError as error:
+            assert "Restore" in error.todo
+            refused += 1
+    assert refused > FLIPS / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,10 +55,10 @@ class Folded:
 
 
 class Bucket:
-    """Ids whose windows lie in one bucket.
+    """Ids whose windows lie in one bucket, or in all that share one.
 
     Args:
-        closed: how many of its windows, from the first one on, a watermark has closed.
+        closed: number of the first of its windows that no watermark has closed.
 
     """
 
@@ -120,8 +120,7 @@ class Bucket:
         once = prefixes[np.append(True, prefixes[1:] != prefixes[:-1])] if len(prefixes) else prefixes
         for run in self._runs:
             rows = run.index.rows(once)
-            if self._closed:
-                rows = rows[run.windows[rows] >= self._closed]
+            rows = rows[run.windows[rows] >= self._closed]
             if len(rows):
                 found.append(keys.taken(run.ids, rows))
         return found
@@ -133,6 +132,21 @@ class Bucket:
         self._closed, before = windows, self._live
         self._live = sum(self._open(part.windows) for part in self._parts)
         return before - self._live
+
+    @property
+    def mostly_closed(self) -> bool:
+        """Whether it holds more ids that are closed than live ones."""
+        return 2 * self._live < self._folded_ids + len(self._runs)
+
+    def without_closed(self, hash_of: Callable[[pa.Array], U64]) -> Bucket:
+        """Return a bucket of its live ids alone; `hash_of` gives their hashes, of which a run keeps a part."""
+        fresh = Bucket(self._closed)
+        for part in self._parts:
+            is_open = part.windows >= self._closed
+            ids = part.ids.filter(pa.array(is_open))
+            if len(ids):
+                fresh.add(Folded(hash_of(ids), ids, part.windows[is_open]))
+        return fresh
 
     @property
     def bytes_(self) -> int:

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from effectively_once.windows import Windows
 
-Ordinals = NDArray[np.unsignedinteger[Any]]
-"""Numbers of windows in their bucket, from 0."""
+Ordinals = NDArray[np.integer[Any]]
+"""Numbers of windows in their bucket, from 0; where buckets share one, counted from 1970."""
 
 BUCKET_MS = 600_000
 """Length of a bucket unless windows or lateness ask for another one."""
 BUCKETS_OPEN = 16
 """A window and its lateness are no longer than so many buckets: each of them is asked for each id."""
+
+NONE_CLOSED = -(1 << 62)
+"""Below the number of any window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +50,10 @@ class Buckets:
             return not self.windows.closed(window * self.windows.length_ms, watermark_ms)
 
         return bisect_left(range(first, first + self.length), True, key=is_open)
+
+    def first_open(self, watermark_ms: int | None) -> int:
+        """Number of the first window that a watermark leaves open, counted from 1970; below all of them without one."""
+        if watermark_ms is None:
+            return NONE_CLOSED
+        # The same as `Windows.closed`, solved for the window.
+        return (watermark_ms - self.windows.lateness_ms) // self.windows.length_ms

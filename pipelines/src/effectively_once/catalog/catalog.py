@@ -14,7 +14,7 @@ from effectively_once import long_texts
 from effectively_once.catalog import keys
 from effectively_once.catalog.bloom import Probe
 from effectively_once.catalog.bucket import Bucket, Folded
-from effectively_once.catalog.buckets import BUCKET_MS, Buckets
+from effectively_once.catalog.buckets import BUCKET_MS, NONE_CLOSED, Buckets
 from effectively_once.catalog.counters import Counters
 from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
@@ -23,6 +23,11 @@ from effectively_once.windows import Windows
 
 KIND = "ids"
 SCHEMA = pa.schema([("id", pa.string()), ("event_time_ms", pa.int64())])
+BUCKETS_MAX = 64
+"""So many buckets have memory of their own; ids of all others share one, as each bucket is asked for each id.
+
+Where time goes on as it should there are 18. There are more when a backfill spreads event times, or some lie far ahead.
+"""
 Flags = NDArray[np.bool_]
 
 
@@ -31,8 +36,9 @@ class Catalog:
 
     State before epoch N is the fold of the `ids` deltas of epochs < N. An id is live until its window is closed: a copy
     that comes later is late by its own event time, which is fixed with the id at its first send (R6), and never gets
-    here. Memory is freed by the bucket, with its last window. Until then closed ids are there but not seen: a decision
-    must not depend on which deltas below the floor a worker happens to have folded.
+    here. Memory is freed by the bucket, with its last window; where many buckets share one, when most of it is closed.
+    Until then closed ids are there but not seen: a decision must not depend on which deltas below the floor a worker
+    happens to have folded.
 
     Args:
         windows: the windows of the pipeline.
@@ -51,6 +57,8 @@ class Catalog:
         self._hash_of = hash_of
         self._buckets: dict[int, Bucket] = {}
         self._watermark_ms: int | None = None
+        # Of all time: its windows are counted from 1970.
+        self._shared = Bucket(NONE_CLOSED)
         self.counters = Counters()
 
     def fold(self, delta: pa.Table, hashes: U64 | None = None) -> None:
@@ -87,6 +95,9 @@ class Catalog:
             self.counters.expired += bucket.close(closed)
             if closed == self._divided.length:
                 del self._buckets[number]
+        self.counters.expired += self._shared.close(self._divided.first_open(self._watermark_ms))
+        if self._shared.mostly_closed:
+            self._shared = self._shared.without_closed(self._hash_of)
 
     def decide(self, ids: pa.Array | pa.ChunkedArray, hashes: U64 | None = None) -> Flags:
         """Which rows are new, in order of their source coordinates: of two copies in one epoch the first wins (R4).
@@ -120,26 +131,42 @@ class Catalog:
 
     def settle(self) -> None:
         """Sort what was folded since; `decide` sees to it by itself."""
-        for bucket in self._buckets.values():
+        for bucket in self._every():
             bucket.settle()
 
     def summary(self) -> dict[str, int]:
         """Return the counters, the number of live ids and the bytes they take."""
-        return {**asdict(self.counters), "live": len(self), "bytes": sum(b.bytes_ for b in self._buckets.values())}
+        return {**asdict(self.counters), "live": len(self), "bytes": sum(b.bytes_ for b in self._every())}
 
     def __len__(self) -> int:
         """Live ids."""
-        return sum(map(len, self._buckets.values()))
+        return sum(map(len, self._every()))
 
     def _fold(self, ids: pa.Array, times: pa.ChunkedArray, hashes: U64) -> None:
         numbers, windows = self._divided.placed(times.to_numpy())
         folded = Folded(hashes, ids, windows)
         touched = _distinct(numbers)
+        if len(self._buckets.keys() | touched) > BUCKETS_MAX:
+            touched = self._with_room(numbers)
+            apart = ~np.isin(numbers, touched)
+            self._shared.add(Folded(hashes, ids, numbers * self._divided.length + windows).where(apart))
+        else:
+            self._shared.rest()
         for number in touched:
             closed = self._divided.closed(number, self._watermark_ms)
             self._buckets.setdefault(number, Bucket(closed)).add(folded.where(numbers == number))
         for number in self._buckets.keys() - touched:
             self._buckets[number].rest()
+
+    def _with_room(self, numbers: NDArray[np.int64]) -> list[int]:
+        """Which buckets that a delta touches have memory of their own: those that had, and the fullest others."""
+        found, counts = np.unique(numbers, return_counts=True)
+        fullest = found[np.argsort(-counts, kind="stable")].tolist()
+        room = BUCKETS_MAX - len(self._buckets)
+        return [n for n in fullest if n in self._buckets] + [n for n in fullest if n not in self._buckets][:room]
+
+    def _every(self) -> list[Bucket]:
+        return [*self._buckets.values(), *([self._shared] if len(self._shared) else [])]
 
     def _hashes(self, ids: pa.Array, given: U64 | None) -> U64:
         if given is None:
@@ -154,7 +181,7 @@ class Catalog:
         asked, live = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         probe = Probe.of(prefixes)
         found: list[pa.Array] = []
-        for bucket in self._buckets.values():
+        for bucket in self._every():
             maybe = bucket.maybe(probe)
             asked[maybe] = True
             found += bucket.found(prefixes[maybe])

@@ -71,7 +71,8 @@ class ManifestSink:
         name = self._layout.staged(self._sink, epoch, self._unique())
         buffer = pa.BufferOutputStream()
         values = max(1, PAGE_BYTES * rows // max(1, table.nbytes))
-        pq.write_table(table, buffer, write_batch_size=min(PAGE_VALUES, values))
+        # With checksums a backup, which does not compare digests, finds what a disk changed.
+        pq.write_table(table, buffer, write_batch_size=min(PAGE_VALUES, values), write_page_checksum=True)
         body = buffer.getvalue().to_pybytes()
         run(create_once(name, body), self._store)
         return StagedFile(name=name, rows=rows, digest=table_digest, bytes=len(body))
