@@ -63,7 +63,7 @@ def test_a_wrong_setting_is_named_with_its_value_and_the_fields_there_are(
         (
             "kafka_bootstrap",
             ["h:1", "kafka-0.kafka_x.svc:65535,10.0.0.1:9092"],
-            ["", "h", "h:", ":1", "h:1,", "h:1, i:2", " h:1", "h:1\n", "h:x", "h:\u0661", "h:0", "h:65536", "h/i:1", "ö:1"],
+            ["", "h", "h:", ":1", "h:1,", "h:1, i:2", "h:1\n", "h:x", "h:\u0661", "h:0", "h:65536", "h/i:1", "ö:1"],
         ),
         ("topic", ["a", "A.b_c-1", "...", "a" * 200], ["", ".", "..", "a b", "a/b", "a:b", "ö", "a\n", "a" * 201]),
         (
