@@ -70,7 +70,8 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
                 "memory_overhead_mib": 1536,
             },
         },
-        "pipelines": {"user_counts": {}},
+        # Not a default of all pipelines: one with state of Spark's own refuses it.
+        "pipelines": {"user_counts": {"idle_ms": 60_000}},
     },
 }
 DEFAULT: Final = "laptop"

@@ -50,6 +50,8 @@ accepted, rows, archive = ToKafka("accepted"), ToTable("rows", columns=("n",)), 
 pipeline = declared(accepted, rows, archive)
 narrow = declared(accepted)
 files_alone = declared(archive)
+timed = Pipeline(transform=lambda frame: frame, columns=NUMBER, rows=(accepted,))
+"""As `narrow`, with ids and event times, which settings with `sources` need."""
 
 
 class Lines:

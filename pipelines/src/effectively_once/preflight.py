@@ -25,7 +25,7 @@ from effectively_once.live import LiveDeltas
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
-from effectively_once.sink_topics import SinkTopics, same_sinks
+from effectively_once.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.sinks import tables
 from effectively_once.sinks.kafka import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
@@ -53,7 +53,7 @@ class Preflight:
         return self.job.settings
 
     def surroundings(self) -> dict[str, str]:
-        """Check store, broker and topics, without a look at the chain; return the ids of the topics of input and sinks.
+        """Check store, broker, topics and tables, without a look at the chain; return the ids of input and sinks.
 
         Raises:
             PipelineError: Unreachable, Access, Source or Sink, each with what to do.
@@ -61,7 +61,7 @@ class Preflight:
         """
         S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
         topic_ids = self.source.topic_ids()
-        self.source.require_statements()
+        topic_ids |= {f"{STATEMENTS}{name}": identity for name, identity in self.source.statements_ids().items()}
         set_to = self.source.topic_settings()
         self.source.refuse_compacted(set_to)
         self.source.warn_of_times(set_to)
@@ -71,8 +71,9 @@ class Preflight:
             topics.refuse_expiring_marks()
         topics.refuse_small(self.job.pipeline)
         for name, shape in self.job.pipeline.tables.items():
-            tables.check(database_of(self.settings), (self.settings.pipeline, name), shape,
-                         self.settings.start_patience_s)  # fmt: skip
+            topic_ids[f"{TABLE}{self.settings.pipeline}.{name}"] = tables.check(
+                database_of(self.settings), (self.settings.pipeline, name), shape, self.settings.start_patience_s
+            )
         return topic_ids
 
     def probe(self) -> None:

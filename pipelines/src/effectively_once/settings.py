@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from effectively_once.errors import SettingsError
 from effectively_once.object_store import BucketAddress
 from effectively_once.windows import LONGEST_MS
 
+
+def _bootstrap(value: str) -> str:
+    for broker in value.split(","):
+        if not 1 <= int(broker.rpartition(":")[2]) <= 65535:
+            raise ValueError(f"a port is 1 to 65535, got {broker!r}")
+    return value
+
+
+def _topic(value: str) -> str:
+    """Kafka's rule. 200 of its 249 characters: the names of other topics begin with this one."""
+    if value in (".", ".."):
+        raise ValueError(f"Kafka has no topic of this name, got {value!r}")
+    return value
+
+
+def _bucket(value: str) -> str:
+    """S3's rule: labels as a host's, and no address, since stores take buckets for names of hosts."""
+    if any(not label or label[0] == "-" or label[-1] == "-" for label in value.split(".")):
+        raise ValueError(f"each part between dots begins and ends with a letter or digit, got {value!r}")
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError:
+        return value
+    raise ValueError(f"a bucket is not named like an IP address, got {value!r}")
+
+
+_HOST = r"[A-Za-z0-9._-]+:[0-9]{1,5}"
+Bootstrap = Annotated[
+    str, Field(pattern=f"^{_HOST}(,{_HOST})*$", examples=["kafka-0:9092,kafka-1:9092"]), AfterValidator(_bootstrap)
+]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", examples=["events"]), AfterValidator(_topic)]
+Bucket = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", examples=["effectively-once"]),
+    AfterValidator(_bucket),
+]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Source = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 # JSON has lists and no tuples; strict otherwise.
@@ -52,10 +89,10 @@ class PipelineSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     pipeline: Name
-    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
-    kafka_bootstrap: Annotated[str, Field(pattern=r"^[^\s:,]+:\d+(,[^\s:,]+:\d+)*$")]
+    topic: Topic
+    kafka_bootstrap: Bootstrap
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
-    s3_bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    s3_bucket: Bucket
     job: Annotated[
         str,
         Field(

@@ -1,4 +1,7 @@
-"""The topics of a pipeline's Kafka sinks as a start meets them: those of the chain, and set as they have to be."""
+"""The topics of a pipeline's Kafka sinks as a start meets them: those of the chain, and set as they have to be.
+
+Tables, and the topic of statements, have identities too, by the same rule.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,27 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from effectively_once.destinations import MESSAGE_BYTES, RECORD_BYTES, ToKafka
-from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.errors import PipelineError, SinkError, SourceError, UnreachableError
 from effectively_once.ledger.records import Head
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.tables import comment_with
 
 RESTORE = (
     "Put rows and progress topics back to the moment of the chain, then back the chain up and restore it, which takes "
     "the new ids; or give the pipeline another name to publish everything anew."
 )
+REPLACED = (
+    "Put the table and its marks back to the moment of the chain. Where it comes back without its id, say that it is "
+    "whole: `{};`. Or give the pipeline another name to publish everything anew."
+)
+STATED_ANEW = (
+    "What gateways had said is gone, they say it anew. If the topic is theirs, pause the pipeline, start it once "
+    "without `sources`, then with them, and resume it."
+)
+TABLE, STATEMENTS = "table ", "statements "
+"""Before the names of what is no topic of a sink, among the identities that head keeps."""
 
 SIZE = "max.message.bytes"
 
@@ -141,19 +155,28 @@ def refuse_small(topic: str, takes: int, needs: int) -> None:
 
 
 def same_sinks(head: Head, now: Mapping[str, str]) -> None:
-    """Refuse topics of sinks that were deleted and created again: what was published is gone, marks or not (R10).
+    """Refuse topics and tables that were deleted and created again: what was published is gone, marks or not (R10).
 
-    A topic that the chain does not know yet is taken as it is; so is every one before the first epoch.
+    One that the chain does not know yet is taken as it is; so is every one before the first epoch.
 
     Raises:
         SinkError: naming both ids.
+        SourceError: the same of the topic in which sources say how far they are.
 
     """
     if head.declared is None and head.last_recorded < 0:
         return
-    for topic, identity in head.sink_topics.items():
-        if now.get(topic, identity) != identity:
-            raise SinkError(
-                f"the topic was deleted and created again: its id was {identity} and is {now[topic]}",
-                f"topic {topic}", RESTORE,
-            )  # fmt: skip
+    for name, identity in head.sink_topics.items():
+        if now.get(name, identity) != identity:
+            raise _made_anew(name, identity, now[name])
+
+
+def _made_anew(name: str, was: str, is_: str) -> PipelineError:
+    what = f"was deleted and created again: its id was {was} and is {is_}"
+    if name.startswith(TABLE):
+        schema, _, table = name.removeprefix(TABLE).partition(".")
+        statement = comment_with(was, (schema, table)).as_string(None)
+        return SinkError(f"the table {what}", name, REPLACED.format(statement))
+    if name.startswith(STATEMENTS):
+        return SourceError(f"the topic {what}", f"topic {name.removeprefix(STATEMENTS)}", STATED_ANEW)
+    return SinkError(f"the topic {what}", f"topic {name}", RESTORE)

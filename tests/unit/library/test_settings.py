@@ -57,6 +57,34 @@ def test_a_wrong_setting_is_named_with_its_value_and_the_fields_there_are(
     assert "settings.json" in message
 
 
+@pytest.mark.parametrize(
+    ("field", "good", "wrong"),
+    [
+        (
+            "kafka_bootstrap",
+            ["h:1", "kafka-0.kafka_x.svc:65535,10.0.0.1:9092"],
+            ["", "h", "h:", ":1", "h:1,", "h:1, i:2", "h:1\n", "h:x", "h:\u0661", "h:0", "h:65536", "h/i:1", "ö:1"],
+        ),
+        ("topic", ["a", "A.b_c-1", "...", "a" * 200], ["", ".", "..", "a b", "a/b", "a:b", "ö", "a\n", "a" * 201]),
+        (
+            "s3_bucket",
+            ["abc", "a-b.c-d", "1.2.3", "a" * 63],
+            ["", "ab", "a" * 64, "a_b", "Abc", "-ab", "ab-", ".ab", "a..b", "a.-b", "a-.b", "10.0.0.1", "abc\n"],
+        ),
+    ],
+)
+def test_names_that_kafka_or_the_store_would_refuse_are_refused_before_they_are_asked(
+    tmp_path: Path, field: str, good: list[str], wrong: list[str]
+) -> None:
+    """With the value, and how it is written."""
+    for value in good:
+        assert getattr(load(_file(tmp_path, {**REQUIRED, field: value})), field) == value
+    for value in wrong:
+        with pytest.raises(SettingsError, match=rf"^{field}: .*settings\.json.*like this: \"{field}\": \"") as refused:
+            load(_file(tmp_path, {**REQUIRED, field: value}))
+        assert f"got {value!r}" in str(refused.value)
+
+
 @pytest.mark.parametrize("missing", REQUIRED)
 def test_a_missing_setting_is_named(tmp_path: Path, missing: str) -> None:
     rest = {name: value for name, value in REQUIRED.items() if name != missing}

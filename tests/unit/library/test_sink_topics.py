@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from effectively_once.errors import SinkError
+from effectively_once import Pipeline, ToTable, preflight
+from effectively_once.errors import SinkError, SourceError
+from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Head
+from effectively_once.preflight import Preflight
 from effectively_once.sink_topics import refuse_expiring, same_sinks
+from effectively_once.sinks.tables import comment_with, identity
+from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, taken
 
@@ -50,6 +58,57 @@ def test_a_start_pins_the_topics_and_an_operators_command_leaves_them() -> None:
     started = run(chain.take_over(LAYOUT, "driver", SETTINGS, sink_topics=OURS), store).head
     assert chain.decoded(started.encoded(), LAYOUT.head).sink_topics == OURS
     assert run(chain.take_over(LAYOUT, "operator", {}), store).head.sink_topics == OURS
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("table clicks.orders", SinkError, r"the table was .* was ab and is 7 \(table clicks\.orders\)\. Put the "
+         r"table .*`COMMENT ON TABLE \"clicks\".\"orders\" IS 'effectively-once ab';`"),
+        ("statements events.sources", SourceError, r"the topic was .* was ab and is 7 \(topic events\.sources\)\. "
+         "What gateways had said is gone.* start it once without `sources`"),
+    ],
+)  # fmt: skip
+def test_so_are_tables_and_the_topic_of_statements(name: str, error: type[Exception], says: str) -> None:
+    """Each with its own way out."""
+    held = head().model_copy(update={"sink_topics": {name: "ab"}})
+    same_sinks(held, {name: "ab"})
+    same_sinks(held, {})
+    with pytest.raises(error, match=says):
+        same_sinks(held, {name: "7"})
+
+
+def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"events.sources": "said"}
+    source: Any = SimpleNamespace(
+        topic_ids=lambda: {"events": "read"}, statements_ids=lambda: said, topic_settings=dict,
+        refuse_compacted=lambda _: None, warn_of_times=lambda _: None,
+    )  # fmt: skip
+    topics = SimpleNamespace(ids=lambda: OURS, refuse_expiring_marks=lambda: None, refuse_small=lambda _: None)
+    monkeypatch.setattr(preflight, "S3ObjectStore", lambda *_: SimpleNamespace(check=lambda: None))
+    monkeypatch.setattr(preflight, "SinkTopics", lambda *_: topics)
+    monkeypatch.setattr("effectively_once.sinks.tables.check", lambda _, name, *__: f"of {name[1]}")
+    job = Job(
+        Pipeline(lambda frame: frame, pa.schema([("user", pa.string())]), rows=(ToTable("orders"),)),
+        pipeline_settings(database="postgresql://h:1/d"),
+    )
+    store: Any = None
+    assert Preflight(job, LAYOUT, store, source).surroundings() == {
+        "events": "read", "statements events.sources": "said", "table clicks.orders": "of orders", **OURS,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("comment", "found"),
+    [("effectively-once 0a1b", "0a1b"), ("Orders.\neffectively-once 0a1b, do not drop", "0a1b"), ("Orders", "16400"),
+     (None, "16400")],
+)  # fmt: skip
+def test_a_table_is_known_by_its_comment_or_else_by_its_oid(comment: str | None, found: str) -> None:
+    """A dump keeps the comment; a table of somebody else's making has none."""
+    session: Any = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: ("16400", comment)))
+    assert identity(session, ("clicks", "orders")) == found
+    written = comment_with(found, ("clicks", "orders")).as_string(None)
+    assert written == f'COMMENT ON TABLE "clicks"."orders" IS \'effectively-once {found}\''
 
 
 @pytest.mark.parametrize(("policy", "keeps"), [("compact", True), ("delete", False), ("compact,delete", False)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from effectively_once.ledger.records import Ranges
 from effectively_once.sources import statements
-from effectively_once.sources.statements import Pending
+from effectively_once.sources.statements import Pending, Statements
 from effectively_once.statement import Statement, decode
 
 
@@ -61,3 +64,17 @@ def test_what_is_no_statement_is_passed_over(value: bytes | None) -> None:
 
 def test_a_newer_gateway_may_say_more() -> None:
     assert decode(b'{"source":"a","time_ms":1,"offsets":{"0":1},"more":2}') == said(1, "a", p0=1)
+
+
+def test_a_topic_that_ends_before_what_was_read_of_it_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made anew, or another broker leads: nobody in it is silent, so nobody is let go."""
+    end, values = 0, [said(10, p0=1).encode(), said(20, p0=1).encode()]
+    consumer: Any = SimpleNamespace(
+        assign=lambda _: None, get_watermark_offsets=lambda *_, **__: (0, end),
+        consume=lambda *_: [SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v)
+                            for n, v in enumerate(values[:end])],
+    )  # fmt: skip
+    monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
+    heard = Statements("h:1", "t", ["gate"], 1.0)
+    for end, whole, time_ms in ((2, True, {"gate": 20}), (1, False, {}), (0, False, {}), (2, True, {})):  # noqa: B007
+        assert (heard.passed(read(p0=1)), heard.heard) == (time_ms, whole)

@@ -307,7 +307,8 @@ class Head(Sparse):
         floor: deltas of epochs below it are not read by anyone, and may be deleted (R9).
         segments: [first, last] of the epoch records that moved to create-once objects.
         tail: the records after those, dense up to `last_recorded`.
-        sink_topics: ids of the topics of the sinks; none in heads of older versions until a driver starts (R10).
+        sink_topics: ids of the topics and tables of the sinks, and of the topic of statements, as the last start found
+            them; none in heads of older versions until a driver starts (R10).
 
     """
 

@@ -6,6 +6,8 @@ shard, all of them made here: a sink that finds none is refused, so that a lost 
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +31,8 @@ _KEYS = """
 SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
 WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL AND indexprs IS NULL GROUP BY indexrelid
 """
+_IDENTITY = "SELECT oid::text, obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass(%s)"
+_COMMENT = "effectively-once {}"
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,24 @@ def refuse_other_shape(shape: TableShape, found: Table | None, name: Name) -> No
         raise SinkError(f"the table has other columns: {'; '.join(other)}", where, "Correct the table or the job.")
 
 
-def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: float = PATIENCE_S) -> None:
-    """Look at a sink's table, and refuse one that is missing or that rows of this shape cannot go to.
+def identity(session: Session, name: Name) -> str:
+    """Return what a table has not that was made anew: the id in its comment, where there is one, else its oid.
+
+    `create` writes the comment. A dump keeps it, and gives the table another oid.
+    """
+    oid, comment = session.execute(_IDENTITY, [".".join(name)]).fetchone() or ("", None)
+    found = re.search(_COMMENT.format(r"([0-9a-f]+)"), comment or "")
+    return found[1] if found else str(oid)
+
+
+def comment_with(own: str, name: Name) -> sql.Composed:
+    """Return the statement that gives a table an identity of its own."""
+    text = sql.Literal(_COMMENT.format(own))
+    return sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(*name), text)
+
+
+def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: float = PATIENCE_S) -> str:
+    """Look at a sink's table, refuse one that is missing or that rows of this shape cannot go to; return its identity.
 
     Raises:
         SinkError: see `refuse_other_shape`.
@@ -145,6 +165,7 @@ def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: f
     where = f"check {'.'.join(name)}"
     with naming(f"table {'.'.join(name)} at {address.url}"), connect(address, where, patience_s) as session:
         refuse_other_shape(shape, look(session, name), name)
+        return identity(session, name)
 
 
 def make(
@@ -194,6 +215,7 @@ def _make(session: Session, name: Name, shape: TableShape) -> None:
         if shape.key:
             parts.append(sql.SQL("PRIMARY KEY ({})").format(listed(shape.key)))
         session.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(*name), sql.SQL(", ").join(parts)))
+        session.execute(comment_with(uuid.uuid4().hex, name))
     refuse_other_shape(shape, look(session, name), name)
 
 

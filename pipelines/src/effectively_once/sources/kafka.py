@@ -61,10 +61,10 @@ class KafkaSource:
         name = self._settings.topic
         return {name: str(self._described(name).topic_id)}
 
-    def require_statements(self) -> None:
-        """Refuse sources without the topic that they say in how far they are. Raises what `topic_ids` raises."""
-        if self._settings.sources:
-            self._described(topic_of(self._settings.topic))
+    def statements_ids(self) -> dict[str, str]:
+        """Ask for the id of the topic in which sources say how far they are. Raises what `topic_ids` raises."""
+        name = topic_of(self._settings.topic)
+        return {name: str(self._described(name).topic_id)} if self._settings.sources else {}
 
     def _described(self, name: str) -> Any:
         asked = TopicCollection([name])
