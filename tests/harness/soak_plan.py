@@ -80,7 +80,9 @@ class Part(BaseModel):
         found = (settings.get("campaign"), manifest.get("seed"), settings.get("records"))
         if found != (self.stack, self.seed, str(self.records)) or bool(manifest.get("controls")) != self.controls:
             return False
-        if {name: settings[name] for name in Conditions.model_fields if name in settings} != self.conditions.named:
+        # What no condition set stands there too, as a default of another type.
+        conditions = {name: settings[name] for name in Conditions.model_fields if isinstance(settings.get(name), str)}
+        if conditions != self.conditions.named:
             return False
         # What `all`, a number and a group come to depends on what the stack of that day has.
         groups = {word.strip().partition("*")[0] for word in self.faults.split(",")} & {*GROUPS}
