@@ -14,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
+from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.mixture import EMBEDDED, GROUPS, NoFaultError, asked_for, name_of
 from tests.harness.workload.shape import SMALLEST
 
 Stack = Literal["embedded", "cluster"]
 STACKS: tuple[Stack, ...] = ("embedded", "cluster")
-SORTS = {"embedded": EMBEDDED, "cluster": CLUSTER}
+SORTS = {"embedded": {**EMBEDDED, **LAGS}, "cluster": {**CLUSTER, **IN_PODS}}
 NAMED = r"^[a-z0-9][a-z0-9-]*$"
 DRAWN_FAULTS, DRAWN_RECORDS = 8, 60_000
 """Of a part that is drawn: some five minutes."""
@@ -58,6 +59,8 @@ class Part(BaseModel):
             asked_for(self.faults, self.seed, SORTS[self.stack])
         except NoFaultError as error:
             raise ValueError(f"faults: {error}, on the stack {self.stack}") from error
+        if self.conditions.rate is None and (lags := sorted({*LAGS} & {*self.strikes})):
+            raise ValueError(f"faults: {lags[0]} needs a rate among its conditions: an unpaced sender")
         return self
 
     @property

@@ -86,7 +86,7 @@ def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> P
 
 
 def line_of(
-    record: Planned, topic: str, partition: int, offset: int, sent_at: int, acked_at: int | None = None
+    record: Planned, topic: str, partition: int, offset: int, sent_at: int, *, acked_at: int | None = None
 ) -> dict[str, Any]:  # fmt: skip
     """Line of `sent.jsonl`; in ms since 1970 (UTC).
 

@@ -124,7 +124,8 @@ class Sender:
         """Send all records at a rate (records/s), whatever the chain and its servers do; False when `stop` was set.
 
         Late ones wait aside until the chain has passed their gate; those of partitions that are held wait in `held`.
-        From now on lines tell when a record was acknowledged. Raises SendStalled, after the last turn alone, as `send` does.
+        From now on lines tell when a record was acknowledged. Raises SendStalled as `send` does, for the chain alone
+        after the last turn.
         """
         turns, aside, self._tells_acks = Turns(rate), Aside(), True
         with Look(self._progress) as look:
@@ -269,7 +270,7 @@ class Sender:
             self.acknowledged += 1
             self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
             acked_at = time.time_ns() // 1_000_000 if self._tells_acks else None
-            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at, acked_at))
+            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at, acked_at=acked_at))
 
         return delivered
 
