@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from tests.harness.workload.record import (
 )
 from tests.harness.workload.shape import Numbers, Shape
 
-Weights = npt.NDArray[np.float64]
+Weights = npt.NDArray[np.floating[Any]]
 _CHUNK = 16_384
 SCRIPTS = {3: "-жук", 7: "-東京", 11: "-🦉", 15: '-"\\é'}
 """What names of users end with, by their number modulo 16: keys are text of any script."""

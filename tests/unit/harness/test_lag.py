@@ -179,7 +179,7 @@ def test_conditions_of_an_unpaced_sender_reach_stream_and_pipeline() -> None:
 @pytest.mark.parametrize("word", ["idle_ms", "skew"])
 def test_who_waits_for_the_chain_shows_no_lag(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValidationError, match="need --rate"):
-        Conditions(**{word: 100})
+        Conditions.model_validate({word: 100})
     option = f"--{word.replace('_', '-')}"
     with pytest.raises(SystemExit):
         main(["--plan", "--seed", "1", option, "100"])
