@@ -20,8 +20,9 @@ from tests.harness.act import PARTITIONS
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
+from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
-from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
+from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 JOB = "effectively_once_jobs.system_usage"
 SHARDS = 2

@@ -23,7 +23,7 @@ from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
-from tests.harness.workload.seeded import closers, settler
+from tests.harness.workload.seeded import closers, in_every_partition, settler
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 PARTITIONS = 4
@@ -190,7 +190,11 @@ class Act:
         return guarded
 
     def _send(self, sender: Sender) -> None:
-        last = sender.send(counted(self._portions(), self.history))
+        subject, records = self.subject, counted(self._portions(), self.history)
+        if subject.rate is None:
+            last = sender.send(records)
+        else:
+            last = sender.send_unpaced(records, subject.rate, subject.held)
         if not last:
             raise InterruptedError("stopped while sending")
         self.history.record("sent", acknowledged=sender.acknowledged)
@@ -227,12 +231,14 @@ class Act:
         """What closes every window, once all before it was sent."""
         if (latest := sender.last_event_time_ms) is not None:
             first_n = self.subject.numbers.sent + 1
-            yield from closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
+            first, second = closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
+            yield from (first, second) if self.subject.rate is None else in_every_partition(first, self.partitions)
 
     def _settlers(self, sender: Sender) -> Iterator[Planned]:
         """What closes the windows that the last epoch ends."""
         if (latest := sender.last_event_time_ms) is not None:
-            yield settler(latest, self.subject.numbers.sent)
+            one = settler(latest, self.subject.numbers.sent)
+            yield from (one,) if self.subject.rate is None else in_every_partition(one, self.partitions)
 
     def _epilogue(self, sender: Sender) -> None:
         self._phase("epilogue")

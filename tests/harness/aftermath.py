@@ -37,6 +37,8 @@ BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     "leader_move": (Effect.MET,),
     "clock_step": (Effect.MET,),
     "slow_disk": (Effect.MET,),
+    "away": (SUCCEEDED,),
+    "held_back": (Effect.MET,),
 }
 """Kind -> what shows its effect, any of it, whatever the target. `MET`: evidence of its own, which is demanded."""
 BY_TARGET: Mapping[str, tuple[Effect, ...]] = {

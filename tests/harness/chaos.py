@@ -37,7 +37,7 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.conditions import USUAL, Conditions, add_conditions
+from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_without_rate
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
@@ -46,12 +46,15 @@ from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
+from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.judge import show
+from tests.harness.lag_sorts import LAGS
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
+    EMBEDDED,
     FLOWING,
     TABLE,
     NoFaultError,
@@ -73,7 +76,7 @@ from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import REQUESTS, Steps
 from tests.harness.strikes import told
-from tests.harness.subject import Subject, seeded
+from tests.harness.subject import Subject, seeded, unpaced
 from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.table_collector import TableCollector
@@ -142,7 +145,7 @@ class Chaos:
 
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
-        subject = subject_of(self.seed, self.records, self.strikes, self.conditions.payload_bytes)
+        subject = sent_by(self.seed, self.records, self.strikes, self.conditions)
         return run_recorded(
             self.checkout, self.seed, f"{subject.says}; {told(self.strikes)}", self.console,
             manifest=lambda name: self._manifest(name, subject),
@@ -187,7 +190,7 @@ class Chaos:
             )
             own = {
                 "kafka_bootstrap": kafka, "s3_endpoint": store, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
-                "job": job, "database": results or None,
+                "job": job, "database": results or None, **self.conditions.pipeline,
             }  # fmt: skip
             settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
@@ -197,7 +200,7 @@ class Chaos:
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
                     self.lengths, database, clock, requests, self.conditions.network_s, cuts.links,
-                    self._disks(directory, stack, database), say=self.console.say,
+                    self._disks(directory, stack, database), lags_of(subject, self.seed), say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -263,12 +266,26 @@ def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes
     return seeded(seed, records, minutes, portion=portion, payload_bytes=payload_bytes)
 
 
+def sent_by(seed: int, records: int, strikes: Sequence[Strike], conditions: Conditions) -> Subject:
+    """What is sent under conditions: in portions for faults, or at a rate."""
+    payload_bytes = conditions.payload_bytes
+    if conditions.rate is None:
+        return subject_of(seed, records, strikes, payload_bytes)
+    return unpaced(seed, records, conditions.rate, conditions.skew, payload_bytes=payload_bytes)
+
+
+def lags_of(subject: Subject, seed: int) -> Lags | None:
+    """What lets partitions lag; None where the sender waits for the chain."""
+    return None if subject.rate is None else Lags.of(subject.held, PARTITIONS, seed)
+
+
 def planned_faults(
     seed: int, strikes: Sequence[Strike], conditions: Conditions, steps: Steps = STEPS
 ) -> list[PlannedFault]:  # fmt: skip
     """The plan of a campaign, on either stack."""
     return plan(
-        seed, strikes, SHARDS, steps=steps, table=TABLE, lengths_s=conditions.stall_s, cuts_s=conditions.cut_s
+        seed, strikes, SHARDS, steps=steps, table=TABLE, lengths_s=conditions.stall_s, cuts_s=conditions.cut_s,
+        lags_s=conditions.lag_s,
     )  # fmt: skip
 
 
@@ -291,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # The job without proof has no table.
         database = None if given.unproven else find_postgres()
-        strikes = asked_for(given.faults, seed)
+        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else {**EMBEDDED, **LAGS})
         if database is None:
             strikes = without_result_store(strikes, given.faults)
         faketime, no_clock = _needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
@@ -300,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strace, no_strace = _needed(SLOW_DISK, strikes, find_strace)
         if no_strace is not None:
             strikes = without_slow_disks(strikes, given.faults, no_strace)
-        subject_of(seed, given.records, strikes)
+        sent_by(seed, given.records, strikes, Conditions.of(given))
     except (NoFaultError, InputError, ToolchainError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
@@ -376,6 +393,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.repair and not given.unproven:
         parser.error("--repair needs --unproven: nothing else is to be repaired")
+    refuse_without_rate(parser, given)
     return given
 
 

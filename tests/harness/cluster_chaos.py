@@ -27,7 +27,7 @@ from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
-from tests.harness.chaos import UNPROVEN, described, planned_faults, subject_of
+from tests.harness.chaos import UNPROVEN, described, lags_of, planned_faults, sent_by
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -38,13 +38,14 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
-from tests.harness.conditions import USUAL, Conditions, add_conditions
+from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_without_rate
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.judge import show
+from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
@@ -68,9 +69,9 @@ LENGTHS = {
 
 
 def strikes_of(
-    faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS
+    faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, *, unpaced: bool = False
 ) -> tuple[Strike, ...]:
-    """The strikes that FAULTS= names on a cluster.
+    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag too.
 
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
@@ -78,7 +79,7 @@ def strikes_of(
     for name in _named(faults):
         if (why := lacking(name, nodes, roles, brokers)) is not None:
             raise NoFaultError(why)
-    return asked_for(faults, seed, sorts_on(nodes, roles, brokers))
+    return asked_for(faults, seed, {**sorts_on(nodes, roles, brokers), **(IN_PODS if unpaced else {})})
 
 
 def programme_of(
@@ -97,8 +98,9 @@ def programme_of(
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
         conditions: under which the pipeline runs.
     """
+    subject = sent_by(seed, records, strikes, conditions)
     return Programme(
-        CLAIM, subject_of(seed, records, strikes, conditions.payload_bytes),
+        CLAIM, subject,
         planned_faults(seed, strikes, conditions, EARLY_STEPS),
         {
             "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
@@ -107,7 +109,7 @@ def programme_of(
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
-            conditions.network_s, say=stage.console.say,
+            conditions.network_s, lags_of(subject, seed), say=stage.console.say,
         ),
         table=table, partitions=PARTITIONS, changes=changes_of(conditions),
     )  # fmt: skip
@@ -122,6 +124,8 @@ def changes_of(conditions: Conditions) -> dict[str, Any]:
     if conditions.unproven:
         job = Path(__file__).with_name(f"{UNPROVEN}.py").read_text(encoding="utf-8")
         changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
+    if conditions.pipeline:
+        changes["settings"] = {**changes.get("settings", {}), **conditions.pipeline}
     return changes
 
 
@@ -131,11 +135,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
         # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
-        strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()))
+        unpaced = given.rate is not None
+        strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
         # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
         brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
-        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers)
-        subject_of(seed, given.records, strikes)
+        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
+        sent_by(seed, given.records, strikes, Conditions.of(given))
         if given.plan:
             sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given), EARLY_STEPS)) + "\n")
             return 0
@@ -163,7 +168,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
-    strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers)
+    strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)
@@ -232,6 +237,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.repair:
         parser.error("--repair is for the embedded stack: in pods an operator repairs")
+    refuse_without_rate(parser, given)
     return given
 
 

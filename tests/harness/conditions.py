@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tests.harness import cut_sorts, stall_sorts
+from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
 
 LONGEST_S = 150.0
@@ -27,6 +27,10 @@ class Conditions(BaseModel):
         short_pipes: Spark hands rows to Python by pipes that hold little, so that streams end in the middle; in pods
             a pipeline has four executors then, as it has embedded.
         unproven: the pipeline goes without proof that a shard's input is whole (R13). Then the run has to fail.
+        rate: records/s that are sent whatever the pipeline does; None: the chain holds the sender back.
+        idle_ms: the pipeline's time goes by partition, and one that was silent for so long is not waited for.
+        skew: the first partition gets so many times the records of each other one.
+        lag_s: likewise of drivers that are away and partitions that lag, of an unpaced sender.
         repair: but for the way out, which is taken once drivers were refused: `effectively-once repair`, and drivers
             with proof from then on.
     """
@@ -40,6 +44,10 @@ class Conditions(BaseModel):
     short_pipes: bool = False
     unproven: bool = False
     repair: bool = False
+    rate: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    idle_ms: int | None = Field(default=None, ge=1)
+    skew: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    lag_s: tuple[Length, ...] = Field(default=lag_sorts.LENGTHS_S, min_length=1)
 
     @model_validator(mode="after")
     def _repairs_what_breaks(self) -> Self:
@@ -48,10 +56,22 @@ class Conditions(BaseModel):
             raise ValueError("--repair needs --unproven: nothing else is to be repaired")
         return self
 
+    @model_validator(mode="after")
+    def _holds_back_or_not(self) -> Self:
+        """Bounds of time and portions are those of one clock, and of a sender that the chain holds back."""
+        if self.rate is None and (self.idle_ms is not None or self.skew is not None):
+            raise ValueError("--idle-ms and --skew need --rate: a sender that waits for the chain shows no lag")
+        return self
+
     @classmethod
     def of(cls, given: argparse.Namespace) -> Self:
         """What a command line with `add_conditions` says."""
         return cls(**{name: getattr(given, name) for name in cls.model_fields})
+
+    @property
+    def pipeline(self) -> dict[str, Any]:
+        """Settings of the pipeline."""
+        return {} if self.idle_ms is None else {"idle_ms": self.idle_ms}
 
     @property
     def spark(self) -> dict[str, str]:
@@ -72,6 +92,8 @@ class Conditions(BaseModel):
 
 USUAL = Conditions()
 _SET = str(True)
+_NEEDS = {"idle_ms": {"rate": 1.0}, "skew": {"rate": 1.0}}
+"""What goes with an option, so that it alone can be looked at."""
 
 
 def add_conditions(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +101,10 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
     add_stall_lengths(parser)
     _add(parser, "cut_s", _lengths, "S,S", "lengths of cuts, of which each comes once before one comes twice")
     _add(parser, "network_s", float, "S", "Spark's time-out of heartbeats")
+    _add(parser, "rate", float, "N", "send so many records a second, whatever the pipeline does")
+    _add(parser, "idle_ms", int, "MS", "with --rate: time goes by partition; one silent for so long is not waited for")
+    _add(parser, "skew", float, "N", "with --rate: the first partition gets so many times the records of another")
+    _add(parser, "lag_s", _lengths, "S,S", "lengths of driver-away and partition-lag, with --rate")
     _add(parser, "payload_bytes", int, "N", "of each record, at least: input that no pipe holds")
     for name, says in (
         ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),
@@ -94,10 +120,16 @@ def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
     _add(parser, "stall_s", _lengths, "S,S", says)
 
 
+def refuse_without_rate(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Refuse options that an unpaced sender needs, where the sender is none."""
+    if given.rate is None and (given.idle_ms is not None or given.skew is not None):
+        parser.error("--idle-ms and --skew need --rate: a sender that waits for the chain shows no lag")
+
+
 def _add(parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Any], shape: str, says: str) -> None:
     def checked(text: str) -> Any:
         try:
-            return getattr(Conditions(**{name: kind(text)}), name)
+            return getattr(Conditions(**{name: kind(text), **_NEEDS.get(name, {})}), name)
         except ValidationError as error:
             raise argparse.ArgumentTypeError(f"{text}: {error.errors()[0]['msg']}") from error
         except ValueError as error:

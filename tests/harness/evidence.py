@@ -138,7 +138,8 @@ class _Frozen(BaseModel):
 class Settings(_Frozen):
     """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign.
 
-    `repair`: whether the run had to come to an epoch that is to be repaired, and to repair it.
+    `repair`: whether the run had to come to an epoch that is to be repaired, and to repair it. `rate`: records/s that
+    were sent whatever the pipeline did; None: the sender waited for the chain.
     """
 
     pipeline: str = ""
@@ -149,6 +150,7 @@ class Settings(_Frozen):
     sinks: tuple[str, ...] = ()
     campaign: str | None = None
     repair: bool = False
+    rate: float | None = None
 
 
 class PlannedWorkload(_Frozen):

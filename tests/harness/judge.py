@@ -24,6 +24,7 @@ from tests.harness.checkers import (
     decisions,
     epilogue,
     faults,
+    in_time,
     loss,
     messages,
     monotone,
@@ -104,6 +105,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
         _protected(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
+        *_in_time(case),
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
@@ -124,6 +126,13 @@ def _monotone(case: Case) -> list[Oracle]:
     seen = any(case.run.concurrent_path(sink).exists() for sink in SINKS)
     due = seen or (manifest is not None and manifest.concurrent_reader)
     return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
+
+
+def _in_time(case: Case) -> list[Oracle]:
+    """What lag may cost, of a run whose sender went on through outages."""
+    manifest = _or(lambda: case.manifest, None)
+    due = manifest is not None and manifest.settings.rate is not None
+    return [_protected(in_time.NAME, in_time.NUMBER, in_time.judge, case)] if due else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.harness import cut_sorts, stall_sorts
+from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.cut_sorts import CUT
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, PlannedFault
@@ -21,18 +21,19 @@ AFTER_DECLARATION = (*DELAYED, CUT, OUT_OF_MEMORY)
 
 def with_lengths(
     planned: Sequence[PlannedFault], seed: int, lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S, lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
 ) -> list[PlannedFault]:  # fmt: skip
-    """The same plan, in which every stall, cut and slow disk has a length, and what comes after a declaration a delay.
+    """The same plan, in which what lasts has a length, and what comes after a declaration a delay.
 
     Args:
         planned: in their order.
         seed: draws.
         lengths_s: of stalls, of which each comes once before one comes twice; likewise of slow disks.
         cuts_s: likewise of cuts.
+        lags_s: likewise of drivers that are away and partitions that lag.
     """
     rng = random.Random(f"stalls of {seed}")
-    lengths = {STALL: lengths_s, SLOW_DISK: lengths_s, CUT: cuts_s}
+    lengths = {STALL: lengths_s, SLOW_DISK: lengths_s, CUT: cuts_s, **dict.fromkeys(lag_sorts.LASTING, lags_s)}
     left: dict[str, list[float]] = {kind: [] for kind in lengths}
     drawn = []
     for one in planned:

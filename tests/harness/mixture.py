@@ -6,9 +6,10 @@ import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tests.harness import cut_sorts, stall_sorts
+from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, TO_RESULTS, steps_of_cut
+from tests.harness.lag_sorts import LAGS
 from tests.harness.lengths import with_lengths
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
@@ -61,7 +62,7 @@ EMBEDDED = {
     **EMBEDDED_SLOW_DISKS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
-SORTS = {**EMBEDDED, **CLUSTER}
+SORTS = {**EMBEDDED, **CLUSTER, **LAGS}
 """Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
@@ -168,7 +169,7 @@ def _without(
 def plan(
     seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
     table: Steps = (), lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S, lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
 ) -> list[PlannedFault]:  # fmt: skip
     """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
 
@@ -181,6 +182,7 @@ def plan(
         table: of the pipeline's table, which those of the result store take; none where it has no table.
         lengths_s: of stalls and slow disks.
         cuts_s: of cuts.
+        lags_s: of drivers that are away and partitions that lag.
     """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
@@ -189,7 +191,7 @@ def plan(
     for strike in order:
         step, sink = rng.choice(steps_of(strike, steps, table))
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
-    return with_lengths(planned, seed, lengths_s, cuts_s)
+    return with_lengths(planned, seed, lengths_s, cuts_s, lags_s)
 
 
 def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:

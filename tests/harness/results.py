@@ -88,7 +88,8 @@ class Fault(_Frozen):
     how long it lasted, `direction` is `both`, `in` or `out` as the first of the two in `between` sees it, and `dropped`
     is what was held back meanwhile, by unit and direction (`packets in`). Of a slow disk: `slowed_s` is how long it
     was, `delay_ms` by how much every call took longer, and `latency_ms` how long a write took: the median `before`,
-    `during` and `after` it, and the `fastest` meanwhile.
+    `during` and `after` it, and the `fastest` meanwhile. Of a partition that lags: `held_s` is how long its
+    records were kept back, `kept` how many.
     """
 
     kind: str
@@ -119,6 +120,8 @@ class Fault(_Frozen):
     slowed_s: float | None = None
     delay_ms: float | None = None
     latency_ms: dict[str, float] | None = None
+    held_s: float | None = None
+    kept: int | None = None
     effect: Effect | None = None
     hit: bool = False
 

@@ -14,12 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
+from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.mixture import EMBEDDED, GROUPS, NoFaultError, asked_for, name_of
+from tests.harness.schedule import Strike
 from tests.harness.workload.shape import SMALLEST
 
 Stack = Literal["embedded", "cluster"]
 STACKS: tuple[Stack, ...] = ("embedded", "cluster")
 SORTS = {"embedded": EMBEDDED, "cluster": CLUSTER}
+UNPACED = {"embedded": {**EMBEDDED, **LAGS}, "cluster": {**CLUSTER, **IN_PODS}}
+"""Where the sender goes on through outages."""
 NAMED = r"^[a-z0-9][a-z0-9-]*$"
 DRAWN_FAULTS, DRAWN_RECORDS = 8, 60_000
 """Of a part that is drawn: some five minutes."""
@@ -55,15 +59,19 @@ class Part(BaseModel):
     @model_validator(mode="after")
     def _faults_of_the_stack(self) -> Self:
         try:
-            asked_for(self.faults, self.seed, SORTS[self.stack])
+            asked_for(self.faults, self.seed, self._sorts)
         except NoFaultError as error:
             raise ValueError(f"faults: {error}, on the stack {self.stack}") from error
         return self
 
     @property
+    def _sorts(self) -> Mapping[str, Strike]:
+        return (SORTS if self.conditions.rate is None else UNPACED)[self.stack]
+
+    @property
     def strikes(self) -> Counter[str]:
         """How often each sort is done, on a stack that has all of them."""
-        return Counter(name_of(one) for one in asked_for(self.faults, self.seed, SORTS[self.stack]))
+        return Counter(name_of(one) for one in asked_for(self.faults, self.seed, self._sorts))
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -80,7 +88,9 @@ class Part(BaseModel):
         found = (settings.get("campaign"), manifest.get("seed"), settings.get("records"))
         if found != (self.stack, self.seed, str(self.records)) or bool(manifest.get("controls")) != self.controls:
             return False
-        if {name: settings[name] for name in Conditions.model_fields if name in settings} != self.conditions.named:
+        # What no condition set stands there too, as a default of another type.
+        conditions = {name: settings[name] for name in Conditions.model_fields if isinstance(settings.get(name), str)}
+        if conditions != self.conditions.named:
             return False
         # What `all`, a number and a group come to depends on what the stack of that day has.
         groups = {word.strip().partition("*")[0] for word in self.faults.split(",")} & {*GROUPS}

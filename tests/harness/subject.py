@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.harness.spread import PARTITIONS
 from tests.harness.workload import file_input
 from tests.harness.workload.bounds import EXTRA, Bounded
 from tests.harness.workload.errors import InputError
+from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pace
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
@@ -18,6 +20,10 @@ from tests.harness.workload.shape import SMALLEST, Numbers, Shape
 SLACK_MS = 60_000
 PLACES = (0.5, 0.85)
 """Of the bounds in a seeded stream, as fractions of its span."""
+SPEED = 15
+"""Seconds of event time in a second of an unpaced stream."""
+BURSTS = (0.3, 0.45, 0.6, 0.7)
+"""Of late records in an unpaced stream: what is sent after them moves time on beyond their gates."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Subject:
         named: what the manifest says beside the numbers.
         payload_bytes: of each record, at least.
         portion: records after which the sender waits until a fault waits for its step; 0: never.
+        rate: records/s that are sent whatever the chain does; None: the chain holds the sender back (`pace`).
+        held: partitions whose records an unpaced sender keeps back.
     """
 
     kind: str
@@ -46,6 +54,8 @@ class Subject:
     named: dict[str, Any] = field(default_factory=dict)
     payload_bytes: int = 0
     portion: int = 0
+    rate: float | None = None
+    held: HeldBack = field(default_factory=HeldBack)
 
     def records(self) -> Iterable[Planned]:
         """The records, from the first; may be asked for again and gives the same bytes."""
@@ -73,6 +83,39 @@ def seeded(
     )
     return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms, portion=portion,
                    payload_bytes=payload_bytes)  # fmt: skip
+
+
+def unpaced(seed: int, records: int, rate: float, skew: float | None = None, *, payload_bytes: int = 0) -> Subject:
+    """A seeded stream that goes on through outages, for a pipeline whose time goes by partition.
+
+    Its time goes SPEED times as fast as the clock, so that 40 s of outage are ten minutes. No record lies at a bound:
+    there a watermark is known to the millisecond only where one record alone makes it.
+
+    Args:
+        seed: draws.
+        records: how many.
+        rate: records/s.
+        skew: the first partition gets so many times the records of each other one; None: as users fall.
+        payload_bytes: of each record, at least.
+    """
+    if rate <= 0:
+        raise InputError(f"rate is {rate:g} records/s: it must be more than 0")
+    # A partition's records are in time whatever the others do, as long as their own disorder is within the lateness.
+    pace = Pace(jitter_ms=110_000, horizon_ms=5_000)
+    shape = Shape(
+        records=records, span_ms=int(1000 * SPEED * records / rate), payload_bytes=payload_bytes, scripts=True,
+        partitions=PARTITIONS, partition_skew=skew, bursts=BURSTS, pace=pace,
+    )  # fmt: skip
+    stream = Seeded(seed, shape)
+    n = stream.numbers
+    says = (
+        f"{n.sent:,} records ({n.duplicates_sent:,} duplicates, {n.late_sent:,} late, {n.malformed_sent:,} malformed), "
+        f"{rate:g} a second whatever the pipeline does, {shape.span_ms // 60_000} minutes in {records / rate:.0f} s"
+    )
+    unbounded = Pace(lateness_ms=pace.lateness_ms, horizon_ms=None, max_outstanding=records + 1_000_000)
+    return Subject(
+        "seeded", says, n, unbounded, stream, shape.window_ms, pace.lateness_ms, payload_bytes=payload_bytes, rate=rate
+    )
 
 
 def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:

@@ -16,7 +16,8 @@ from tests.harness.adapters.events import Watch
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
-from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
+from tests.harness.workload.progress import Progress
+from tests.harness.workload.sender import Sender, Target, kafka_producer
 from tests.twoways.figures import FACTS, Facts
 from tests.twoways.outputs import Outputs
 from tests.twoways.parts import DRAIN_S, Parts, dead

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from effectively_once.object_store import PATIENCE_S, BucketAddress
 from tests.harness.adapters.objects import Objects
 from tests.harness.evidence import EvidenceError
-from tests.harness.workload.sender import Progress
+from tests.harness.workload.progress import Progress
 
 SPAN = 1000
 """Epochs whose manifests are merged into one object (docs/adr/0022)."""

@@ -50,6 +50,7 @@ class SupervisedDrivers(ProcessDrivers):
     _orphans: list[psutil.Process] = field(default_factory=list)
     _ends: list[float] = field(default_factory=list)
     _refusals: Refusals = field(default_factory=Refusals)
+    _away_until_s: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -120,6 +121,11 @@ class SupervisedDrivers(ProcessDrivers):
             self._told("killed", child.pid, process=who)
             return who, at
 
+    def keep_away(self, until_s: float | None) -> None:
+        """Start no driver before a moment of the monotonic clock, whatever ends meanwhile; None: from now on again."""
+        with self._lock:
+            self._away_until_s = until_s
+
     def start_beside(self) -> int:
         """Start the next driver though the former has not ended; which one that is. `end` ends the former too."""
         with self._lock:
@@ -137,8 +143,14 @@ class SupervisedDrivers(ProcessDrivers):
                 for one in [one for one in self._beside if not one.running()]:
                     self._beside.remove(one)
                     self._told("ended", one.pid, code=one.status(), says=_last_line(one))
-                if self._wanted and self._given_up is None and self.child is not None and not self.child.running():
+                if self._away or not self._wanted or self._given_up is not None:
+                    continue
+                if self.child is not None and not self.child.running():
                     self._next(self.child)
+
+    @property
+    def _away(self) -> bool:
+        return self._away_until_s is not None and time.monotonic() < self._away_until_s
 
     def _next(self, ended: Child) -> None:
         if ended.pid not in self._struck:

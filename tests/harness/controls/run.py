@@ -21,9 +21,10 @@ from tests.harness.controls.shape import TRIES, shape_of
 from tests.harness.history import History
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
+from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
-from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
+from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 # As many partitions as executors: each then has one long task.
 PARTITIONS = 2

@@ -24,6 +24,7 @@ from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
@@ -32,6 +33,7 @@ from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
 from tests.harness.faults.worker import HungWorker, KilledWorker
+from tests.harness.lag_sorts import AWAY, HELD_BACK, PARTITION
 from tests.harness.mixture import (
     BROKER,
     CLOCK,
@@ -145,6 +147,7 @@ class EmbeddedArsenal(HealingArsenal):
         network_s: the time-out of heartbeats.
         cuts: links that can be cut, by the target of the cut.
         disks: what slows those of servers; None where none can be.
+        lags: keeps back what is sent to a partition; None where the sender waits for the chain.
     """
 
     torn_down = True
@@ -165,6 +168,7 @@ class EmbeddedArsenal(HealingArsenal):
     network_s: float = NETWORK_S
     cuts: Mapping[str, TcpLink] = field(default_factory=dict)
     disks: SlowDisks | None = None
+    lags: Lags | None = None
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
     _drawn_cuts: Iterator[DrawnCut] = field(init=False)
@@ -206,6 +210,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_requests(),
             **self._of_cuts(),
             **self._of_disks(),
+            **self._of_lags(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
@@ -266,6 +271,13 @@ class EmbeddedArsenal(HealingArsenal):
         return slow_disks(
             disks, self.drivers, self._servers, healing=self.healing, ended=self.ended, held=self._while_held
         )
+
+    def _of_lags(self) -> Makers:
+        lags = self.lags
+        if lags is None:
+            return {}
+        away = partial(AwayDriver, self.drivers, self.watch, self.healing, self.ended)
+        return {(AWAY, DRIVER): away, (HELD_BACK, PARTITION): lambda: lags.fault(self.healing, self.ended)}
 
     @property
     def _servers(self) -> dict[str, Restartable]:

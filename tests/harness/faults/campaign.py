@@ -33,7 +33,7 @@ BETWEEN = " + "
 """Between the names of several processes in one fault."""
 SIGNALS = {
     "sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP", "out_of_memory": "SIGKILL",
-    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM", "stall": "SIGSTOP",
+    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM", "stall": "SIGSTOP", "away": "SIGKILL",
 }  # fmt: skip
 SAID = {
     "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
@@ -44,6 +44,7 @@ SAID = {
     "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
     "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
     "cut": "cut the network between", "slow_disk": "slow the disk of the",
+    "away": "kill, and start none for a while, the", "held_back": "keep back records of the",
 }  # fmt: skip
 
 
@@ -280,6 +281,7 @@ class Campaign(threading.Thread):
         lasted += f" for {told['cut_s']} s, direction {told['direction']}" if told.get("cut_s") else ""
         if told.get("slowed_s") and (took := told["latency_ms"]).get("during"):
             lasted += f" for {told['slowed_s']} s, a write took {took['during']} ms, before {took['before']} ms"
+        lasted += f" for {told['held_s']} s, {told['kept']} records" if told.get("held_s") else ""
         hit = came is Came.HIT
         outcome = f"the next epoch was published after {told['recovered_s']} s" if hit else "missed"
         outcome = "without effect" if came is Came.WITHOUT_EFFECT else outcome

@@ -25,6 +25,8 @@ from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.lag import Lags
+from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
 from tests.harness.spread import NETWORK_S
@@ -46,6 +48,7 @@ class ClusterArsenal(HealingArsenal):
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
         seed: draws cuts, and what a declaration leaves open.
         network_s: the time-out of heartbeats.
+        lags: keeps back what is sent to a partition; None where the sender waits for the chain.
     """
 
     torn_down = False
@@ -59,6 +62,7 @@ class ClusterArsenal(HealingArsenal):
     leaders: Leaders | None = None
     seed: int = 0
     network_s: float = NETWORK_S
+    lags: Lags | None = None
     _drawn_cuts: Iterator[DrawnCut] = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _rng: random.Random = field(init=False)
@@ -84,6 +88,8 @@ class ClusterArsenal(HealingArsenal):
                 drivers, self.platform.servers, nodes, run=self.run, drawn=self._drawn_cuts, numbers=self._numbers,
                 healing=healing, ended=ended,
             )  # fmt: skip
+        if (lags := self.lags) is not None:
+            makers[HELD_BACK, PARTITION] = lambda: lags.fault(healing, ended)
         platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)
         stalls = cluster_stalls(
             drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s

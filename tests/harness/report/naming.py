@@ -29,12 +29,14 @@ _DONE = {
     "out_of_memory": "out of memory",
     "cut": "packets dropped",
     "slow_disk": "disk slow",
+    "away": "killed, and none started for a while",
+    "held_back": "its records late",
 }
 _ROLES = (
     "driver", "executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage",
     "broker", "object store", "result store", "operator", "operator at submission", "operator, then driver",
     "driver, then operator",
-    "API server", "DNS", "node", "kubelet",
+    "API server", "DNS", "node", "kubelet", "partition",
 )  # fmt: skip
 _WAYS = {"both": "both ways", "in": "on the way to the first", "out": "on the way to the second"}
 PIPELINE = _ROLES[:8]

@@ -85,8 +85,13 @@ def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> P
     )  # fmt: skip
 
 
-def line_of(record: Planned, topic: str, partition: int, offset: int, sent_at: int) -> dict[str, Any]:
-    """Line of `sent.jsonl`; `sent_at` is when the record was handed to the producer, ms since 1970 (UTC)."""
+def line_of(
+    record: Planned, topic: str, partition: int, offset: int, sent_at: int, *, acked_at: int | None = None
+) -> dict[str, Any]:  # fmt: skip
+    """Line of `sent.jsonl`; in ms since 1970 (UTC).
+
+    `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard.
+    """
     line = {
         "n": record.n,
         "id": record.id,
@@ -101,6 +106,8 @@ def line_of(record: Planned, topic: str, partition: int, offset: int, sent_at: i
         "offset": offset,
         "sent_at": sent_at,
     }
+    if acked_at is not None:
+        line["acked_at"] = acked_at
     if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
         line["value"], line["encoding"] = as_text(record.value)
     return line

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
+from tests.harness.workload.errors import InputError
 from tests.harness.workload.layout import DUPLICATE, FRESH, Burst, Layout, lay_out
 from tests.harness.workload.record import (
     REASONS,
@@ -21,6 +25,7 @@ from tests.harness.workload.record import (
 )
 from tests.harness.workload.shape import Numbers, Shape
 
+Weights = npt.NDArray[np.floating[Any]]
 _CHUNK = 16_384
 SCRIPTS = {3: "-жук", 7: "-東京", 11: "-🦉", 15: '-"\\é'}
 """What names of users end with, by their number modulo 16: keys are text of any script."""
@@ -68,6 +73,21 @@ def closers(
     return first, second
 
 
+def in_every_partition(last: Planned, partitions: int) -> Iterator[Planned]:
+    """Yield such a record for each partition, and one more: for pipelines whose time goes by partition.
+
+    The one more is there for the epoch that has the watermark of all of them.
+    """
+    for number in range(partitions + 1):
+        assert last.event_time_ms is not None
+        names = (f"{last.user}-{one}" for one in itertools.count())
+        user = next(one for one in names if partition_of_user(one, partitions) == number % partitions)
+        yield well_formed(
+            last.n + number, f"{last.id}-{number}", user, last.event_time_ms, last.payload or "", kind=last.kind,
+            settled=True,
+        )  # fmt: skip
+
+
 def settler(last_event_time_ms: int, n: int) -> Planned:
     """Build a record that has windows closed which the records before it have ended, and moves time no further.
 
@@ -88,6 +108,8 @@ class _Maker:
         self.users = [f"u{number:05d}{ends.get(number % 16, '')}" for number in numbers]
         self.shards = [partition_of_user(user, shape.partitions) for user in self.users]
         weights = np.arange(1, shape.users + 1) ** -shape.skew
+        if shape.partition_skew is not None:
+            weights *= _skewed(weights, np.array(self.shards), shape.partition_skew)
         self.cumulated = np.cumsum(weights / weights.sum())[:-1]  # the last rank takes what rounding leaves
         self.sequences = [[0] * shape.partitions for _ in range(shape.producers)]
         burst_copies = [burst.copies.tolist() for burst in layout.bursts]
@@ -142,6 +164,15 @@ class _Maker:
         for accepted in burst.copies.tolist():
             yield copy_of(self.kept[accepted], self.n, "late", _gate(int(self.layout.times[accepted]), self.shape))
             self.n += 1
+
+
+def _skewed(weights: Weights, shards: npt.NDArray[np.int_], skew: float) -> Weights:
+    """By what the weights of users are to be multiplied, so that the first partition has `skew` times another's."""
+    sums = np.bincount(shards, weights=weights)
+    if not sums.all():
+        raise InputError("workload setting users is too low: a partition has none of them, and none can be skewed")
+    shares = np.where(np.arange(sums.size) == 0, skew, 1.0) / sums
+    return np.asarray(shares[shards])
 
 
 def _gate(event_time_ms: int, shape: Shape) -> int:

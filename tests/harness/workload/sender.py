@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
 from effectively_once.destinations import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
+from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pacer
+from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned, line_of, partition_of
+from tests.harness.workload.unpaced import Aside, Look, Turns
 
 POLL_S = 0.05
 
@@ -38,18 +41,6 @@ class KafkaProducer(Protocol):
 
     def flush(self, timeout: float) -> int:
         """Wait for everything queued; the number still queued is returned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the chain says: watermark (ms) of the last declared epoch, end offsets (exclusive) per input partition.
-
-    `ends` are those of the last declared epoch, `recorded_ends` those of the last recorded one.
-    """
-
-    watermark_ms: int | None = None
-    ends: Mapping[int, int] = field(default_factory=dict)
-    recorded_ends: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +101,7 @@ class Sender:
         self._unacknowledged, self._stop = unacknowledged, stop
         self._seen = Progress()
         self._queued = 0
+        self._tells_acks = False
 
     @property
     def last_event_time_ms(self) -> int | None:
@@ -127,6 +119,32 @@ class Sender:
                 return False
         self._flush()
         return True
+
+    def send_unpaced(self, records: Iterable[Planned], rate: float, held: HeldBack) -> bool:
+        """Send all records at a rate (records/s), whatever the chain and its servers do; False when `stop` was set.
+
+        Late ones wait aside until the chain has passed their gate; those of partitions that are held wait in `held`.
+        From now on lines tell when a record was acknowledged. Raises SendStalled as `send` does, for the chain alone
+        after the last turn.
+        """
+        turns, aside, self._tells_acks = Turns(rate), Aside(), True
+        with Look(self._progress) as look:
+            for record in records:
+                if record.gate is not None:
+                    aside.put(record)
+                    continue
+                if not self._wait_until(turns) or not self._queue_or_keep(record, held):
+                    self._flush()
+                    return False
+                turns.take()
+                self._pacer.declared(look.seen.ends)
+                for one in (*held.take(), *aside.take(look.seen.watermark_ms)):
+                    if not self._queue(one):
+                        return False
+        # The workload is over: from here on somebody has to come back.
+        if not self._wait("partitions that are held to be let go", lambda: self._take_all(held)):
+            return False
+        return self.send(aside.rest())
 
     def resend(self, records: Iterable[Planned]) -> bool:
         """Send byte copies of records sent before, as kind `resent`, each to its old partition.
@@ -171,6 +189,24 @@ class Sender:
             f"a declared watermark of at least {gate} ms, to send late record {record.n} ({record.id})",
             lambda: self._seen.watermark_ms is not None and self._seen.watermark_ms >= gate,
         )
+
+    def _wait_until(self, turns: Turns) -> bool:
+        """Wait for a turn, and hear what the broker answers meanwhile; False when `stop` was set."""
+        while not self._stop.is_set():
+            left_s = turns.left_s()
+            self._producer.poll(max(0.0, min(left_s, POLL_S)))
+            if left_s <= POLL_S:
+                return True
+        return False
+
+    def _queue_or_keep(self, record: Planned, held: HeldBack) -> bool:
+        return held.keep(record, partition_of(record, self.target.partitions)) or self._queue(record)
+
+    def _take_all(self, held: HeldBack) -> bool:
+        for one in held.take():
+            if not self._queue(one):
+                return False
+        return held.empty
 
     def _wait(self, what: str, holds: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + self.target.deadline_s
@@ -233,7 +269,8 @@ class Sender:
             self._pacer.acknowledged(entry, partition, offset)
             self.acknowledged += 1
             self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
-            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at))
+            acked_at = time.time_ns() // 1_000_000 if self._tells_acks else None
+            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at, acked_at=acked_at))
 
         return delivered
 

@@ -28,7 +28,8 @@ class Shape:
     `records` counts everything but the closers. `start_ms` (ms since 1970, moved up to a window start) and `span_ms`
     bound the event times; shares are fractions of `records`: byte copies in time (`duplicates`), late records with ids
     of their own (`late`), late copies of records accepted long before (`straddling`), and `malformed` ones. Payloads
-    are at least `payload_bytes` long. `scripts`: some users' names end with text of other scripts.
+    are at least `payload_bytes` long. `scripts`: some users' names end with text of other scripts. `partition_skew`:
+    the first partition gets so many times the records of each other one; None: as users fall.
     """
 
     records: int = 240_000
@@ -48,6 +49,7 @@ class Shape:
     pace: Pace = field(default_factory=Pace)
     payload_bytes: int = 0
     scripts: bool = False
+    partition_skew: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be generated, naming field, value and what is allowed."""
@@ -61,6 +63,8 @@ class Shape:
                 raise InputError(f"workload setting {name} is {share}: it is a fraction between 0 and 1")
         if sum(shares.values()) > 0.5:
             raise InputError(f"workload shares {shares} add up to more than 0.5: lower one, most records must be fresh")
+        if self.partition_skew is not None and self.partition_skew < 1:
+            raise InputError(f"workload setting partition_skew is {self.partition_skew:g}: it must be 1 or more")
         if self.pace.horizon_ms is None:
             raise InputError("workload setting pace.horizon_ms is None: a seeded stream is paced by event time, set it")
         if not self.bursts or not all(0.3 <= burst <= 1 for burst in self.bursts):

@@ -16,9 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.harness.evidence import KINDS, send_of
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.pacing import Pace, Pacer
+from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned, partition_of, well_formed
 from tests.harness.workload.seeded import Seeded, closers
-from tests.harness.workload.sender import Progress, Sender, Target, kafka_producer
+from tests.harness.workload.sender import Sender, Target, kafka_producer
 from tests.harness.workload.shape import Shape
 
 SHAPE_END = Shape().first_ms + Shape().span_ms

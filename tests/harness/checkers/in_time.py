@@ -1,0 +1,143 @@
+"""Lag: no record that was acknowledged before the certificate of its window is refused as late.
+
+Asked of runs whose sender went on through the outages (`rate`). The certificate of a window is the epoch that closed
+it, so what was acknowledged before that epoch was declared has to be counted. Two moments are known to lie before it:
+
+- the last `sent_at` of what it, and the epochs before it, have read: who reads a record declares after it was sent.
+  That is told by the sender's clock alone;
+- its first announcement, where no earlier driver may have declared it, by the earlier of the two clocks that date it.
+  Not asked of a partition that the epoch pins as idle, nor where it let a source go: who was not waited for may
+  come between the pin and the declaration, and the certificate names them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.reference import NEVER, Outcome, Reference, window_start
+from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.results import Oracle, Verdict
+from tests.harness.run_directory import read_lines
+
+NAME, NUMBER = "in time", 0
+ON_PURPOSE = ("late", "resent")
+"""Kinds that are sent once the chain shows that their window is closed, perhaps before the driver has announced it."""
+
+
+@dataclass(frozen=True)
+class Seal:
+    """An epoch as what closes windows.
+
+    Attributes:
+        record: of the chain.
+        read_ms: the last `sent_at` of what it and the epochs before it have read.
+        announced_ms: when it was first announced; None where that may have been after its declaration.
+    """
+
+    record: EpochRecord
+    read_ms: int
+    announced_ms: int | None
+
+    def is_after(self, send: Send, acked_ms: int) -> bool:
+        """Whether it was declared after a record was acknowledged."""
+        if acked_ms < self.read_ms:
+            return True
+        clock = self.record.clock
+        excused = clock is not None and (clock.released or send.partition in clock.idle.get(send.topic, ()))
+        if self.announced_ms is None or excused or send.kind in ON_PURPOSE:
+            return False
+        return acked_ms < self.announced_ms
+
+
+def announcements(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Return epoch -> when it was first announced, where that announcement is of no repeat."""
+    first: dict[int, int | None] = {}
+    for event in events:
+        if event["event"] == "epoch" and event.get("state") == "declared" and type(event.get("epoch")) is int:
+            told = event.get("told_t")
+            at = min(event["t"], told) if type(told) is int else event["t"]
+            first.setdefault(event["epoch"], None if event.get("repeat") is True else at)
+    return {epoch: at for epoch, at in first.items() if at is not None}
+
+
+def seals(
+    epochs: Iterable[EpochRecord], epochs_of: Sequence[int], sent_at: Sequence[int], announced: Mapping[int, int]
+) -> list[Seal]:
+    """Return the epochs that have a watermark, in their order."""
+    newest: dict[int, int] = {}
+    for epoch, at in zip(epochs_of, sent_at, strict=True):
+        if epoch != NEVER:
+            newest[epoch] = max(at, newest.get(epoch, at))
+    found, read_ms = [], 0
+    for record in epochs:
+        read_ms = max(read_ms, newest.get(record.epoch, 0))
+        if record.watermark_ms is not None:
+            found.append(Seal(record, read_ms, announced.get(record.epoch)))
+    return found
+
+
+def refused(
+    sends: Sequence[Send], reference: Reference, acked_at: Sequence[int], closing: Sequence[Seal], settings: Settings
+) -> list[str]:
+    """Describe the records that were refused as late, and acknowledged before their window was closed."""
+    span, watermarks = settings.window_ms + settings.lateness_ms, [seal.record.watermark_ms or 0 for seal in closing]
+    found = []
+    for index, send in enumerate(sends):
+        if reference.outcomes[index] != Outcome.LATE or send.event_time_ms is None:
+            continue
+        start = window_start(send.event_time_ms, settings.window_ms)
+        seal = closing[bisect_left(watermarks, start + span)]
+        if seal.is_after(send, acked_at[index]):
+            found.append(
+                f"id {send.id} at {source_of(send)}, acknowledged at {acked_at[index]}, was refused: epoch "
+                f"{seal.record.epoch} closed its window {start}, and was declared later"
+            )
+    return found
+
+
+def kept_by_partition(sends: Sequence[Send], reference: Reference, settings: Settings) -> int:
+    """Return how many accepted records the largest event time seen anywhere would have refused."""
+    span, reached, found = settings.window_ms + settings.lateness_ms, -1, 0
+    by_epoch: dict[int, list[int]] = {}
+    for index in reference.accepted.values():
+        by_epoch.setdefault(reference.epochs_of[index], []).append(sends[index].event_time_ms or 0)
+    for _, times in sorted(by_epoch.items()):
+        found += sum(window_start(time, settings.window_ms) + span <= reached for time in times)
+        reached = max(reached, *times)
+    return found
+
+
+def judge(case: Case) -> Oracle:
+    """Judge it; raises EvidenceError."""
+    sends, reference, settings = case.sends, case.reference, case.manifest.settings
+    closing = seals(case.chain.pinned, reference.epochs_of, case.sent_at, announcements(case.events))
+    found = refused(sends, reference, _acked_at(case), closing, settings)
+    late = sum(outcome == Outcome.LATE for outcome in reference.outcomes)
+    if found:
+        says = f"{len(found)} records were refused that were acknowledged before their window's certificate"
+        evidence = clipped(found[:FIRST], len(found))
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+    kept = kept_by_partition(sends, reference, settings)
+    if not kept:
+        says = "no partition lagged: the largest event time seen anywhere would have refused no record either"
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=says)
+    says = (
+        f"all {late} records that were refused were acknowledged after their window's certificate; the largest event "
+        f"time seen anywhere would have refused {kept} more"
+    )
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
+
+
+def _acked_at(case: Case) -> array[int]:
+    times = array("q")
+    for row in read_lines(case.run.sent_path):
+        if type(row.get("acked_at")) is not int:
+            where = f"{case.run.sent_path}:{len(times) + 1}"
+            raise EvidenceError("a send does not say when it was acknowledged", where, "run again")
+        times.append(row["acked_at"])
+    return times

@@ -1,0 +1,135 @@
+"""Lag is judged: what was acknowledged before the certificate of its window has to be counted."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers import in_time
+from tests.harness.checkers.case import Case
+from tests.harness.checkers.in_time import Seal, announcements, kept_by_partition, seals
+from tests.harness.checkers.reference import Outcome, Reference
+from tests.harness.evidence import Clock, EpochRecord, Send, Settings
+from tests.harness.judge import judge
+from tests.harness.results import Verdict
+from tests.unit.harness.fabricate import Row
+from tests.unit.harness.tamper import change_json, change_lines
+
+
+def record(epoch: int, watermark_ms: int | None, clock: Clock | None = None) -> EpochRecord:
+    counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
+    return EpochRecord.model_validate({
+        "epoch": epoch, "generation": 1, "ranges": {}, "topic_ids": {}, "watermark_ms": watermark_ms, "shards": 1,
+        "settings_digest": "", "counts": counts, "max_event_time_ms": None, "clock": clock,
+    })  # fmt: skip
+
+
+def send(kind: str = "fresh", partition: int = 0) -> Send:
+    return Send("id", "u", 0, 0, kind, None, "events", partition, 0)
+
+
+@pytest.mark.parametrize(
+    ("acked_ms", "kind", "clock", "announced_ms", "after"),
+    [
+        (99, "late", None, 200, True),  # what was read before the seal was sent later: no clock but the sender's
+        (100, "late", None, 200, False),
+        (150, "fresh", None, 200, True),
+        (200, "fresh", None, 200, False),
+        (150, "fresh", None, None, False),  # a repeat announced it: its declaration may have been long before
+        (150, "resent", None, 200, False),
+        (150, "fresh", Clock(idle={"events": (0,)}), 200, False),
+        (150, "fresh", Clock(idle={"events": (1,)}), 200, True),
+        (150, "fresh", Clock(released=("gate",)), 200, False),
+        (99, "fresh", Clock(idle={"events": (0,)}), 200, True),  # idle is who has nothing unread
+    ],
+)
+def test_a_seal_is_after_what_was_acknowledged_before_it(
+    acked_ms: int, kind: str, clock: Clock | None, announced_ms: int | None, after: bool
+) -> None:
+    assert Seal(record(1, 5, clock), 100, announced_ms).is_after(send(kind), acked_ms) is after
+
+
+def test_what_the_epochs_before_have_read_was_sent_before_a_seal_too() -> None:
+    epochs = [record(0, None), record(1, 10), record(2, 20)]
+    found = seals(epochs, [0, 0, 2, -1], [50, 70, 60, 999], {2: 80})
+    assert [(one.record.epoch, one.read_ms, one.announced_ms) for one in found] == [(1, 70, None), (2, 70, 80)]
+
+
+def test_the_first_announcement_counts_by_the_earlier_clock_and_none_of_a_repeat() -> None:
+    def declared(epoch: int, t: int, **more: Any) -> Row:
+        return {"event": "epoch", "state": "declared", "epoch": epoch, "t": t, **more}
+
+    told = [declared(0, 10), declared(0, 30), declared(1, 40, told_t=35), declared(2, 50, repeat=True), declared(2, 60)]
+    assert announcements([*told, {**declared(3, 70), "state": "published"}]) == {0: 10, 1: 35}
+
+
+@pytest.fixture
+def unpaced(run: Path) -> Path:
+    """The clean run, told to be of an unpaced sender whose acknowledgements came at once."""
+    change_lines(run / "sent.jsonl", lambda rows: [row.update(acked_at=row["sent_at"]) for row in rows])
+    change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(rate="250"))
+    return run
+
+
+def late_of(case: Case) -> list[int]:
+    return [at for at, outcome in enumerate(case.reference.outcomes) if outcome == Outcome.LATE]
+
+
+def test_a_record_that_was_acknowledged_before_its_window_was_closed_fails_the_run(unpaced: Path) -> None:
+    assert in_time.judge(Case(unpaced)).verdict is not Verdict.FAIL
+    at = late_of(Case(unpaced))[0]
+    change_lines(unpaced / "sent.jsonl", lambda rows: rows[at].update(acked_at=0))
+    oracle = judge(unpaced, write=False).oracle(in_time.NAME)
+    assert oracle.verdict is Verdict.FAIL
+    assert "1 records were refused" in oracle.says
+    assert "closed its window" in oracle.evidence[0]
+
+
+def test_a_run_in_which_no_partition_lagged_has_shown_nothing(unpaced: Path) -> None:
+    oracle = in_time.judge(Case(unpaced))
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert "no partition lagged" in oracle.says
+
+
+def test_a_record_that_the_largest_time_seen_would_have_refused_shows_a_lag(
+    unpaced: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_time, "kept_by_partition", lambda *_: 3)
+    oracle = in_time.judge(Case(unpaced))
+    assert oracle.verdict is Verdict.PASS
+    assert "would have refused 3 more" in oracle.says
+
+
+def test_kept_are_those_behind_the_largest_time_of_earlier_epochs() -> None:
+    times, settings = [500_000, 1, 400_000, 2], Settings(window_ms=60_000, lateness_ms=120_000)
+    sends = [Send(str(at), "u", time, 0, "fresh", None, "events", 0, at) for at, time in enumerate(times)]
+    found = Reference(bytearray(4), array("q", [0, 0, 1, 1]), accepted={str(at): at for at in range(4)})
+    assert kept_by_partition(sends, found, settings) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda rows: rows[3].pop("acked_at"), "does not say when it was acknowledged"),
+        (lambda rows: rows[3].update(acked_at="soon"), "does not say when it was acknowledged"),
+    ],
+)
+def test_without_acknowledgements_nothing_is_known(
+    unpaced: Path, change: Callable[[list[Row]], Any], says: str
+) -> None:
+    change_lines(unpaced / "sent.jsonl", change)
+    oracle = judge(unpaced, write=False).oracle(in_time.NAME)
+    assert (oracle.verdict, says in oracle.says) == (Verdict.UNKNOWN, True)
+
+
+def test_a_run_whose_sender_waited_for_the_chain_is_not_asked(run: Path) -> None:
+    assert in_time.NAME not in {one.name for one in judge(run, write=False).oracles}
+
+
+def test_an_unpaced_run_need_not_meet_the_bounds_of_time(unpaced: Path) -> None:
+    says = judge(unpaced, write=False).oracle("decisions").says
+    assert "no record was at a bound" in says

@@ -1,0 +1,216 @@
+"""Lag as faults: a driver that nobody starts again for a while, and a partition whose records come later."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.events import Watch
+from tests.harness.aftermath import shown_by
+from tests.harness.chaos import main, planned_faults, sent_by
+from tests.harness.cluster_chaos import changes_of, strikes_of
+from tests.harness.cluster_sorts import USUAL_ROLES
+from tests.harness.conditions import Conditions
+from tests.harness.faults.healing import Healing
+from tests.harness.faults.lag import AwayDriver, LaggingPartition, Lags
+from tests.harness.history import History
+from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
+from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.report.naming import done
+from tests.harness.schedule import PlannedFault
+from tests.harness.soak_plan import Part, read_plan
+from tests.harness.workload.held_back import HeldBack
+from tests.harness.workload.record import well_formed
+from tests.unit.harness.test_roles_judged import checked, fault
+from tests.unit.harness.test_supervised import Supervised
+
+PLAN = Path(__file__).parents[2] / "harness" / "campaigns" / "lag.toml"
+RATED = Conditions(rate=250, idle_ms=300_000, skew=100)
+
+
+def planned(seconds: float, name: str = "driver-away") -> PlannedFault:
+    return PlannedFault(1, "declared", None, 0, LAGS[name], planned_s=seconds)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(tmp_path)
+    yield made
+    made.drivers.end()
+    made.history.close()
+
+
+def away(world: Supervised, seconds: float) -> tuple[AwayDriver, Healing]:
+    watch, healing = Watch(world.folder / "events.jsonl", History(world.folder / "told.jsonl")), Healing(print)
+    one = AwayDriver(world.drivers, watch, healing, threading.Event())
+    one.prepare(planned(seconds))
+    return one, healing
+
+
+def test_a_driver_that_is_away_is_followed_once_the_time_is_over(world: Supervised) -> None:
+    first = world.start()
+    one, healing = away(world, 1.5)
+    began = time.monotonic()
+    ((who, _),) = one.strike({})
+    assert who.startswith(f"{first}@")
+    assert healing.owed == ["let drivers be started again"]
+    one.endure()
+    one.heal()
+    world.followed(first)
+    assert time.monotonic() - began >= 1.5
+    assert healing.owed == []
+    assert world.drivers.alive() is None
+    assert one.evidence() == {"planned_s": 1.5}
+
+
+def test_a_driver_is_followed_at_once_where_the_run_ends_early(world: Supervised) -> None:
+    first = world.start()
+    one, healing = away(world, 60.0)
+    one.strike({})
+    time.sleep(0.3)
+    assert world.drivers.driver == first
+    healing.close(torn_down=True)
+    world.followed(first)
+
+
+def test_where_there_is_no_driver_nobody_is_kept_away(world: Supervised) -> None:
+    one, healing = away(world, 60.0)
+    with pytest.raises(NoProcessError):
+        one.strike({})
+    assert healing.owed == []
+
+
+def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
+    held, healing = HeldBack(), Healing(print)
+    one = LaggingPartition(held, 2, healing, threading.Event())
+    one.prepare(planned(0.05, "partition-lag"))
+    ((who, _),) = one.strike({})
+    assert who == "partition 2"
+    assert held.keep(well_formed(0, "a", "u", 1, ""), 2)
+    assert not held.keep(well_formed(1, "b", "u", 1, ""), 3)
+    one.endure()
+    one.heal()
+    one.heal()
+    assert [record.id for record in held.take()] == ["a"]
+    evidence = one.evidence()
+    assert one.landed()
+    assert (evidence["kept"], one.after(), healing.owed) == (1, [who], [])
+    assert evidence["held_s"] >= evidence["planned_s"]
+
+
+def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
+    one = LaggingPartition(HeldBack(), 2, Healing(print), threading.Event())
+    one.prepare(planned(0.01, "partition-lag"))
+    one.strike({})
+    one.endure()
+    one.heal()
+    assert not one.landed()
+
+
+def test_every_partition_lags_before_one_lags_twice() -> None:
+    lags = Lags.of(HeldBack(), 8, 3)
+    who = [lags.fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    assert len({*who[:8]}) == 8
+    assert who[8:] == who[:8]
+    assert who != [Lags.of(HeldBack(), 8, 4).fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+
+
+LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 40.0, "held_s": 40.1, "kept": 90, "healed_at": 4_000}
+
+
+def lag(**changes: Any) -> dict[str, Any]:
+    return fault("held_back", "partition", **{**LAG, **changes}) | {"process_before": "partition 2"}
+
+
+def test_a_lag_hit_when_it_kept_records_for_as_long_as_it_was_to() -> None:
+    assert checked(lag()).fault.hit, checked(lag()).refuted
+    for wrong in ({"kept": 0}, {"held_s": 39.0}, {"held_s": None}):
+        assert "kept back" in (checked(lag(**wrong)).refuted or "")
+
+
+def test_a_driver_that_was_away_hit_when_another_took_over() -> None:
+    assert checked(fault("away", "driver")).fault.hit, checked(fault("away", "driver")).refuted
+    assert "took over" in (checked(fault("away", "driver", after="8@5.50")).refuted or "")
+    assert "survived" in (checked(fault("away", "driver", after="1@0.50")).refuted or "")
+
+
+@pytest.mark.parametrize("name", LAGS)
+def test_a_lag_is_a_fault_like_others_where_the_sender_is_unpaced(name: str) -> None:
+    strike = LAGS[name]
+    assert shown_by(strike.kind, strike.target)
+    assert done(strike.kind) != strike.kind
+    assert name_of(strike) == name
+    assert asked_for(name, 1, {**EMBEDDED, **LAGS}) == (strike,)
+    with pytest.raises(NoFaultError, match="there is no fault"):
+        asked_for(name, 1)
+    lengths = lasting((10.0, 20.0))
+    faults = planned_faults(3, [strike] * 4, lengths)
+    assert sorted(one.planned_s or 0 for one in faults) == [10.0, 10.0, 20.0, 20.0]
+
+
+def lasting(lengths_s: tuple[float, ...]) -> Conditions:
+    return RATED.model_copy(update={"lag_s": lengths_s})
+
+
+def test_in_pods_partitions_lag_and_only_there_where_the_sender_is_unpaced() -> None:
+    asked = ("partition-lag", 1, 2, USUAL_ROLES)
+    assert strikes_of(*asked, unpaced=True) == (IN_PODS["partition-lag"],)
+    with pytest.raises(NoFaultError):
+        strikes_of(*asked)
+
+
+def test_conditions_of_an_unpaced_sender_reach_stream_and_pipeline() -> None:
+    subject = sent_by(3, 20_000, (), RATED)
+    assert (subject.rate, subject.portion) == (250, 0)
+    assert sent_by(3, 20_000, (), Conditions()).rate is None
+    assert changes_of(RATED)["settings"] == {"idle_ms": 300_000}
+    assert "settings" not in changes_of(Conditions())
+    assert RATED.words == ("--rate", "250", "--idle-ms", "300000", "--skew", "100")
+
+
+@pytest.mark.parametrize("word", ["idle_ms", "skew"])
+def test_who_waits_for_the_chain_shows_no_lag(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValidationError, match="need --rate"):
+        Conditions.model_validate({word: 100})
+    option = f"--{word.replace('_', '-')}"
+    with pytest.raises(SystemExit):
+        main(["--plan", "--seed", "1", option, "100"])
+    assert "need --rate" in capsys.readouterr().err
+    assert main(["--plan", "--seed", "1", "--faults", "driver-away", "--rate", "250", option, "100"]) == 0
+
+
+def test_an_unpaced_part_knows_its_run_by_its_manifest() -> None:
+    part = Part(name="a", stack="embedded", seed=1, faults="driver-away*2", records=20_000, conditions=RATED)
+    settings = {"campaign": "embedded", "records": "20000", "faults": "driver-away,driver-away", **RATED.named}
+    # Conditions that the judge reads too stand there as its defaults where nobody set them.
+    manifest = {"seed": 1, "controls": [], "settings": {"repair": False, **settings}}
+    assert part.is_run(manifest)
+    assert not part.is_run({**manifest, "settings": {**settings, "rate": "100"}})
+    paced = part.model_copy(update={"conditions": Conditions(), "faults": "driver-kill"})
+    told = {"campaign": "embedded", "records": "20000", "faults": "driver-kill", "repair": False, "rate": None}
+    assert paced.is_run({**manifest, "settings": told})
+
+
+def test_the_plan_has_a_hundred_outages_on_both_stacks_and_records_for_as_long_as_they_take() -> None:
+    parts, outages = read_plan(PLAN).parts, Counter[str]()
+    for part in parts:
+        outages[part.stack] += sum(part.strikes.values())
+    assert outages == {"embedded": 60, "cluster": 50}
+    for part in parts:
+        assert part.conditions.rate is not None
+        assert part.conditions.idle_ms is not None
+        assert part.strikes["partition-lag"] >= 1, "without one nothing shows that a partition lagged"
+        lags = [name for name in part.strikes.elements() if name in LAGS]
+        longest_s = max(part.conditions.lag_s)
+        needed_s = 30 * sum(part.strikes.values()) + longest_s * len(lags)
+        assert part.records / part.conditions.rate >= needed_s, part.name
+        assert part.conditions.idle_ms >= 2_000 * longest_s, "a partition that lags must not become idle"
+    assert {one.kind for one in LAGS.values()} == {*LASTING}
