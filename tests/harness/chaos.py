@@ -74,7 +74,7 @@ from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
-from tests.harness.stall_sorts import REQUESTS, Steps
+from tests.harness.stall_sorts import REQUESTS, UNFELT, Steps
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded, unpaced
 from tests.harness.suites import counted
@@ -257,9 +257,10 @@ class Chaos:
 def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
     """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare.
 
-    A cut comes twice: it drops nothing where nobody just asks.
+    A cut comes twice: it drops nothing where nobody just asks. So does a stall that the pipeline does not feel: it
+    reads on, and there has to be an epoch afterwards.
     """
-    tries = [*strikes, *(one for one in strikes if one.kind == CUT)]
+    tries = [*strikes, *(one for one in strikes if one.kind == CUT or one in UNFELT)]
     undone = sum(one.kind in FLOWING for one in tries)
     portions = max(len(tries) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
     minutes, portion = PORTION_MINUTES * portions, max(1, records // portions)

@@ -33,6 +33,8 @@ RESULT_STORES = {"database-stall": Strike(STALL, RESULT_STORE)}
 OPERATORS = {"operator-stall": Strike(STALL, OPERATOR)}
 KUBELETS = {"kubelet-stall": Strike(STALL, KUBELET)}
 """Only where the nodes can be reached as machines, and one of them is not the control plane."""
+UNFELT = (*OPERATORS.values(), *KUBELETS.values())
+"""While they stand still, a pipeline reads on."""
 EMBEDDED_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES}
 CLUSTER_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES, **OPERATORS, **KUBELETS}
 

@@ -13,6 +13,7 @@ from infra.toolchain.cache import Cache
 from infra.toolchain.command import ToolchainError
 from tests.harness import chaos
 from tests.harness.chaos import described, main, subject_of
+from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT
 from tests.harness.demo import SHARDS
 from tests.harness.mixture import (
@@ -75,11 +76,11 @@ def test_what_is_about_a_transaction_strikes_while_one_is_open(seed: int) -> Non
 
 
 def test_records_are_there_for_faults_that_they_have_to_flow_for() -> None:
-    for name, strike in EMBEDDED.items():
-        alone, twice = (subject_of(1, 60_000, asked_for(f"{name}*{count}", 1)).numbers for count in (10, 11))
-        assert alone.sent == twice.sent
-        portions = [60_000 // subject_of(1, 60_000, asked_for(f"{name}*{count}", 1)).portion for count in (10, 11)]
-        tries = 2 if strike.kind == CUT else 1
+    for name, strike in {**EMBEDDED, **CLUSTER}.items():
+        alone, twice = (subject_of(1, 60_000, [strike] * count) for count in (10, 11))
+        assert alone.numbers.sent == twice.numbers.sent
+        portions = [60_000 // one.portion for one in (alone, twice)]
+        tries = 2 if strike.kind == CUT or name in ("operator-stall", "kubelet-stall") else 1
         assert portions[1] - portions[0] == tries * (3 if strike.kind in FLOWING else 1), name
 
 
