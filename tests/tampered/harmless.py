@@ -159,9 +159,13 @@ HARMLESS: tuple[Harmless, ...] = (
              "the phases of a fault; those that every run goes through are demanded, in their order"),
     # Names.
     Harmless("manifest.json|controls/*/manifest.json",
-             "document.run|document.claim|document.seed|document.started_at|document.versions*|document.git*"
+             "document.run|document.claim|document.versions*|document.git*"
              "|document.settings.records|document.settings.faults", ANY,
              "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
+    Harmless("controls/*/manifest.json", "document.seed|document.started_at", ANY,
+             "a control is known by the name of its run, which has another seed and start"),
+    Harmless("manifest.json", "document.started_at", (*LITTLE, "dropped", "zero"),
+             "a moment, within a minute of the run's name; zero says that none is known"),
     Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
     Harmless("settings.json|settings-epilogue.json", "*", ANY,
