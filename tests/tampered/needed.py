@@ -186,8 +186,8 @@ def _is_announced(who: str, rows: Iterable[Row], until: int | None) -> bool:
 def _recovered(fault: Row, rows: Sequence[Row], number: int) -> int:
     """Return when so many epochs were published after a fault, or the history ends."""
     back = fault.get("healed_at") or fault["injected_at"]
-    times = sorted(row["t"] for row in rows if _is(row, "published") and row["t"] > back)
-    return times[number - 1] if len(times) >= number else max(row["t"] for row in rows)
+    times: list[int] = sorted(row["t"] for row in rows if _is(row, "published") and row["t"] > back)
+    return times[number - 1] if len(times) >= number else max(int(row["t"]) for row in rows)
 
 
 def _touches(fault: Row, line: Row, rows: Sequence[Row]) -> bool:
