@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.tampered.alterations import Alteration
+from tests.tampered.needed import (
+    Altered,
+    by_no_fault,
+    by_no_fault_that_names,
+    by_no_fault_that_struck,
+    since_others_announce,
+    with_moments_on_their_side,
+)
 from tests.tampered.places import Evidence, matches
 
-Row = dict[str, Any]
-When = Callable[[Row, Any], bool]
+When = Callable[[Altered], bool]
 ANY: tuple[str, ...] = ()
 
 
@@ -26,7 +33,7 @@ class Harmless:
         files, fields: names; `*` is for anything, `|` between alternatives.
         operations: without any: all.
         why: nobody has to object.
-        when: of the line and the value that is altered; None: always.
+        when: what of the run makes it harmless, beyond the place; None: nothing.
 
     """
 
@@ -45,47 +52,48 @@ class Harmless:
             return False
         if not matches(self.files, alteration.file) or not matches(self.fields, alteration.field):
             return False
-        place = alteration.place
-        if self.when is None or place is None:
+        if self.when is None or alteration.place is None:
             return self.when is None
-        row = value = evidence.documents[place.line]
-        for step in place.steps:
-            value = value[step]
-        return self.when(row, value)
+        return self.when(Altered(alteration, evidence))
 
 
-def _is_null(_: Row, value: Any) -> bool:
-    return value is None
+def _is_null(altered: Altered) -> bool:
+    return altered.value is None
 
 
-def _reads_the_same(_: Row, value: Any) -> bool:
-    return type(value) in (int, float, bool)
+def _reads_the_same(altered: Altered) -> bool:
+    return type(altered.value) in (int, float, bool)
 
 
-def _refused(row: Row, _: Any) -> bool:
-    return row.get("kind") == "malformed" or row.get("reason") not in (None, "", "late")
+def _refused(altered: Altered) -> bool:
+    return altered.row.get("kind") == "malformed" or altered.row.get("reason") not in (None, "", "late")
 
 
-def _no_rows(_: Row, value: Any) -> bool:
+def _no_rows(altered: Altered) -> bool:
+    return _is_without_rows(altered.value)
+
+
+def _is_without_rows(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    return value["rows"] == 0 if "rows" in value else all(_no_rows(_, below) for below in value.values())
+    return value["rows"] == 0 if "rows" in value else all(_is_without_rows(below) for below in value.values())
 
 
-def _is_default(_: Row, value: Any) -> bool:
-    return value in ("events", 60_000, "text", [])
+def _is_default(altered: Altered) -> bool:
+    return altered.value in ("events", 60_000, "text", [])
 
 
-def _is_empty_range(_: Row, value: Any) -> bool:
+def _is_empty_range(altered: Altered) -> bool:
+    value = altered.value
     return isinstance(value, list) and value[0] == value[1]
 
 
-def _is_empty_list(_: Row, value: Any) -> bool:
-    return bool(value == [])
+def _is_empty_list(altered: Altered) -> bool:
+    return bool(altered.value == [])
 
 
-def _lists_no_faults(row: Row, _: Any) -> bool:
-    return not row.get("faults")
+def _lists_no_faults(altered: Altered) -> bool:
+    return not altered.row.get("faults")
 
 
 LITTLE = ("one more", "one less", "half more")
@@ -142,8 +150,8 @@ HARMLESS: tuple[Harmless, ...] = (
              "figures of cost; no verdict rests on them"),
     Harmless("history.jsonl", "epoch published.ms*", ANY,
              "figures of time; of an epoch that was struck the total is compared, within a second"),
-    Harmless("history.jsonl", "epoch published.repeat", ANY,
-             "figure of repeats; of an epoch that was declared again it has to be true"),
+    Harmless("history.jsonl", "epoch published.repeat", ("flipped", "another that occurs"),
+             "figure of repeats; no fault has it for its only effect", by_no_fault),
     Harmless("history.jsonl", "sent*", ANY, "progress of the sender; sent.jsonl has each send"),
     Harmless(HISTORIES, "fault.recovered_s|fault.signal|fault.replaced_s|fault.t", ANY,
              "the injector's word; recovery is measured from the history, and the kind says what was done"),
@@ -151,9 +159,13 @@ HARMLESS: tuple[Harmless, ...] = (
              "the phases of a fault; those that every run goes through are demanded, in their order"),
     # Names.
     Harmless("manifest.json|controls/*/manifest.json",
-             "document.run|document.claim|document.seed|document.started_at|document.versions*|document.git*"
+             "document.run|document.claim|document.versions*|document.git*"
              "|document.settings.records|document.settings.faults", ANY,
              "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
+    Harmless("controls/*/manifest.json", "document.seed|document.started_at", ANY,
+             "a control is known by the name of its run, which has another seed and start"),
+    Harmless("manifest.json", "document.started_at", (*LITTLE, "dropped", "zero"),
+             "a moment, within a minute of the run's name; zero says that none is known"),
     Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
     Harmless("settings.json|settings-epilogue.json", "*", ANY,
@@ -188,9 +200,18 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("observed/*.concurrent.jsonl", "reader.t|seen.t", (*LITTLE, "another that occurs"),
              "a moment; the reader still began before and ended after all faults, and looked soon"),
     # Witnesses and announcements that no fault needs.
-    Harmless("history.jsonl", "process *", ANY, "no fault names this process, or others saw it as well"),
+    Harmless("history.jsonl", "process *", ANY, "no fault names this process", by_no_fault_that_names),
+    Harmless("history.jsonl", "process seen.role", ("dropped", "null"), "who is noted without a role may be anybody"),
+    Harmless("history.jsonl", "process gone.code", ("dropped", "null"),
+             "only a parent is told how a process ended; that it did stands"),
+    Harmless("history.jsonl", "process gone.code", ANY, "no fault struck this process", by_no_fault_that_struck),
+    Harmless("history.jsonl", "process seen.t|process gone.t|process gone.last", (*LITTLE, "another that occurs"),
+             "a moment, on the same side of each fault that names the process", with_moments_on_their_side),
+    Harmless("history.jsonl", "process seen|process gone|process seen.process",
+             ("dropped", "character changed", "text longer", "another that occurs"),
+             "the process announced itself, or the fault does not say that it ended", since_others_announce),
     Harmless("history.jsonl", "step*", ANY,
-             "evidence of faults alone: that an epoch came so far, or did work again, is told by other steps, too"),
+             "no fault needs it: that its epoch came so far, or did work again, other steps tell", by_no_fault),
     Harmless("history.jsonl", "driver killed*|driver stopped*", ANY,
              "the injector's word; that a driver ended is told by witnesses and by its successor"),
     Harmless("history.jsonl", "*.t", (*LITTLE, "another that occurs"),

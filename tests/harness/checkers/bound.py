@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.harness import binding
+from tests.harness.checkers import origin
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY
@@ -23,6 +24,7 @@ def judge(case: Case) -> Oracle:
     manifest, run = case.manifest, case.run
     if complaints := binding.complaints(run.path):
         return guard(NAME, "", complaints)
+    complaints += origin.contradictions(manifest, case.events)
     for name in ("wheel_digest", "settings_digest"):
         digests = {getattr(record, name) for record in case.chain.epochs}
         complaints += [f"epochs have {len(digests)} different {name}s"] * (len(digests) > 1)

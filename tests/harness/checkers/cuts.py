@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from tests.harness.checkers.lasting import too_short
 from tests.harness.results import Fault
 
 CUT = "cut"
 """The kind of fault under which packets between two roles are dropped, or bytes held back; both go on."""
 BOTH, IN, OUT = "both", "in", "out"
-SLACK_S = 0.5
-"""The two clocks by which a cut is measured, and moments between a rule and the note of it."""
 
 
 def complaint(fault: Fault) -> str | None:
@@ -17,17 +16,7 @@ def complaint(fault: Fault) -> str | None:
         return f"its direction is {fault.direction!r}, and not {BOTH}, {IN} or {OUT}"
     if len(fault.between or ()) != 2 or not all(fault.between or ()) or len(set(fault.between or ())) != 2:
         return "between which two it was is not known"
-    return _too_short(fault) or _nothing_held(fault)
-
-
-def _too_short(fault: Fault) -> str | None:
-    if not fault.planned_s or not fault.cut_s:
-        return "for how long it lasted is not known"
-    if fault.cut_s + SLACK_S < fault.planned_s:
-        return f"it lasted {fault.cut_s} s, and {fault.planned_s} s were planned"
-    if fault.healed_at is None or fault.healed_at - fault.injected_at < 1000 * (fault.cut_s - SLACK_S):
-        return f"that it was undone {fault.cut_s} s later is not known"
-    return None
+    return too_short(fault, fault.cut_s) or _nothing_held(fault)
 
 
 def _nothing_held(fault: Fault) -> str | None:

@@ -6,16 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.harness.checkers import lines
 from tests.harness.evidence import Chain
 
 PHASES = ("warm-up", "steady", "drain", "epilogue", "judge")
 """Every run goes through these, in this order; those of faults come in between."""
-EVENTS = ("phase", "epoch", "step", "fault", "driver", "sent", "unacknowledged", "process")
-"""All that a history tells of. A line of another sort would be passed over, and what it tells with it."""
-STATES = ("declared", "published")
-"""Of an epoch."""
-BACK_MS = 600_000
-"""By so much no line is older than one before it: 60 s where a clock was stepped, less when a busy node tells late."""
 _COUNTS = {"in": "in_", "accepted": "accepted", "duplicate": "duplicate", "late": "late", "malformed": "malformed"}
 Events = Sequence[Mapping[str, Any]]
 
@@ -30,26 +25,11 @@ def cut(events: Events) -> list[str]:
     first = [phases.index(name) for name in PHASES if name in phases]
     if first != sorted(first):
         found.append(f"the phases are out of order: {', '.join(str(phases[at]) for at in sorted(first))}")
-    found += _misplaced(events)
+    found += lines.misplaced(events)
     end = max(at for at, event in enumerate(events) if event["event"] == "phase")
     said = events[end].get("lines")
     if said is not None and said != end:
         found.append(f"{end} lines stand before the end, which says {said}")
-    return found
-
-
-def _misplaced(events: Events) -> list[str]:
-    """Describe lines of no known sort, and lines with a time that is not of this place of the history."""
-    found: list[str] = []
-    newest = 0
-    for number, event in enumerate(events, start=1):
-        if event["event"] not in EVENTS:
-            found.append(f"line {number} of the history tells of {event['event']!r}, which is no event")
-        elif event["event"] == "epoch" and event.get("state") not in STATES:
-            found.append(f"line {number} of the history tells of an epoch that was {event.get('state')!r}")
-        if event["t"] < newest - BACK_MS:
-            found.append(f"line {number} of the history is {(newest - event['t']) / 1000:g} s older than one before it")
-        newest = max(newest, event["t"])
     return found
 
 

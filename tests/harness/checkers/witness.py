@@ -36,6 +36,7 @@ REPLACED = (
 """Targets in whose place another process is started. A task's next worker may be an old one."""
 ROLE_OF = {
     **dict.fromkeys(("executor", "every executor", "executor JVM", "neighbours"), "executor"),
+    "driver": None,
     **{role: role for role in ("python worker", "broker", "object store", "result store")},
 }
 _PROCESS = re.compile(r"\d+@\d+(\.\d+)?")
@@ -131,13 +132,20 @@ def _unwitnessed(fault: Fault, events: Events) -> str | None:
         announced = [e["t"] for e in own if announced_by(who, e)]
         if not lives and not announced:
             return f"nobody but the injector saw {who}"
+        why = _of_another_role(fault, who, lives)
         if who in before:
-            why = _not_struck(fault, who, lives, announced)
-        else:
-            why = _not_new(fault, who, lives) if fault.target in REPLACED and fault.kind in ENDING else None
+            why = why or _not_struck(fault, who, lives, announced)
+        elif fault.target in REPLACED and fault.kind in ENDING:
+            why = why or _not_new(fault, who, lives)
         if why is not None:
             return why
     return None
+
+
+def _of_another_role(fault: Fault, who: str, lives: list[_Life]) -> str | None:
+    """Tell that who was struck, or took the place, is noted to be somebody else."""
+    roles = {life.role for life in lives if life.role} - {ROLE_OF.get(fault.target)}
+    return f"{who} is no {fault.target}, but a {roles.pop()}" if fault.target in ROLE_OF and roles else None
 
 
 def _not_struck(fault: Fault, who: str, lives: list[_Life], announced: Iterable[int]) -> str | None:
@@ -145,9 +153,6 @@ def _not_struck(fault: Fault, who: str, lives: list[_Life], announced: Iterable[
     first = min([*(life.first for life in lives), *announced])
     if first > fault.injected_at:
         return f"{who} was first seen {first - fault.injected_at} ms after it is told to have been struck"
-    roles = {life.role for life in lives if life.role} - {ROLE_OF.get(fault.target)}
-    if fault.target in ROLE_OF and roles:
-        return f"{who} is no {fault.target}, but a {roles.pop()}"
     return _not_ended(fault, who, lives) if fault.kind in ENDING and lives else None
 
 

@@ -353,7 +353,7 @@ class _Simulation:
     def _write(self, epilogue: Row, planned: int) -> None:
         manifest = {
             "format": 1, "run": self.run.name, "claim": "Every output is exact while executors are killed.",
-            "seed": self.seed, "started_at": T0,
+            "seed": self.seed, "started_at": 0,
             "settings": {
                 "pipeline": "user_counts", "topic": "events", "shards": SHARDS, "window_ms": WINDOW_MS,
                 "lateness_ms": LATENESS_MS, "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],

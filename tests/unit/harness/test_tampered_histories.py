@@ -224,11 +224,11 @@ TAMPERINGS = {
     "an epoch that the chain does not hold": Tampering(_history(_published_too_much), "epochs", UNKNOWN),
     "a publication not told": Tampering(
         _history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)), "epochs", UNKNOWN,
-        ("faults",),
+        ("faults", "history"),
     ),
     "a declaration not told": Tampering(
         _history(_without(lambda row: row.get("state") == "declared" and row["epoch"] == 1)), "epochs", UNKNOWN,
-        ("faults",),
+        ("faults", "history"),
     ),
     "a start not told": Tampering(
         _history(_without(lambda row: row.get("state") == "started" and row["generation"] == 1)), "epochs", UNKNOWN

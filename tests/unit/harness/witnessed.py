@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tests.harness.checkers import lines
 from tests.harness.processes import names, started_s
 
 Row = dict[str, Any]
@@ -24,9 +25,10 @@ def processes_of(faults: Iterable[Row]) -> list[Row]:
         before = names(fault.get("process_before"))
         for who in sorted(before | names(fault.get("process_after"))):
             role = ROLES.get(target, target)
+            told = {"role": role} if role in lines.ROLES else {}
             first = round(1000 * (started_s(who) or (at - 1 if who in before else at + 1) / 1000))
-            seen = {"event": "process", "process": who, "role": role}
-            found.append({**seen, "t": min(first, at) if who in before else first, "state": "seen"})
+            seen = {"event": "process", "process": who}
+            found.append({**seen, **told, "t": min(first, at) if who in before else first, "state": "seen"})
             if who in before and fault["kind"] in ENDING:
                 found.append({**seen, "t": at + 100, "state": "gone", "last": at})
     return found
