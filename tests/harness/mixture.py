@@ -22,6 +22,7 @@ from tests.harness.stall_sorts import (
     READING,
     REQUESTS,
     STALL,
+    UNFELT,
     Steps,
     with_declaration,
 )
@@ -214,11 +215,13 @@ def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
 def with_work_left(planned: PlannedFault) -> PlannedFault:
     """The same fault when a shard begins, and all of its work may meet it; one in a commit stays where it is.
 
-    A cut comes with the declaration: in pods it takes a second from an announcement to the rules.
+    A cut comes with the declaration, and so does a stall on a node: in pods it takes a second from an announcement to
+    the rules, or the signal.
     """
     if planned.strike.kind in IN_COMMIT:
         return planned
-    if planned.strike.kind == CUT and planned.strike.target != TO_RESULTS.target:
+    by_declaration = planned.strike.kind == CUT and planned.strike.target != TO_RESULTS.target
+    if by_declaration or planned.strike in UNFELT:
         return replace(planned, step=DECLARED, sink=None, after_s=0.0)
     (step, sink), *_ = READING
     return replace(planned, step=step, sink=sink, after_s=0.0)

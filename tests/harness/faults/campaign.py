@@ -19,6 +19,7 @@ from tests.harness.mixture import with_work_left
 from tests.harness.results import Effect
 from tests.harness.results import Fault as Evidence
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
+from tests.harness.stall_sorts import UNFELT
 
 REARMED = 4
 """How often a fault that missed is tried again before the run counts as unknown. In pods a task may announce its step
@@ -137,7 +138,7 @@ class Campaign(threading.Thread):
                 return True
             if self.stop_asked.is_set():
                 return False
-            if came is Came.WITHOUT_EFFECT:
+            if came is Came.WITHOUT_EFFECT or planned.strike in UNFELT:
                 planned = with_work_left(planned)
         return False
 

@@ -15,6 +15,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.faults.campaign import PORTIONS_UNDONE, REARMED, Campaign
 from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.history import History, read_history
+from tests.harness.mixture import SORTS
 from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, PlannedFault, Strike
 from tests.unit.harness.sleepers import soon
 
@@ -182,6 +183,24 @@ def test_a_fault_that_misses_is_armed_again_some_times_and_then_given_up(place: 
     assert place.calls.count("arm") == 1 + REARMED
     assert [fault["hit"] for fault in place.faults()] == [False] * (1 + REARMED)
     assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch with effect"
+
+
+def test_a_stall_on_a_node_that_misses_comes_again_with_a_declaration(place: Place) -> None:
+    place.begin(PlannedFault(1, "committed", "accepted", 0, SORTS["kubelet-stall"], planned_s=150.0))
+    place.declare(1)
+    place.waits()
+    # It takes a second until the signal is there, and such a step is the last of its epoch.
+    place.publish(1)
+    time.sleep(0.005)
+    place.step(1)
+    place.struck(1)
+    place.declare(2)
+    place.publish(2, repeat=False)
+    place.waits()
+    place.declare(3)
+    place.struck(2)
+    place.campaign.end()
+    assert [fault["phase"] for fault in place.faults()] == ["committed:accepted", DECLARED][: len(place.faults())]
 
 
 def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:

@@ -194,3 +194,5 @@ def test_a_cut_without_effect_comes_again_with_a_declaration_and_a_stall_when_a_
     held = PlannedFault(3, "transaction_open", "accepted_rows", 1, strike=SORTS["database-cut"], planned_s=12.0)
     stall = PlannedFault(3, DECLARED, None, 0, strike=SORTS["executor-stall"], after_s=1.2, planned_s=3.0)
     assert {with_work_left(one).phase for one in (held, stall)} == {"dedup_begun"}
+    kubelet = PlannedFault(3, "ids_decided", None, 0, strike=SORTS["kubelet-stall"], planned_s=150.0)
+    assert with_work_left(kubelet).phase == DECLARED
