@@ -34,6 +34,7 @@ from tests.harness.faults.slow_disk import SlowedServer
 from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
+from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
 from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
@@ -208,5 +209,5 @@ def test_the_guide_lists_every_sort() -> None:
     table = GUIDE.read_text().replace("| |", "|  |")
     rows = re.findall(r"^\| (`[a-z`, -]+`) \|.*\| (.*?) \| (.*?) \|$", table, re.MULTILINE)
     there = {name: (embedded, cluster) for names, embedded, cluster in rows for name in re.findall("`(.+?)`", names)}
-    assert {name for name, (embedded, _) in there.items() if embedded == "yes"} == set(EMBEDDED)
-    assert {name for name, (_, cluster) in there.items() if cluster not in ("", "no")} == set(CLUSTER)
+    assert {name for name, (embedded, _) in there.items() if embedded == "yes"} == {*EMBEDDED, *LAGS}
+    assert {name for name, (_, cluster) in there.items() if cluster not in ("", "no")} == {*CLUSTER, *IN_PODS}
