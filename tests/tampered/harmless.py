@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.tampered.alterations import Alteration
+from tests.tampered.altered import Altered
 from tests.tampered.needed import (
-    Altered,
     by_no_fault,
     by_no_fault_that_names,
     by_no_fault_that_struck,

@@ -8,91 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-import orjson
 
 from tests.harness.aftermath import shown_by
 from tests.harness.checkers.faults import ENDING
 from tests.harness.checkers.witness import PROCESS_ENDS_MS
 from tests.harness.processes import announced_by, names
 from tests.harness.results import Effect
-from tests.tampered.alterations import Alteration
-from tests.tampered.places import Evidence
+from tests.tampered.altered import Altered, Row
 
-Row = dict[str, Any]
 PUBLICATIONS = 2
 """With the second one after a fault, or after the return of who was away, the pipeline has recovered from it."""
-
-
-@dataclass(frozen=True)
-class Altered:
-    """An alteration of a file of lines or of a document.
-
-    Attributes:
-        alteration: the one, of a place.
-        evidence: the file as it was recorded.
-
-    """
-
-    alteration: Alteration
-    evidence: Evidence
-
-    @property
-    def row(self) -> Any:
-        """The document or line that is altered, as it was."""
-        return self.evidence.documents[self._place.line]
-
-    @property
-    def value(self) -> Any:
-        """The value in it that is altered, as it was."""
-        value = self.row
-        for step in self._place.steps:
-            value = value[step]
-        return value
-
-    @property
-    def rows(self) -> list[Row]:
-        """All lines as they were."""
-        return self.evidence.documents
-
-    @cached_property
-    def lost(self) -> list[Row]:
-        """Lines that are not there any more."""
-        return _more(self.rows, self._now)
-
-    @cached_property
-    def gained(self) -> list[Row]:
-        """Lines that were not there."""
-        return _more(self._now, self.rows)
-
-    @cached_property
-    def rest(self) -> list[Row]:
-        """Lines that stand as they were."""
-        return _more(self.rows, self.lost)
-
-    @cached_property
-    def _now(self) -> list[Row]:
-        changed = self.alteration.applied(self.evidence) or b""
-        return Evidence(self.evidence.name, changed).documents
-
-    @property
-    def _place(self) -> Any:
-        return self.alteration.place
-
-
-def _more(rows: Iterable[Row], others: Iterable[Row]) -> list[Row]:
-    """Return the lines of the first that the others do not have, or not as often."""
-    left = Counter(orjson.dumps(row) for row in others)
-    found: list[Row] = []
-    for row in rows:
-        if left[orjson.dumps(row)] > 0:
-            left[orjson.dumps(row)] -= 1
-        else:
-            found.append(row)
-    return found
 
 
 def by_no_fault(altered: Altered) -> bool:
