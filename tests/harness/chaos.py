@@ -37,7 +37,7 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_without_rate
+from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_contradictions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
@@ -50,13 +50,13 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.lag_sorts import LAGS
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
 from tests.harness.mixture import (
     CLOCK,
     EMBEDDED,
     FLOWING,
     TABLE,
+    UNPACED,
     NoFaultError,
     asked_for,
     name_of,
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # The job without proof has no table.
         database = None if given.unproven else find_postgres()
-        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else {**EMBEDDED, **LAGS})
+        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
         if database is None:
             strikes = without_result_store(strikes, given.faults)
         faketime, no_clock = _needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
@@ -392,9 +392,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
     add_conditions(parser)
     given = parser.parse_args(arguments)
-    if given.repair and not given.unproven:
-        parser.error("--repair needs --unproven: nothing else is to be repaired")
-    refuse_without_rate(parser, given)
+    refuse_contradictions(parser, given)
     return given
 
 

@@ -38,7 +38,7 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
-from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_without_rate
+from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_contradictions
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
@@ -237,7 +237,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.repair:
         parser.error("--repair is for the embedded stack: in pods an operator repairs")
-    refuse_without_rate(parser, given)
+    refuse_contradictions(parser, given)
     return given
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
@@ -92,8 +92,6 @@ class Conditions(BaseModel):
 
 USUAL = Conditions()
 _SET = str(True)
-_NEEDS = {"idle_ms": {"rate": 1.0}, "skew": {"rate": 1.0}}
-"""What goes with an option, so that it alone can be looked at."""
 
 
 def add_conditions(parser: argparse.ArgumentParser) -> None:
@@ -120,16 +118,21 @@ def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
     _add(parser, "stall_s", _lengths, "S,S", says)
 
 
-def refuse_without_rate(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    """Refuse options that an unpaced sender needs, where the sender is none."""
-    if given.rate is None and (given.idle_ms is not None or given.skew is not None):
-        parser.error("--idle-ms and --skew need --rate: a sender that waits for the chain shows no lag")
+def refuse_contradictions(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Refuse options that do not go together; each of them alone was looked at when it was read."""
+    try:
+        Conditions.of(given)
+    except ValidationError as error:
+        parser.error(error.errors()[0]["msg"].removeprefix("Value error, "))
 
 
 def _add(parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Any], shape: str, says: str) -> None:
+    # The field alone: what it needs beside it may stand further on in the command line.
+    field = TypeAdapter(Conditions.model_fields[name].rebuild_annotation())
+
     def checked(text: str) -> Any:
         try:
-            return getattr(Conditions(**{name: kind(text), **_NEEDS.get(name, {})}), name)
+            return field.validate_python(kind(text))
         except ValidationError as error:
             raise argparse.ArgumentTypeError(f"{text}: {error.errors()[0]['msg']}") from error
         except ValueError as error:

@@ -63,7 +63,9 @@ EMBEDDED = {
     **EMBEDDED_SLOW_DISKS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
-SORTS = {**EMBEDDED, **CLUSTER, **LAGS}
+UNPACED = {**EMBEDDED, **LAGS}
+"""And those that only a sender goes on through that does not wait for the chain."""
+SORTS = {**UNPACED, **CLUSTER}
 """Every sort there is. What both stacks have has one name."""
 IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""

@@ -14,15 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
-from tests.harness.lag_sorts import IN_PODS, LAGS
-from tests.harness.mixture import EMBEDDED, GROUPS, NoFaultError, asked_for, name_of
+from tests.harness.lag_sorts import IN_PODS
+from tests.harness.mixture import EMBEDDED, GROUPS, UNPACED, NoFaultError, asked_for, name_of
 from tests.harness.schedule import Strike
 from tests.harness.workload.shape import SMALLEST
 
 Stack = Literal["embedded", "cluster"]
 STACKS: tuple[Stack, ...] = ("embedded", "cluster")
 SORTS = {"embedded": EMBEDDED, "cluster": CLUSTER}
-UNPACED = {"embedded": {**EMBEDDED, **LAGS}, "cluster": {**CLUSTER, **IN_PODS}}
+OF_UNPACED = {"embedded": UNPACED, "cluster": {**CLUSTER, **IN_PODS}}
 """Where the sender goes on through outages."""
 NAMED = r"^[a-z0-9][a-z0-9-]*$"
 DRAWN_FAULTS, DRAWN_RECORDS = 8, 60_000
@@ -66,7 +66,7 @@ class Part(BaseModel):
 
     @property
     def _sorts(self) -> Mapping[str, Strike]:
-        return (SORTS if self.conditions.rate is None else UNPACED)[self.stack]
+        return (SORTS if self.conditions.rate is None else OF_UNPACED)[self.stack]
 
     @property
     def strikes(self) -> Counter[str]:

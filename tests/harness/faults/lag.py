@@ -76,9 +76,7 @@ class LaggingPartition(Fault):
 
     lasting = True
 
-    def __init__(
-        self, held: HeldBack, partition: int, healing: Healing, ended: threading.Event
-    ) -> None:  # fmt: skip
+    def __init__(self, held: HeldBack, partition: int, healing: Healing, ended: threading.Event) -> None:
         self._held, self._partition = held, partition
         self._who = f"partition {partition}"
         self._healing, self._ended = healing, ended
