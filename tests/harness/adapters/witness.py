@@ -120,7 +120,7 @@ class ProcessWitness(Witness):
         self._others: dict[int, str] = {}
 
     def _look(self) -> Iterable[Sight]:
-        pids = {int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()}
+        pids = self._numbers()
         found: dict[int, list[str]] = {pid: stat for pid in pids if pid not in self._others and (stat := _stat(pid))}
         self._others = {pid: who for pid, who in self._others.items() if pid in pids}
         self._mine = {pid: who for pid, who in self._mine.items() if pid in found and self._who(pid, found) == who}
@@ -129,13 +129,17 @@ class ProcessWitness(Witness):
         while born := {pid for pid in fresh if int(found[pid][_PARENT]) in (self._root, *self._mine)}:
             self._mine |= {pid: self._who(pid, found) for pid in born}
             fresh -= born
-        self._others |= {pid: self._who(pid, found) for pid in fresh}
+        # One whose parent was born after its place in the list was read is told apart by the next look.
+        self._others |= {pid: self._who(pid, found) for pid in fresh if int(found[pid][_PARENT]) in (0, *pids)}
         for pid, who in self._mine.items():
             if found[pid][0] in "ZX":
                 code = int(found[pid][_EXIT_CODE])
                 yield Sight(who, {"code": -(code & 0x7F) if code & 0x7F else code >> 8}, ended=True)
             else:
                 yield Sight(who, _role(pid))
+
+    def _numbers(self) -> set[int]:
+        return {int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()}
 
     def _who(self, pid: int, found: Mapping[int, list[str]]) -> str:
         return f"{pid}@{self._booted_s + int(found[pid][_STARTED]) / _TICKS_PER_S:.2f}"
