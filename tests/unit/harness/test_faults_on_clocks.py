@@ -129,15 +129,15 @@ def test_a_driver_that_ends_of_something_else_shows_no_step(world: World) -> Non
 
 
 def test_it_lasts_longer_until_it_shows_and_no_longer_than_its_bound(world: World) -> None:
-    fault = world.fault(seconds=0.1, longest_s=0.6)
+    fault = world.fault(seconds=0.1, longest_s=2.0)
     fault.strike({})
     began = time.monotonic()
     fault.endure()
-    assert time.monotonic() - began >= 0.6
+    assert time.monotonic() - began >= 2.0
     world.announce(3600, state="declared")
     began = time.monotonic()
     fault.endure()
-    assert time.monotonic() - began < 0.6
+    assert time.monotonic() - began < 2.0
 
 
 def test_a_run_that_ends_meanwhile_sets_it_right(world: World) -> None:
