@@ -18,6 +18,7 @@ from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.fault import now_ms
 from tests.harness.faults.healing import Debt
 from tests.harness.faults.stall import Stall
+from tests.harness.schedule import PlannedFault
 from tests.harness.stall_sorts import KUBELET
 
 MAIN = ("systemctl", "show", "--property=MainPID", "--value", "kubelet")
@@ -58,14 +59,25 @@ class StalledKubelet(Stall):
     def _stopped_s(self) -> float | None:
         return self._lasted_s
 
+    def prepare(self, planned: PlannedFault) -> None:
+        """Find it before the epoch begins: that takes as long as a small epoch."""
+        super().prepare(planned)
+        # What cannot be found now is looked for again when it is to be stopped.
+        with suppress(NoProcessError, ClusterError, EngineError):
+            self._find()
+
+    def _find(self) -> None:
+        on = {node: self._nodes.pods_on(node, OURS) for node in self._nodes.workers()}
+        if not on:
+            raise NoProcessError("no worker node has a kubelet to stop")
+        self._node = max(on, key=lambda node: len(on[node]))
+        self._served = {pod.who for pod in on[self._node] if pod.ready}
+        self._pid = self._main()
+
     def _stop(self, event: Mapping[str, Any]) -> Struck:
         try:
-            on = {node: self._nodes.pods_on(node, OURS) for node in self._nodes.workers()}
-            if not on:
-                raise NoProcessError("no worker node has a kubelet to stop")
-            self._node = max(on, key=lambda node: len(on[node]))
-            self._served = {pod.who for pod in on[self._node] if pod.ready}
-            self._pid = self._main()
+            if not self._pid:
+                self._find()
             self._debt = self._healing.owe(Debt(f"continue the kubelet of node {self._node}", self._continue))
             self._nodes.stop(self._node, {self._pid: GROUP}, self._planned_s + SPARE_S)
         except (NoProcessError, ClusterError, EngineError) as error:

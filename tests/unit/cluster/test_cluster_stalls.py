@@ -377,6 +377,17 @@ def test_the_kubelet_of_the_node_with_most_pods_stalls_and_its_node_is_well_agai
     assert fault.evidence()["response"] == "kubelet replaced"
 
 
+def test_what_is_stopped_was_found_before_the_epoch_or_is_looked_for_then(world: World) -> None:
+    nodes = Machines(world.platform)
+    fault = stalled_kubelet(world, nodes)
+    nodes.pid = "900"
+    assert fault.strike({})[0][0] == "kubelet-812@two"
+    nodes.pid = "0"
+    fault = stalled_kubelet(world, nodes)
+    nodes.pid = "900"
+    assert fault.strike({})[0][0] == "kubelet-900@two"
+
+
 def test_a_node_that_is_not_well_again_is_waited_for(world: World) -> None:
     fault = stalled_kubelet(world, Machines(world.platform))
     fault.strike({})
