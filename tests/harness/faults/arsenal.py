@@ -208,7 +208,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_clock(),
             **self._of_stalls(),
             **self._of_requests(),
-            **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, ended, self._while_held),
+            **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, ended, held=self._while_held),
             **self._of_disks(),
             **self._of_lags(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},

@@ -17,7 +17,7 @@ from tests.harness.faults.server import Restartable
 
 def link_cuts(
     links: Mapping[str, TcpLink], servers: Mapping[str, Restartable], drawn: Iterator[DrawnCut], healing: Healing,
-    ended: threading.Event, held: Callable[[Fault], Fault] = lambda fault: fault,
+    ended: threading.Event, *, held: Callable[[Fault], Fault] = lambda fault: fault,
 ) -> Makers:  # fmt: skip
     """Who makes a cut of each link whose server is there.
 

@@ -130,7 +130,8 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     given: list[object] = []
     platform = Platform({}, cast("Nodes | None", nodes))
     record = Record("ready", "image", 1) if ours else None
-    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": type("D", (), {"__getattr__": lambda *_: None})()})()
+    deployed = type("D", (), {"__getattr__": lambda *_: None})()
+    found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
     where = "tests.harness.acceptance."
 
     def told(suite: Suite, seed: int, of: Platform | None) -> Programme:
