@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from infra.console import Console
 from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack
+from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -28,6 +30,8 @@ from tests.harness.faults.arsenal import ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, name_of, steps_of
+from tests.harness.place import Place
+from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import DECLARED, Strike, plan
 from tests.harness.stall_sorts import SHORT_S, STALL
 from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
@@ -141,6 +145,41 @@ def test_drivers_are_followed_by_others_only_where_one_may_be_struck(tmp_path: P
         drivers, arsenal = demo(subject=FILE)._drivers(home, watch, stack, history, CutLinks({}))
         assert not isinstance(drivers, SupervisedDrivers)
         assert isinstance(arsenal, ExecutorArsenal)
+
+
+@pytest.mark.parametrize("name", ["broker-cut", "store-cut", "broker-kill"])
+def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = next(seed for seed in range(100) if one_of(KILLS_OF_THE_DEMO, seed) == EMBEDDED[name])
+    endpoints = Endpoints("127.0.0.1:1", "http://127.0.0.1:2", "key", "secret", "bucket")
+    seen: dict[str, Any] = {}
+
+    def stack(*_: object, kafka_link: int | None) -> Any:
+        seen["kafka_link"] = kafka_link
+        there = {"endpoints": endpoints, "kafka": SimpleNamespace(link_port=3), "object_store": None}
+        return nullcontext(SimpleNamespace(**there))
+
+    def act(_: object, __: object, place: Place, *___: object, arsenal: Kills, **____: object) -> Any:
+        seen["place"], seen["links"] = place, {one: link.target for one, link in arsenal.cuts.items()}
+        seen["ports"] = [link.port for link in arsenal.cuts.values()]
+        return SimpleNamespace(go=lambda: None)
+
+    for one in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(one, "of another run")
+    monkeypatch.setattr("tests.harness.demo.EmbeddedStack", stack)
+    monkeypatch.setattr("tests.harness.demo.SparkHome", lambda *_: None)
+    monkeypatch.setattr("tests.harness.demo.Act", act)
+    directory = RunDirectory(tmp_path)
+    demo(seed)._play(directory)
+    place, ports = seen["place"], seen["ports"]
+    assert place.endpoints == endpoints
+    behind = {"broker-cut": {TO_BROKER.target: ("127.0.0.1", 3)}, "store-cut": {TO_STORE.target: ("127.0.0.1", 2)}}
+    assert seen["links"] == behind.get(name, {})
+    kafka = f"127.0.0.1:{ports[0]}" if name == "broker-cut" else endpoints.kafka_bootstrap
+    store = f"http://127.0.0.1:{ports[0]}" if name == "store-cut" else endpoints.s3_endpoint
+    assert (place.settings.kafka_bootstrap, place.settings.s3_endpoint) == (kafka, store)
+    assert seen["kafka_link"] == (ports[0] if name == "broker-cut" else None)
 
 
 def test_strikes_are_told_in_one_line() -> None:
