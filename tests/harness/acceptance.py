@@ -5,6 +5,9 @@ from __future__ import annotations
 from infra.cluster.record import Record
 from infra.cluster.state import state_directory
 from infra.console import Console
+from tests.harness import cut_sorts, stall_sorts
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.nodes import Nodes
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.deployed import NotDeployedError
@@ -12,10 +15,10 @@ from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.lengths import with_lengths
 from tests.harness.results import Results
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, plan_of
+from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, plan_of
 from tests.harness.stage import SHARDS
-from tests.harness.stall_sorts import SHORT_S, STALL
-from tests.harness.strikes import told
+from tests.harness.stall_sorts import STALL
+from tests.harness.strikes import at_their_steps, told
 from tests.harness.subject import Subject, seeded
 from tests.harness.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 
@@ -27,7 +30,7 @@ CLAIM = (
 )
 CLAIM_BEYOND = CLAIM.replace(
     "executor pods are killed or deleted",
-    "pods of the pipeline, of its broker and store and of the operator are killed, deleted or stopped",
+    "pods of the pipeline, of its broker and store and of the operator are killed, deleted, stopped or cut off",
 )
 BASELINE_MINUTES = 12
 
@@ -50,8 +53,10 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
     found = Found.here(console)
     target, deployed = found.target(), found.deployed
     # On a cluster that `make up` did not make, servers and operator are others' too: only executors are struck there.
-    ours = Record.read(state_directory().record) is not None
-    platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, None) if ours else None
+    platform = None
+    if Record.read(state_directory().record) is not None:
+        nodes = Nodes.here(Cluster(deployed.kubeconfig, deployed.context, target.namespace).reader, console)
+        platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     programme = programme_of(asked, seed, platform)
     return ClusterRun.of(found, target, programme, seed, console).run(told(one.strike for one in programme.planned))
 
@@ -64,19 +69,21 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         seed: draws what is sent and struck.
         platform: what may be struck beside executors, and the driver with it; None: neither.
     """
-    strikes = suite.drawn(seed, None if platform is None else platform.servers)
+    nodes = int(platform is not None and platform.nodes is not None)
+    strikes = suite.drawn(seed, None if platform is None else platform.servers, nodes)
     others = any(one.target not in (EXECUTOR, EVERY_EXECUTOR) or one.kind == STALL for one in strikes)
     beyond = platform if others else None
+    planned = at_their_steps(plan_of(seed, strikes, SHARDS), seed, EARLY_STEPS)
     return Programme(
         CLAIM if beyond is None else CLAIM_BEYOND,
-        subject_of(seed, suite.minutes(len(strikes)), portioned=True),
-        with_lengths(plan_of(seed, strikes, SHARDS), seed, SHORT_S),
+        subject_of(seed, suite.minutes(strikes), portioned=True),
+        with_lengths(planned, seed, stall_sorts.SHORT_S, cut_sorts.SHORT_IN_PODS_S),
         {"suite": suite.name},
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,
         arsenal=None if beyond is None else lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, beyond, stage.run, leaders=leaders_of(stage, beyond),
-            say=stage.console.say,
+            seed=seed, say=stage.console.say,
         ),
     )  # fmt: skip
 

@@ -14,12 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from infra.cluster import engine as engines
 from infra.cluster.access import Access
 from infra.cluster.api import ClusterError
 from infra.cluster.engine import EngineError
-from infra.cluster.record import Record
-from infra.cluster.state import state_directory
 from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.command import ToolchainError
@@ -164,7 +161,7 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     found = Found.here(console)
     target, deployed = found.target(), found.deployed
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
-    nodes = machines(cluster, console)
+    nodes = Nodes.here(cluster.reader, console)
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
@@ -196,17 +193,6 @@ def table_of(deployed: Access, platform: Platform, console: Console) -> ResultTa
         )
         return None
     return ResultTable(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context))
-
-
-def machines(cluster: Cluster, console: Console) -> Nodes | None:
-    """The nodes of the cluster that `make up` made, as containers of its engine; None for another cluster."""
-    from infra.cluster.lifecycle import Lifecycle  # noqa: PLC0415 - brings what builds images
-
-    record = Record.read(state_directory().record)
-    engine = engines.running() if record else None
-    if record is None or engine is None:
-        return None
-    return Nodes(Lifecycle.here(console).kind(engine), cluster.reader, record.published)
 
 
 def _named(faults: str) -> list[str]:

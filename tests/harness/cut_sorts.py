@@ -18,6 +18,8 @@ DIRECTIONS = (BOTH, IN, OUT)
 LENGTHS_S = (3.0, 12.0, 40.0, 70.0)
 """Within every time-out; beyond the time that clients wait for an answer (10 s); beyond Spark's of the network (15 s
 in these runs); and beyond what a transaction may take (60 s)."""
+SHORT_S, SHORT_IN_PODS_S = (3.0, 6.0), (12.0,)
+"""Those that a demo has time for, and a suite in pods: there an epoch does not feel a shorter one."""
 
 
 @dataclass(frozen=True, slots=True)

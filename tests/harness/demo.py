@@ -1,4 +1,4 @@
-"""The demo: a pipeline under SIGKILL, and now and then a stall, on one machine; epilogue, controls, and the verdict."""
+"""The demo: a pipeline under SIGKILL, now and then a stall or a cut, on one machine; epilogue, controls, verdict."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from infra.console import Console
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import Toolchain
+from tests.harness import cut_sorts, stall_sorts
 from tests.harness.act import Act
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
+from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.kills import Kills
@@ -32,8 +34,7 @@ from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
-from tests.harness.stall_sorts import SHORT_S
-from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
+from tests.harness.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
 from tests.harness.subject import Subject
 from tests.harness.suites import counted
 
@@ -44,7 +45,7 @@ CLAIM = (
     "no sink misses, doubles, invents or alters a record."
 )
 CLAIM_BEYOND = CLAIM.replace(
-    "executors are killed", "of executors, driver, workers, broker and store are killed or stall"
+    "executors are killed", "of executors, driver, workers, broker and store are killed, stall or are cut off"
 )
 PATIENCE = Patience(replaced_s=120.0)
 """A driver and its executors take longer to replace than an executor."""
@@ -54,8 +55,9 @@ PATIENCE = Patience(replaced_s=120.0)
 class Demo:
     """One run from start to verdict; whichever way `run` ends, no process is left.
 
-    Of several kills of a seeded stream one is of another role than an executor's, or a stall of one, drawn from the
-    seed. A user's file may be too short for that: there executors are killed alone.
+    Of several kills of a seeded stream one is of another role than an executor's, a stall of one, or a cut between the
+    pipeline and a server, drawn from the seed. A user's file may be too short for that: there executors are killed
+    alone.
     """
 
     checkout: Path
@@ -76,7 +78,7 @@ class Demo:
 
     @property
     def beyond(self) -> bool:
-        """Whether one kill is of another role, or a stall."""
+        """Whether one kill is of another role, a stall, or a cut."""
         return self.kills > 1 and self.subject.kind == "seeded"
 
     @property
@@ -86,19 +88,25 @@ class Demo:
         if self.beyond:
             at = random.Random(f"which kill of {self.seed}").randrange(self.kills)
             kills[at] = replace(kills[at], strike=one_of(KILLS_OF_THE_DEMO, self.seed))
-        return with_lengths(kills, self.seed, SHORT_S)
+        kills = at_their_steps(kills, self.seed)
+        return with_lengths(kills, self.seed, stall_sorts.SHORT_S, cut_sorts.SHORT_S)
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
-        stack = EmbeddedStack(directory.path, self.toolchain, self.console.say)
-        with History(directory.history_path) as history, stack:
+        with (
+            History(directory.history_path) as history, cut_links([one.strike for one in self.planned]) as cuts,
+            EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port) as stack,
+        ):  # fmt: skip
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = SparkHome(tools, stack.endpoints, directory.path, self.class_archive)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
-            settings = pipeline_settings(stack.endpoints, self.subject)
-            drivers, arsenal = self._drivers(home, watch, stack, history)
+            # A server that is to be cut off is reached by its link; the harness goes straight to it.
+            kafka, store, _ = cuts.between(bootstrap, stack.kafka.link_port, stack.endpoints.s3_endpoint, None)
+            reached = replace(stack.endpoints, kafka_bootstrap=kafka, s3_endpoint=store)
+            settings = pipeline_settings(reached, self.subject)
+            drivers, arsenal = self._drivers(home, watch, stack, history, cuts)
             Act(
                 directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
                 console=self.console, stop=self.stop, faults=self.planned, arsenal=arsenal,
@@ -108,14 +116,15 @@ class Demo:
             history.end()
 
     def _drivers(
-        self, home: SparkHome, watch: Watch, stack: EmbeddedStack, history: History
+        self, home: SparkHome, watch: Watch, stack: EmbeddedStack, history: History, cuts: CutLinks
     ) -> tuple[ProcessDrivers, Arsenal]:
         """Who starts drivers, and what strikes. Where executors are struck alone, a driver that ends is the end."""
         if not self.beyond:
             alone = ProcessDrivers(home, JOB, watch.path)
             return alone, ExecutorArsenal(alone)
         drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
-        return drivers, Kills(drivers, watch, stack.kafka, stack.object_store, say=self.console.say)
+        servers = stack.kafka, stack.object_store
+        return drivers, Kills(drivers, watch, *servers, self.seed, cuts.links, say=self.console.say)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)

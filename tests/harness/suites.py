@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tests.harness.cluster_sorts import CLUSTER, lacking
+from tests.harness.cut_sorts import CUT
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
 
 SIGKILL, NOW, GRACEFULLY = Strike("sigkill"), Strike("pod_delete_now"), Strike("pod_delete_graceful")
@@ -16,13 +17,15 @@ ALL_SIGKILL, ALL_NOW = Strike("sigkill", EVERY_EXECUTOR), Strike("pod_delete_now
 # An epoch takes in 80 s of event time at most (the pacing). A portion holds a little more, so that a strike that waits
 # when it begins finds an epoch; the epoch that is struck is repeated, so
 # that one portion a strike is enough; a strike that misses takes another, of which there are two more.
+# Records flow while a cut lasts, and it drops nothing where nobody just asks: it has the records of one more try.
 # Each is over within a minute.
 BEYOND_EXECUTORS = (
     "driver-kill", "driver-delete", "broker-kill", "broker-delete", "broker-stop", "store-kill", "store-delete",
     "store-stop", "operator-kill", "operator-delete", "operator-then-driver", "driver-then-operator", "executor-stall",
+    "executor-broker-cut", "executor-store-cut", "driver-executor-cut", "driver-store-cut",
 )  # fmt: skip
 
-PORTION_MINUTES, PORTIONS_PER_STRIKE, ROWS_PER_MINUTE = 2, 1, 4_500
+PORTION_MINUTES, PORTIONS_PER_STRIKE, PORTIONS_PER_CUT, ROWS_PER_MINUTE = 2, 1, 4, 4_500
 
 
 JOBS = "jobs"
@@ -43,7 +46,7 @@ class Suite:
         baseline: whether a run without fault comes first.
         longest_s: what the suite may take on two cores.
         seldom: of these one is added, drawn from the seed; of executors, too.
-        beyond: names of sorts of other roles, and of stalls of SHORT_S, of which it may be one too.
+        beyond: names of sorts of other roles, and of short stalls and cuts, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
     """
 
@@ -55,20 +58,22 @@ class Suite:
     beyond: tuple[str, ...] = ()
     every_control: bool = False
 
-    def drawn(self, seed: int, roles: Collection[str] | None = None) -> tuple[Strike, ...]:
+    def drawn(self, seed: int, roles: Collection[str] | None = None, nodes: int = 0) -> tuple[Strike, ...]:
         """The strikes for a seed.
 
         Args:
             seed: draws.
             roles: servers that may be struck, beside the driver; None: nothing but executors may.
+            nodes: how many can be reached as machines: a cut is made there.
         """
-        there = () if roles is None else [CLUSTER[name] for name in self.beyond if lacking(name, 0, roles) is None]
+        there = () if roles is None else [CLUSTER[name] for name in self.beyond if lacking(name, nodes, roles) is None]
         of = (*self.seldom, *there)
         return (*self.strikes, *((random.Random(f"suite of {seed}").choice(of),) if of else ()))
 
-    def minutes(self, strikes: int) -> int:
+    def minutes(self, strikes: Sequence[Strike]) -> int:
         """Event time of the main run."""
-        return PORTION_MINUTES * (PORTIONS_PER_STRIKE * strikes + 2)
+        portions = (PORTIONS_PER_CUT if one.kind == CUT else PORTIONS_PER_STRIKE for one in strikes)
+        return PORTION_MINUTES * (sum(portions) + 2)
 
 
 SUITES = {

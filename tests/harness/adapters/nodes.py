@@ -6,10 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infra.cluster import engine as engines
 from infra.cluster import network
 from infra.cluster.api import Reader
 from infra.cluster.engine import EngineError
 from infra.cluster.kind import Kind
+from infra.cluster.record import Record
+from infra.cluster.state import state_directory
+from infra.console import Console
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.server_pods import ServerPod, server_pod
 
@@ -55,6 +59,17 @@ class Nodes:
     reader: Reader
     published: bool = False
     notes: str = "/run"
+
+    @classmethod
+    def here(cls, reader: Reader, console: Console) -> Nodes | None:
+        """Those of the cluster that `make up` made, if its engine runs; None for another cluster."""
+        from infra.cluster.lifecycle import Lifecycle  # noqa: PLC0415 - brings what builds images
+
+        record = Record.read(state_directory().record)
+        engine = engines.running() if record else None
+        if record is None or engine is None:
+            return None
+        return cls(Lifecycle.here(console).kind(engine), reader, record.published)
 
     def execute(self, node: str, *words: str) -> str:
         """Run a command on a node; what it printed. Raises EngineError."""

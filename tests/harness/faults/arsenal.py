@@ -17,9 +17,9 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE, Between, DrawnCut, draw_cuts
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.clock import STEPS_S, SteppedClock
-from tests.harness.faults.cut import CutLink
+from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
@@ -208,7 +208,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_clock(),
             **self._of_stalls(),
             **self._of_requests(),
-            **self._of_cuts(),
+            **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, ended, held=self._while_held),
             **self._of_disks(),
             **self._of_lags(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
@@ -252,17 +252,6 @@ class EmbeddedArsenal(HealingArsenal):
             (one.kind, one.target): partial(EndedBySpark, requests, one.kind, self.drivers)
             for one in REQUESTS.values()
         }  # fmt: skip
-
-    def _of_cuts(self) -> Makers:
-        servers = {TO_BROKER: self.broker, TO_STORE: self.object_store, TO_RESULTS: self.result_store}
-        there = {one: server for one, server in servers.items() if one.target in self.cuts and server is not None}
-
-        def cut(one: Between, server: Restartable) -> Fault:
-            link, drawn = self.cuts[one.target], next(self._drawn_cuts)
-            made = CutLink(one, link, server, drawn, healing=self.healing, ended=self.ended)
-            return self._while_held(made) if one == TO_RESULTS else made
-
-        return {(CUT, one.target): partial(cut, one, server) for one, server in there.items()}
 
     def _of_disks(self) -> Makers:
         disks = self.disks

@@ -1,11 +1,15 @@
-"""SIGKILL of every role of the embedded stack, and short stalls of executors: what a demo has time for."""
+"""SIGKILL of every role of the embedded stack, short stalls of executors and cuts: what a demo has time for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
+from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
@@ -21,13 +25,15 @@ DOWN_S = 1.0
 
 @dataclass
 class Kills(HealingArsenal):
-    """What the demo strikes with; nothing of it has to stand between the pipeline and its servers.
+    """What the demo strikes with; only a cut needs something between the pipeline and its servers.
 
     Attributes:
         drivers: and their executors and workers.
         watch: what they announce.
         broker: of the stack.
         object_store: of the stack.
+        seed: draws which way is cut.
+        cuts: links that can be cut, by the target of the cut; none where the plan has no cut.
     """
 
     torn_down = True
@@ -36,8 +42,17 @@ class Kills(HealingArsenal):
     watch: Watch
     broker: Restartable
     object_store: Restartable
+    seed: int
+    cuts: Mapping[str, TcpLink] = field(default_factory=dict)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal, and with what the seed draws."""
+        super().__post_init__()
+        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
+        servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}
         return {
             (SIGKILL, EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=False),
             (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=True),
@@ -46,4 +61,5 @@ class Kills(HealingArsenal):
             (SIGKILL, BROKER): lambda: KilledServer(self.broker, DOWN_S, self.healing, self.ended),
             (SIGKILL, OBJECT_STORE): lambda: KilledServer(self.object_store, DOWN_S, self.healing, self.ended),
             **executor_stalls(self.drivers, self.healing, self.ended, HEARTBEATS_S),
+            **link_cuts(self.cuts, servers, self._drawn_cuts, self.healing, self.ended),
         }

@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
+from infra.cluster.api import Reader
 from infra.cluster.engine import Engine, EngineError
 from infra.cluster.kind import Kind
+from infra.cluster.record import Record
+from infra.console import Console
 from infra.embedded.process import Child
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.nodes import CONTROL_PLANE, Nodes
@@ -63,6 +67,22 @@ class FakeApi:
 def nodes_on(docker: Path, *, published: bool = False, notes: str = "/run", **answers: dict[str, Any]) -> Nodes:
     kind = Kind(Path("kind"), Engine(docker, None), Path("kubeconfig"), Path("log"))
     return Nodes(kind, FakeApi(nodes=NODES, **answers), published, notes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("record", [None, Record("ready", "image", 1)])
+@pytest.mark.parametrize("engine", [None, Engine(Path("docker"), None)])
+def test_nodes_are_those_of_a_cluster_made_here_whose_engine_runs(
+    record: Record | None, engine: Engine | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = "tests.harness.adapters.nodes."
+    monkeypatch.setattr(f"{where}Record.read", lambda _: record)
+    monkeypatch.setattr(f"{where}engines.running", lambda: engine)
+    asked: list[object] = []
+    lifecycle = SimpleNamespace(kind=asked.append)
+    monkeypatch.setattr("infra.cluster.lifecycle.Lifecycle.here", lambda _: lifecycle)
+    found = Nodes.here(cast("Reader", None), cast("Console", None))
+    assert (found is not None) is (record is not None and engine is not None)
+    assert asked == [engine] * (found is not None)
 
 
 @pytest.fixture

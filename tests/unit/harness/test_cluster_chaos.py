@@ -199,10 +199,10 @@ def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
         def target(self) -> Any:
             return type("T", (), {"namespace": "pipelines"})
 
-    cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}]})()
+    cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}], "reader": None})()
     monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", lambda _: Deployed())
     monkeypatch.setattr(cluster_chaos, "Cluster", lambda *_: cluster)
-    monkeypatch.setattr(cluster_chaos, "machines", lambda *_: object())
+    monkeypatch.setattr("tests.harness.cluster_chaos.Nodes.here", lambda *_: object())
     monkeypatch.setattr("tests.harness.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
     monkeypatch.setattr(cluster_chaos, "heal_nodes", lambda *_: pytest.fail("touched a node"))
     monkeypatch.setattr(cluster_chaos, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))

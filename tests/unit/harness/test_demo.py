@@ -1,11 +1,14 @@
-"""The demo kills executors and one of another role, which the seed draws; a user's file sees executors killed alone."""
+"""The demo kills executors, and one more strike that the seed draws; a user's file sees executors killed alone."""
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,21 +16,27 @@ from hypothesis import strategies as st
 
 from infra.console import Console
 from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack
+from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.aftermath import shown_by
+from tests.harness.cut_links import CutLinks, cut_links
+from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE
+from tests.harness.cut_sorts import SHORT_S as CUTS_S
 from tests.harness.demo import CLAIM, CLAIM_BEYOND, SHARDS, Demo
 from tests.harness.evidence import Manifest
 from tests.harness.faults.arsenal import ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
-from tests.harness.mixture import EMBEDDED, name_of
-from tests.harness.schedule import Strike, plan
+from tests.harness.mixture import EMBEDDED, name_of, steps_of
+from tests.harness.place import Place
+from tests.harness.run_directory import RunDirectory
+from tests.harness.schedule import DECLARED, Strike, plan
 from tests.harness.stall_sorts import SHORT_S, STALL
 from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.subject import Subject, seeded
-from tests.unit.harness.sleepers import Server
+from tests.unit.harness.sleepers import Server, soon
 
 STREAM = seeded(7, 2_000)
 FILE = replace(STREAM, kind="file")
@@ -45,9 +54,13 @@ def test_all_but_one_kill_are_executors_and_the_seed_says_which(seed: int, kills
     strikes = [one.strike for one in planned]
     assert strikes.count(KILL) == kills - 1
     assert one_of(KILLS_OF_THE_DEMO, seed) in strikes
-    as_kills = [replace(one, strike=KILL, planned_s=None) for one in planned]
-    assert as_kills == plan(seed, kills, SHARDS), "steps and epochs stay"
-    assert all((one.planned_s in SHORT_S) is (one.strike.kind == STALL) for one in planned)
+    assert [one.after_epoch for one in planned] == [one.after_epoch for one in plan(seed, kills, SHARDS)]
+    for one, as_kill in zip(planned, plan(seed, kills, SHARDS), strict=True):
+        if one.strike.kind != CUT:
+            assert replace(one, strike=KILL, planned_s=None) == as_kill, "steps and epochs stay"
+        assert (one.step, one.sink) in steps_of(one.strike)
+        assert one.planned_s in {STALL: SHORT_S, CUT: CUTS_S}.get(one.strike.kind, (None,))
+        assert bool(one.after_s) <= (one.step == DECLARED)
 
 
 def test_the_kill_of_another_role_is_any_of_them_at_any_place() -> None:
@@ -81,11 +94,45 @@ def test_the_manifest_claims_what_is_struck_and_counts_it(subject: Subject) -> N
 @pytest.mark.parametrize("name", KILLS_OF_THE_DEMO)
 def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
-    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, say=print)
-    assert place.fault(EMBEDDED[name]) is not None
-    place.close()
+    with cut_links([EMBEDDED[name]]) as cuts:
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        assert place.fault(EMBEDDED[name]) is not None
+        place.close()
     with pytest.raises(ValueError, match="there is no fault zombie of driver here"):
         place.fault(EMBEDDED["zombie"])
+    assert shown_by(EMBEDDED[name].kind, EMBEDDED[name].target), "the judge knows what shows it"
+
+
+def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_path: Path) -> None:
+    servers = Server(tmp_path), Server(tmp_path)
+    servers[1].restart()
+    with cut_links([TO_BROKER.strike, TO_STORE.strike]) as cuts:
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        fault = place.fault(TO_STORE.strike)
+        assert fault.strike({})[0][0].startswith(f"{servers[1].pid}@")
+        with socket.create_connection(("127.0.0.1", cuts.links[TO_STORE.target].port), 1.0):
+            soon("the connection is not made", fault.landed)
+        assert not cuts.links[TO_BROKER.target].held
+        place.close()
+    assert servers[1].child is not None
+    servers[1].child.kill()
+
+
+def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> None:
+    """A demo without a cut pays for none: each link is of its own strike, and the result store has none."""
+    servers = Server(tmp_path), Server(tmp_path)
+    by_strike = {name: cut_links([EMBEDDED[name]]) for name in KILLS_OF_THE_DEMO}
+    found = {}
+    for name, links in by_strike.items():
+        with links as cuts:
+            found[name] = set(cuts.links)
+    assert {name: one for name, one in found.items() if one} == {
+        "broker-cut": {TO_BROKER.target}, "store-cut": {TO_STORE.target},
+    }  # fmt: skip
+    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, say=print)
+    for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
+        with pytest.raises(ValueError, match="there is no fault cut of"):
+            place.fault(strike)
 
 
 def test_drivers_are_followed_by_others_only_where_one_may_be_struck(tmp_path: Path) -> None:
@@ -93,11 +140,46 @@ def test_drivers_are_followed_by_others_only_where_one_may_be_struck(tmp_path: P
     home = cast("SparkHome", None)
     with History(tmp_path / "history.jsonl") as history:
         watch = Watch(tmp_path / "events.jsonl", history)
-        drivers, arsenal = demo()._drivers(home, watch, stack, history)
+        drivers, arsenal = demo()._drivers(home, watch, stack, history, CutLinks({}))
         assert (type(drivers), type(arsenal)) == (SupervisedDrivers, Kills)
-        drivers, arsenal = demo(subject=FILE)._drivers(home, watch, stack, history)
+        drivers, arsenal = demo(subject=FILE)._drivers(home, watch, stack, history, CutLinks({}))
         assert not isinstance(drivers, SupervisedDrivers)
         assert isinstance(arsenal, ExecutorArsenal)
+
+
+@pytest.mark.parametrize("name", ["broker-cut", "store-cut", "broker-kill"])
+def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = next(seed for seed in range(100) if one_of(KILLS_OF_THE_DEMO, seed) == EMBEDDED[name])
+    endpoints = Endpoints("127.0.0.1:1", "http://127.0.0.1:2", "key", "secret", "bucket")
+    seen: dict[str, Any] = {}
+
+    def stack(*_: object, kafka_link: int | None) -> Any:
+        seen["kafka_link"] = kafka_link
+        there = {"endpoints": endpoints, "kafka": SimpleNamespace(link_port=3), "object_store": None}
+        return nullcontext(SimpleNamespace(**there))
+
+    def act(_: object, __: object, place: Place, *___: object, arsenal: Kills, **____: object) -> Any:
+        seen["place"], seen["links"] = place, {one: link.target for one, link in arsenal.cuts.items()}
+        seen["ports"] = [link.port for link in arsenal.cuts.values()]
+        return SimpleNamespace(go=lambda: None)
+
+    for one in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(one, "of another run")
+    monkeypatch.setattr("tests.harness.demo.EmbeddedStack", stack)
+    monkeypatch.setattr("tests.harness.demo.SparkHome", lambda *_: None)
+    monkeypatch.setattr("tests.harness.demo.Act", act)
+    directory = RunDirectory(tmp_path)
+    demo(seed)._play(directory)
+    place, ports = seen["place"], seen["ports"]
+    assert place.endpoints == endpoints
+    behind = {"broker-cut": {TO_BROKER.target: ("127.0.0.1", 3)}, "store-cut": {TO_STORE.target: ("127.0.0.1", 2)}}
+    assert seen["links"] == behind.get(name, {})
+    kafka = f"127.0.0.1:{ports[0]}" if name == "broker-cut" else endpoints.kafka_bootstrap
+    store = f"http://127.0.0.1:{ports[0]}" if name == "store-cut" else endpoints.s3_endpoint
+    assert (place.settings.kafka_bootstrap, place.settings.s3_endpoint) == (kafka, store)
+    assert seen["kafka_link"] == (ports[0] if name == "broker-cut" else None)
 
 
 def test_strikes_are_told_in_one_line() -> None:
