@@ -74,7 +74,7 @@ from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
-from tests.harness.stall_sorts import REQUESTS, UNFELT, Steps
+from tests.harness.stall_sorts import UNFELT, Steps, asks_spark
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded, unpaced
 from tests.harness.suites import counted
@@ -221,8 +221,8 @@ class Chaos:
 
     def _requests(self, directory: RunDirectory) -> SparkRequests | None:
         """Where the drivers are asked, where that is part of the plan: nothing runs beside the job otherwise."""
-        wanted = any(one in REQUESTS.values() for one in self.strikes)
-        return SparkRequests(directory.path.absolute() / "work" / "requests") if wanted else None
+        folder = directory.path.absolute() / "work" / "requests"
+        return SparkRequests(folder) if asks_spark(self.strikes) else None
 
     def _disks(
         self, directory: RunDirectory, stack: EmbeddedStack, database: PostgresServer | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
+from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.chaos import UNPROVEN, described, lags_of, planned_faults, sent_by
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
@@ -49,6 +50,8 @@ from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.spread import EXECUTORS, PARTITIONS
+from tests.harness.stage import laid_over
+from tests.harness.stall_sorts import asks_spark
 from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
@@ -106,14 +109,15 @@ def programme_of(
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
-            conditions.network_s, lags_of(subject, seed), say=stage.console.say,
+            conditions.network_s, lags_of(subject, seed), PodRequests(drivers) if asks_spark(strikes) else None,
+            say=stage.console.say,
         ),
-        table=table, partitions=PARTITIONS, changes=changes_of(conditions),
+        table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes),
     )  # fmt: skip
 
 
-def changes_of(conditions: Conditions) -> dict[str, Any]:
-    """Values of the chart under which the pipeline runs in its pods."""
+def changes_of(conditions: Conditions, strikes: Sequence[Strike] = ()) -> dict[str, Any]:
+    """Values of the chart under which the pipeline runs in its pods, and its drivers take what is asked of Spark."""
     changes: dict[str, Any] = {"sparkConf": conditions.spark}
     if conditions.short_pipes:
         # Of two, the one that was just replaced has no blocks yet: nobody would wait for it.
@@ -123,7 +127,21 @@ def changes_of(conditions: Conditions) -> dict[str, Any]:
         changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
     if conditions.pipeline:
         changes["settings"] = {**changes.get("settings", {}), **conditions.pipeline}
-    return changes
+    return laid_over(changes, values_of_requests()) if asks_spark(strikes) else changes
+
+
+def refuse_requests(values: Mapping[str, Any]) -> None:
+    """Refuse to run the deployed pipeline below `with_requests` where that would run something else in its place.
+
+    Raises:
+        NotDeployedError: it is no module that its settings name.
+    """
+    job = str(values["settings"].get("job", ""))
+    if values.get("module") or ":" in job:
+        raise NotDeployedError(
+            f"task-kill and stage-cancel need a job that is a module: user_counts is deployed as "
+            f"{values.get('module') or job}. Leave them out of FAULTS=, or deploy the pipeline of `make up`"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -166,6 +184,8 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
+    if asks_spark(strikes):
+        refuse_requests(target.values)
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)

@@ -20,7 +20,7 @@ from tests.harness.platform_sorts import (
     WORKERS,
 )
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
-from tests.harness.stall_sorts import CLUSTER_STALLS, KUBELETS
+from tests.harness.stall_sorts import CLUSTER_STALLS, KUBELETS, REQUESTS
 from tests.harness.stall_sorts import OPERATORS as STALLED_OPERATORS
 from tests.harness.stall_sorts import RESULT_STORES as STALLED_RESULT_STORES
 from tests.harness.stall_sorts import SERVERS as STALLED_SERVERS
@@ -39,7 +39,7 @@ PIPELINE = {
 ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
 """Only where another node can take the driver in, and the nodes can be reached as machines."""
 STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS}
-CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **CLUSTER_CUTS}
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
 NODES_NEEDED = {**dict.fromkeys((*MACHINES, *CLUSTER_CUTS), 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2)}
 """So many nodes have to be reached as machines."""

@@ -267,9 +267,15 @@ class Stage:
         return int(self.target.values.get("source", {}).get("replication", 1))
 
 
-def laid_over(values: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Values of a chart with some of their groups' entries changed."""
-    return {**values, **{name: {**(values.get(name) or {}), **own} for name, own in changes.items()}}
+def laid_over(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a chart, some of them changed; of a group the entries that are named."""
+    return {
+        **values,
+        **{
+            name: {**(values.get(name) or {}), **own} if isinstance(own, Mapping) else own
+            for name, own in changes.items()
+        },
+    }
 
 
 def identity(run: str, prefix: str) -> str:

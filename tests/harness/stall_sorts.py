@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
-from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, EXECUTOR, Strike
+from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 
 Steps = tuple[tuple[str, str | None], ...]
 STALL = "stall"
@@ -40,9 +42,14 @@ CLUSTER_STALLS = {**PIPELINE, **BESIDE, **SERVERS, **RESULT_STORES, **OPERATORS,
 
 TASK, STAGE = "task", "stage"
 REQUESTS = {"task-kill": Strike(TASK_KILL, TASK), "stage-cancel": Strike(STAGE_CANCEL, STAGE)}
-"""What Spark ends by its own API: on the embedded stack, whose driver takes requests (`with_requests`)."""
+"""What Spark ends by its own API, asked by a driver that takes requests (`with_requests`)."""
 DELAYED = (STALL, TASK_KILL, STAGE_CANCEL)
 """Kinds that come within a step too: some time after the declaration, while shards read their input."""
+
+
+def asks_spark(strikes: Iterable[Strike]) -> bool:
+    """Whether one of the strikes needs a driver that takes requests."""
+    return any(one in REQUESTS.values() for one in strikes)
 
 
 def with_declaration(strike: Strike, steps: Steps) -> Steps:

@@ -1,8 +1,9 @@
-"""Any job of this checkout, with a thread beside it that ends a task or a stage by Spark's own API when asked to.
+"""Any job, with a thread beside it that ends a task or a stage by Spark's own API when asked to.
 
-`python -m tests.harness.with_requests SETTINGS.json`. The job is the one that the settings name. Requests are files in
-the folder that the environment names: `asked.json` is taken away, and `answer.json` written twice: when Spark was
-asked, and again when it is known what became of it.
+`python -m tests.harness.with_requests SETTINGS.json`. The job is the module that the settings name. Requests are files
+in the folder that the environment names: `asked.json` is taken away, and `answer.json` written twice: when Spark was
+asked, and again when it is known what became of it. The file also runs alone, in a pod: it imports nothing of this
+repository.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
-
-MODULE, VARIABLE = "tests.harness.with_requests", "EFFECTIVELY_ONCE_REQUESTS"
+MODULE, ALONE = "tests.harness.with_requests", "with_requests"
+"""Its name in this checkout, and where it is a file alone."""
+VARIABLE = "EFFECTIVELY_ONCE_REQUESTS"
+TASK_KILL, STAGE_CANCEL = "task_kill", "stage_cancel"
+"""What is asked for, as plans and histories name it."""
 ASKED, ANSWER = "asked.json", "answer.json"
 MISSED, ENDED, AT, SAYS, BY = "missed", "ended", "at", "says", "by"
 REASON = "asked for by the harness"
@@ -136,9 +139,9 @@ def _now_ms() -> int:
 
 
 def _context() -> Any:
-    from pyspark import SparkContext  # noqa: PLC0415 - the job brings it
-
-    return SparkContext._active_spark_context
+    # The job brings it: no import here, which would be in the way of the job's own.
+    found = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return getattr(found, "_active_spark_context", None)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from effectively_once.points import HELD, HOLD, RELEASE, VARIABLE
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.pod_log import EXECUTOR, Pod, PodLog
+from tests.harness.adapters.pod_shell import ask_shell
 
 FOLDER = "/tmp/points"  # noqa: S108 - of a container, a volume of its own
 ENVIRONMENT = {VARIABLE: FOLDER}
 """What driver and executors need."""
-ANSWER_S, AGAIN_S = 15.0, 0.1
-# A shell that ends takes its last line with it now and then: it stays until the session is closed.
+AGAIN_S = 0.1
 _ASK = """
 mkdir -p {folder} && cd {folder} && rm -f {held} {release} {hold} \\
   && printf %s '{asked}' > draft && mv draft {hold} && echo asked
@@ -91,11 +91,4 @@ class PodHold:
     def _said(self, pod: Pod, script: str, **values: str) -> str:
         """The line that a script answers with."""
         names = {"folder": FOLDER, "hold": HOLD, "held": HELD, "release": RELEASE, **values}
-        session = self._cluster.enter(pod.name, pod.container, script.format(**names))
-        try:
-            return str(session.readline_stdout(timeout=ANSWER_S) or "").strip()
-        except Exception as error:
-            raise NoProcessError(f"{pod.who} does not answer: {error}") from error
-        finally:
-            with suppress(Exception):
-                session.close()
+        return ask_shell(self._cluster, pod, script.format(**names))

@@ -13,7 +13,7 @@ from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
-from tests.harness.adapters.spark_requests import SparkRequests
+from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
@@ -28,7 +28,7 @@ from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
-from tests.harness.faults.spark_request import EndedBySpark
+from tests.harness.faults.spark_request import request_makers
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
@@ -56,7 +56,6 @@ from tests.harness.mixture import (
 )
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
 from tests.harness.spread import NETWORK_S
-from tests.harness.stall_sorts import REQUESTS
 
 
 class Arsenal(Protocol):
@@ -164,7 +163,7 @@ class EmbeddedArsenal(HealingArsenal):
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
-    requests: SparkRequests | None = None
+    requests: Requests | None = None
     network_s: float = NETWORK_S
     cuts: Mapping[str, TcpLink] = field(default_factory=dict)
     disks: SlowDisks | None = None
@@ -207,7 +206,7 @@ class EmbeddedArsenal(HealingArsenal):
             **self._of_result_store(),
             **self._of_clock(),
             **self._of_stalls(),
-            **self._of_requests(),
+            **request_makers(self.requests, drivers),
             **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, ended, held=self._while_held),
             **self._of_disks(),
             **self._of_lags(),
@@ -243,15 +242,6 @@ class EmbeddedArsenal(HealingArsenal):
             self.drivers, self.watch, self._servers, self.healing, self.ended, time_out_s=self.network_s,
             held=self._while_held,
         )  # fmt: skip
-
-    def _of_requests(self) -> Makers:
-        requests = self.requests
-        if requests is None:
-            return {}
-        return {
-            (one.kind, one.target): partial(EndedBySpark, requests, one.kind, self.drivers)
-            for one in REQUESTS.values()
-        }  # fmt: skip
 
     def _of_disks(self) -> Makers:
         disks = self.disks

@@ -13,6 +13,7 @@ from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKIL
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import DRIVER, ZOMBIE
 from tests.harness.cut_sorts import DrawnCut, draw_cuts
@@ -26,6 +27,7 @@ from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.lag import Lags
+from tests.harness.faults.spark_request import request_makers
 from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
@@ -49,6 +51,7 @@ class ClusterArsenal(HealingArsenal):
         seed: draws cuts, and what a declaration leaves open.
         network_s: the time-out of heartbeats.
         lags: keeps back what is sent to a partition; None where the sender waits for the chain.
+        requests: to the drivers; None where they take none.
     """
 
     torn_down = False
@@ -63,6 +66,7 @@ class ClusterArsenal(HealingArsenal):
     seed: int = 0
     network_s: float = NETWORK_S
     lags: Lags | None = None
+    requests: Requests | None = None
     _drawn_cuts: Iterator[DrawnCut] = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _rng: random.Random = field(init=False)
@@ -94,7 +98,8 @@ class ClusterArsenal(HealingArsenal):
         stalls = cluster_stalls(
             drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s
         )
-        return {**makers, **platform, **stalls, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
+        requests = request_makers(self.requests, drivers)
+        return {**makers, **platform, **stalls, **requests, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
 
     def _starvation(self) -> Fault:
         return StarvedExecutor(self.drivers, ended=self.ended, of=self._rng.randrange(1 << 16))

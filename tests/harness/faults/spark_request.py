@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
-from tests.harness.adapters.spark_requests import SparkRequests
+from tests.harness.adapters.spark_requests import Requests
 from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.schedule import PlannedFault
+from tests.harness.stall_sorts import REQUESTS
 from tests.harness.with_requests import AT, BY, ENDED, FAILED, KILLED, MISSED, SAYS
 
 ANSWER_S = 10.0
@@ -24,7 +27,7 @@ class EndedBySpark(Fault):
         drivers: whose pipeline it is: with its driver what became of a request is lost.
     """
 
-    def __init__(self, requests: SparkRequests, kind: str, drivers: Drivers) -> None:
+    def __init__(self, requests: Requests, kind: str, drivers: Drivers) -> None:
         self._requests, self._kind, self._drivers = requests, kind, drivers
         self._draw = 0
         self._asked: int | str | None = None
@@ -62,3 +65,10 @@ class EndedBySpark(Fault):
     def _named(self, what: str, answer: Mapping[str, Any]) -> str:
         # Every driver numbers its tasks and stages anew.
         return f"{what}@driver-{answer['driver']}"
+
+
+def request_makers(requests: Requests | None, drivers: Drivers) -> Makers:
+    """Both sorts; none where the drivers take no requests."""
+    if requests is None:
+        return {}
+    return {(one.kind, one.target): partial(EndedBySpark, requests, one.kind, drivers) for one in REQUESTS.values()}

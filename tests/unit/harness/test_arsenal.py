@@ -36,12 +36,12 @@ from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS
 from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
-from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
+from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 from tests.unit.harness.sleepers import Home, Server, state_of
 
 WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT, SLOW_DISK)

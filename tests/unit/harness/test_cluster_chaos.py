@@ -17,10 +17,11 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
+from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.chaos import described
-from tests.harness.cluster_chaos import main, programme_of, strikes_of, table_of
+from tests.harness.cluster_chaos import changes_of, main, programme_of, refuse_requests, strikes_of, table_of
 from tests.harness.cluster_run import leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -33,6 +34,7 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
+from tests.harness.conditions import Conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT
 from tests.harness.deployed import NotDeployedError
@@ -44,7 +46,8 @@ from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
 from tests.harness.schedule import DECLARED, EARLY_STEPS
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.stage import SHARDS, BrokerTools, Stage
+from tests.harness.stage import SHARDS, BrokerTools, Stage, laid_over
+from tests.harness.stall_sorts import REQUESTS
 
 SEEDS = st.integers(0, 2**40)
 NONE = cast("Any", None)
@@ -62,7 +65,10 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
-    return ClusterArsenal(drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders)
+    return ClusterArsenal(
+        drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders,
+        requests=PodRequests(drivers),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLUSTER)
@@ -84,6 +90,12 @@ def test_a_name_is_one_sort_on_every_stack_and_a_sort_has_one_name() -> None:
 def test_without_nodes_as_machines_there_is_none_that_needs_them(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=CLUSTER[name].target):
         arsenal(tmp_path, None).fault(CLUSTER[name])
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_where_drivers_take_no_requests_there_is_no_fault_of_theirs(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=CLUSTER[name].kind):
+        replace(arsenal(tmp_path, None), requests=None).fault(CLUSTER[name])
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 2])
@@ -277,3 +289,41 @@ def test_a_programme_says_what_it_was_made_from_and_makes_the_clusters_faults(co
     place = made.arsenal(cast("Stage", stage), cast("SupervisedPods", NONE), cast("Watch", NONE))
     assert isinstance(place, ClusterArsenal)
     assert (place.run, place.zombie_s) == ("r-3", 7.0)
+    assert place.requests is None, "drivers take requests only where the plan has some"
+    assert "module" not in made.changes
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_drivers_take_requests_where_the_plan_has_some(name: str) -> None:
+    strikes = strikes_of(f"{name},driver-kill", 3, 0, ())
+    made = programme_of(3, 20_000, strikes, platform(None, brokers=1), zombie_s=7.0, controls=False)
+    assert made.arsenal is not None
+    stage = type("S", (), {"cluster": None, "run": "r-3", "console": type("C", (), {"say": print})})
+    place = made.arsenal(cast("Stage", stage), cast("SupervisedPods", NONE), cast("Watch", NONE))
+    assert isinstance(place, ClusterArsenal)
+    assert isinstance(place.requests, PodRequests)
+    deployed = {"name": "uc", "module": None, "environment": {"OWN": "1"}, "extraFiles": {"own.py": ""}}
+    values = laid_over(deployed, made.changes)
+    asked = values_of_requests()
+    assert values["module"] == asked["module"]
+    assert values["environment"] == {"OWN": "1", **asked["environment"]}
+    assert values["extraFiles"] == {"own.py": "", **asked["extraFiles"]}
+
+
+def test_requests_go_around_the_job_without_proof() -> None:
+    asked, unproven = values_of_requests(), changes_of(Conditions(unproven=True))
+    both = changes_of(Conditions(unproven=True), list(REQUESTS.values()))
+    assert both["settings"] == {"job": "without_proof"}
+    assert both["extraFiles"] == {**unproven["extraFiles"], **asked["extraFiles"]}
+    assert both["module"] == asked["module"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [({"module": "my.program"}, "my.program"), ({"settings": {"job": "jobs:other"}}, "jobs:other")],
+)
+def test_a_deployed_program_that_requests_would_displace_is_refused(values: dict[str, Any], told: str) -> None:
+    deployed = {"settings": {"job": "effectively_once_jobs.user_counts"}}
+    refuse_requests(deployed)
+    with pytest.raises(NotDeployedError, match=f"deployed as {told}"):
+        refuse_requests(deployed | values)

@@ -36,6 +36,7 @@ BEYOND = (
     "embedded-cuts",
     "cluster-cuts",
     "embedded-slow-disks",
+    "cluster-requests",
 )
 """Parts that the numbers of the campaign do not rest on."""
 NEEDED = {

@@ -18,9 +18,8 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.faults import spark_request
 from tests.harness.faults.spark_request import EndedBySpark
-from tests.harness.request_kinds import STAGE_CANCEL, TASK_KILL
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
-from tests.harness.with_requests import ASKED, FAILED, KILLED, serve
+from tests.harness.with_requests import ASKED, FAILED, KILLED, STAGE_CANCEL, TASK_KILL, serve
 from tests.unit.harness.sleepers import soon
 
 PLANNED = PlannedFault(1, DECLARED, None, 0, Strike(TASK_KILL, "task"))

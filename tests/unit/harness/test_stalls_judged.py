@@ -45,6 +45,15 @@ def test_a_stall_with_its_evidence_hit(event: Row) -> None:
     assert one.fault.planned_s == event.get("planned_s")
 
 
+@pytest.mark.parametrize("driver", ["driver-1578", "driver-1f0c2a7b"])
+def test_tasks_are_named_by_their_driver_on_either_stack_and_no_witness_is_asked_for_them(driver: str) -> None:
+    task = {"process_before": f"task 7 of stage 4.0@{driver}", "process_after": f"task 8 of stage 4.0@{driver}"}
+    early = [HISTORY[0], {**HISTORY[1], "t": 5_500}, *HISTORY[2:]]
+    seen = {"t": 900, "event": "process", "state": "seen", "process": "1@0.50"}
+    (one,) = faults.check([*early, seen, {**fault("task_kill", "task", spark_says="KILLED"), **task}])
+    assert one.fault.hit, one.refuted
+
+
 LONG: dict[str, Any] = {"stopped_s": LEAST_TIME_OUT_S + 0.1, "planned_s": 10.0}
 BAD = [
     (stall("executor", stopped_s=None), "stood still is not known"),

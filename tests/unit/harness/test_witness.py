@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psutil
 import pytest
@@ -77,18 +77,19 @@ def test_a_process_that_belongs_to_somebody_else_is_not_noted(history: History, 
 class Blinking(ProcessWitness):
     """Its first look at /proc passes over a process that is born while it reads."""
 
-    unborn: ClassVar[set[int]] = set()
+    def __init__(self, history: History, unborn: int) -> None:
+        super().__init__(history, every_s=EVERY_S)
+        self._unborn = {unborn}
 
     def _numbers(self) -> set[int]:
-        hidden, self.unborn = self.unborn, set()
+        hidden, self._unborn = self._unborn, set()
         return super()._numbers() - hidden
 
 
 def test_a_child_that_is_seen_before_its_parent_belongs_to_it(history: History, tmp_path: Path) -> None:
     child = sleeper(tmp_path, WITH_CHILD)
     grandchild = psutil.Process(child.pid).children()[0].pid
-    witness = Blinking(history, every_s=EVERY_S)
-    witness.unborn = {child.pid}
+    witness = Blinking(history, child.pid)
     try:
         for _look in range(3):
             witness.note(witness._look())

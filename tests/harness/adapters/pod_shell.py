@@ -1,0 +1,30 @@
+"""A shell script in a pod that answers with one line."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.pod_log import Pod
+
+ANSWER_S = 15.0
+
+
+def ask_shell(cluster: Cluster, pod: Pod, script: str) -> str:
+    """Return the line that a script answers with in a pod's container; empty when none comes within ANSWER_S.
+
+    The script ends in `read -r _`, so that the shell stays until the session is closed: one that ends takes its last
+    line with it now and then.
+
+    Raises:
+        NoProcessError: the pod cannot be entered, or the session breaks.
+    """
+    session = cluster.enter(pod.name, pod.container, script)
+    try:
+        return str(session.readline_stdout(timeout=ANSWER_S) or "").strip()
+    except Exception as error:
+        raise NoProcessError(f"{pod.who} does not answer: {error}") from error
+    finally:
+        with suppress(Exception):
+            session.close()
