@@ -39,7 +39,7 @@ class TcpLink:
         self.port = 0
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
         self._flows = {one: asyncio.Event() for one in (IN, OUT)}
@@ -47,6 +47,8 @@ class TcpLink:
 
     def start(self) -> None:
         """Listen. Raises OSError when no port can be had."""
+        # Not before: a link that is never started has nothing to close.
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"{self.name} link", daemon=True)
         self._thread.start()
         for left in range(PORT_TRIES, 0, -1):
