@@ -269,8 +269,8 @@ class Act:
 
     def _begin(self) -> None:
         """Record the first phase, and of which commit the run is: the history confirms what the manifest says."""
-        manifest = self.directory.manifest_path
-        git = {"git": self.directory.manifest().git} if manifest.is_file() else {}
+        told = self.directory.manifest_path.is_file()
+        git: dict[str, Any] = {"git": self.directory.manifest().git} if told else {}
         self.history.record("phase", phase="warm-up", **git)
 
     def _phase(self, name: str) -> None:

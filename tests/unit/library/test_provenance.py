@@ -55,7 +55,9 @@ def test_a_driver_announces_the_code_that_the_manifest_of_its_checkout_names() -
 def test_every_setting_is_in_the_digest_and_nothing_else_is() -> None:
     first = _announced()["settings"]
     assert first == _announced()["settings"] == _announced(shards=2)["settings"]
-    others = [{"shards": 3}, {"epoch_rows_max": 7}, {"dense_offsets": True}, {"idle_ms": 1}, {"kafka_bootstrap": "b:1"}]
+    others: list[dict[str, Any]] = [
+        {"shards": 3}, {"epoch_rows_max": 7}, {"dense_offsets": True}, {"idle_ms": 1}, {"kafka_bootstrap": "b:1"},
+    ]  # fmt: skip
     assert len({first, *(_announced(**one)["settings"] for one in others)}) == len(others) + 1
 
 
