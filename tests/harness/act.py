@@ -149,7 +149,7 @@ class Act:
         self.drivers.end()
 
     def _main_act(self, sender: Sender) -> None:
-        self._phase("warm-up")
+        self._begin()
         patience = self.place.patience
         with self.console.step("driver and executors"):
             self.drivers.start("driver", self.settings_path)
@@ -266,6 +266,12 @@ class Act:
     def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:
         address = BucketAddress(self.place.endpoints.s3_endpoint, self.place.settings.s3_bucket)
         return ChainReader(address, self.place.settings.pipeline, self.place.settings.topic, patience_s)
+
+    def _begin(self) -> None:
+        """Record the first phase, and of which commit the run is: the history confirms what the manifest says."""
+        told = self.directory.manifest_path.is_file()
+        git: dict[str, Any] = {"git": self.directory.manifest().git} if told else {}
+        self.history.record("phase", phase="warm-up", **git)
 
     def _phase(self, name: str) -> None:
         self.history.record("phase", phase=name)

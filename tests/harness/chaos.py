@@ -50,7 +50,7 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.judge import show
-from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, manifest_of
+from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
 from tests.harness.mixture import (
     CLOCK,
     EMBEDDED,
@@ -251,6 +251,8 @@ class Chaos:
                 "faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named,
             },
             schemas=USER_COUNTS if self.database is None else WITH_TABLE,
+            # Drivers without proof run code of this package; those that repair what comes of it, the product's alone.
+            code=code_of(self.checkout, *[self.checkout / "tests"] * self.conditions.unproven),
         )  # fmt: skip
 
 

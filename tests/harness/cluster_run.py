@@ -31,7 +31,7 @@ from tests.harness.deployed import Deployed, NotDeployedError, Target
 from tests.harness.evidence import PlannedControl, PlannedFaults
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.cluster_platform import Platform
-from tests.harness.manifest import manifest_of, planned_controls
+from tests.harness.manifest import code_of, manifest_of, planned_controls
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
@@ -186,12 +186,14 @@ class ClusterRun:
         baseline = (PlannedControl(name=BASELINE, must="pass"),) if programme.baseline is not None else ()
         pipeline, topic = names(name, MAIN_PREFIX)
         strikes = counted([one.strike for one in programme.planned])
+        extra = programme.changes.get("extraFiles", ())
         return manifest_of(
             name, programme.claim, self.seed, programme.subject, checkout=self.checkout, pipeline=pipeline, topic=topic,
             shards=SHARDS, faults_planned=len(programme.planned),
             faults=[PlannedFaults.model_validate(one) for one in strikes],
             controls=(*baseline, *planned_controls(programme.controls)), named=programme.named,
             schemas=USER_COUNTS if programme.table is None else WITH_TABLE,
+            code=code_of(self.checkout, *(self.checkout / "tests" / "harness" / one for one in extra)),
         )  # fmt: skip
 
     def _baseline(self, name: str, subject: Subject) -> dict[str, Any]:

@@ -188,6 +188,7 @@ class Manifest(_Frozen):
 
     `concurrent_reader`: whether oracle 3 is judged; a run recorded before there was one has no evidence for it.
     `schemas`: what every row of each sink must be; a run recorded before there were any has none.
+    `code`: digests of what its drivers run, by package; a run recorded before drivers announced it has none.
     `shows`: what `control` is built to show; controls were all built to show duplicates before it was said.
     """
 
@@ -205,6 +206,7 @@ class Manifest(_Frozen):
     schemas: dict[str, SinkSchema] = Field(default_factory=dict)
     versions: dict[str, Any] = Field(default_factory=dict)
     git: dict[str, Any] = Field(default_factory=dict)
+    code: dict[str, str] = Field(default_factory=dict)
     control: str | None = None
     shows: Shows = "duplicated"
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from effectively_once.version import package_digest
 from infra.versions import of_run
 from tests.harness.commit import git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
@@ -21,13 +22,22 @@ def planned_controls(controls: Sequence[NegativeControl]) -> tuple[PlannedContro
     return tuple(PlannedControl(name=one.name, must="fail", shows=one.shows) for one in controls)
 
 
+PRODUCT = ("effectively_once", "effectively_once_jobs")
+"""Packages of the wheel."""
 NEGATIVE_CONTROLS, EVERY_NEGATIVE_CONTROL = planned_controls(QUICK), planned_controls(EVERY)
+
+
+def code_of(checkout: Path, *others: Path) -> dict[str, str]:
+    """Digests of the library, of the jobs, and of other packages or modules of a checkout, as drivers announce them."""
+    places = (*(checkout / "pipelines" / "src" / name for name in PRODUCT), *others)
+    return {place.stem: package_digest(place) for place in places if place.exists()}
 
 
 def manifest_of(
     run: str, claim: str, seed: int, subject: Subject, *, checkout: Path, pipeline: str, topic: str, shards: int,
     faults_planned: int, faults: Sequence[PlannedFaults] | None = None, controls: Sequence[PlannedControl] = (),
     named: Mapping[str, str] | None = None, schemas: Mapping[str, SinkSchema] = USER_COUNTS,
+    code: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The document of a run that is about to begin.
 
@@ -45,6 +55,7 @@ def manifest_of(
         controls: what is played beside it.
         named: settings that no verdict depends on.
         schemas: of all its sinks.
+        code: digests of what drivers will run, by package; None: that of the checkout.
 
     Raises:
         ValidationError: a field is not what the judge will read (tests.harness.evidence.Manifest).
@@ -58,7 +69,8 @@ def manifest_of(
         ),
         workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=faults_planned,
         faults=tuple(faults or ()), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),
-        versions=of_run(), git=git_state(checkout), control=None,
+        versions=of_run(), git=git_state(checkout),
+        code=dict(code_of(checkout) if code is None else code), control=None,
     )  # fmt: skip
     document = manifest.model_dump(mode="json", exclude={"faults"} if faults is None else None)
     document["settings"] |= named or {}

@@ -23,6 +23,7 @@ from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
 from effectively_once.columns import COORDINATES, DEAD_LETTER
 from effectively_once.destinations import Destination
 from effectively_once.job import imported
+from effectively_once.version import package_digests
 from effectively_once.windowed import WINDOW_START
 from tests.harness.own_schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
@@ -78,6 +79,7 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
         },
         "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
+        "code": package_digests(*pipeline.functions),
         "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
         "kafka": pipeline.kafka_sinks, "files": pipeline.file_sinks, "tables": list(pipeline.tables),
     }  # fmt: skip

@@ -196,6 +196,7 @@ class OwnPipeline:
                 **Conditions(stall_s=tuple(self.stalls_s)).named,
             },
             schemas={name: SinkSchema.model_validate(one) for name, one in self.said["schemas"].items()},
+            code=self.said["code"],
         )  # fmt: skip
 
 

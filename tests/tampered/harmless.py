@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.tampered.alterations import Alteration
 from tests.tampered.altered import Altered
+from tests.tampered.bases import RECORDED_RUN
 from tests.tampered.needed import (
     by_no_fault,
     by_no_fault_that_names,
@@ -34,6 +35,7 @@ class Harmless:
         operations: without any: all.
         why: nobody has to object.
         when: what of the run makes it harmless, beyond the place; None: nothing.
+        run: name of the only run of which it is; None: of any.
 
     """
 
@@ -42,12 +44,15 @@ class Harmless:
     operations: tuple[str, ...]
     why: str
     when: When | None = None
+    run: str | None = None
 
     def __str__(self) -> str:
         return f"{self.files}: {self.fields}: {', '.join(self.operations) or 'whatever is done'}"
 
     def covers(self, alteration: Alteration, evidence: Evidence) -> bool:
         """Whether an alteration is one of these."""
+        if self.run not in (None, alteration.run):
+            return False
         if self.operations and alteration.operation not in self.operations:
             return False
         if not matches(self.files, alteration.file) or not matches(self.fields, alteration.field):
@@ -94,6 +99,11 @@ def _is_empty_list(altered: Altered) -> bool:
 
 def _lists_no_faults(altered: Altered) -> bool:
     return not altered.row.get("faults")
+
+
+def _in_epilogue(altered: Altered) -> bool:
+    rows = altered.rows
+    return rows.index(altered.row) > [row.get("phase") for row in rows].index("epilogue")
 
 
 LITTLE = ("one more", "one less", "half more")
@@ -159,9 +169,12 @@ HARMLESS: tuple[Harmless, ...] = (
              "the phases of a fault; those that every run goes through are demanded, in their order"),
     # Names.
     Harmless("manifest.json|controls/*/manifest.json",
-             "document.run|document.claim|document.versions*|document.git*"
-             "|document.settings.records|document.settings.faults", ANY,
+             "document.run|document.claim|document.settings.records|document.settings.faults", ANY,
              "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
+    Harmless("manifest.json", "document.versions.kafka_*|document.versions.minio|document.versions.aws_sdk", ANY,
+             "of servers and jars, which no driver tells; lock files of the commit pin them"),
+    Harmless("manifest.json", "document.versions*|document.git*", ANY,
+             "of a run from before drivers announced what they run; the judge says so", run=RECORDED_RUN),
     Harmless("controls/*/manifest.json", "document.seed|document.started_at", ANY,
              "a control is known by the name of its run, which has another seed and start"),
     Harmless("manifest.json", "document.started_at", (*LITTLE, "dropped", "zero"),
@@ -169,7 +182,9 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
     Harmless("settings.json|settings-epilogue.json", "*", ANY,
-             "what the drivers were given; judged are the manifest's settings and the digest in each epoch"),
+             "of a run from before drivers announced their settings; the judge says so", run=RECORDED_RUN),
+    Harmless("history.jsonl", "driver started.settings", ("another that occurs",),
+             "of a driver of the epilogue, the other of its two files: how much an epoch reads at most", _in_epilogue),
     Harmless("observed/chain.json", "document.head.owner|document.head.floor|document.head.format", ANY,
              "of the protocol between drivers; the epochs, which it led to, are judged"),
     Harmless("observed/*", "line.object|seen.object", ANY,

@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 
+from tests.harness.checkers.provenance import is_told
+from tests.harness.run_directory import RunDirectory
 from tests.tampered import run, season
 from tests.tampered.alterations import Alteration, Files, plan
-from tests.tampered.bases import MADE_UP, make_bases, read_bases
+from tests.tampered.bases import MADE_UP, RECORDED_RUN, make_bases, read_bases
 from tests.tampered.harmless import HARMLESS
 from tests.tampered.matrix import markdown, stale
 from tests.tampered.places import Place, matches
@@ -103,6 +105,11 @@ def test_arguments_are_checked_before_work_begins(
     with pytest.raises(SystemExit, match="2"):
         run.main(arguments)
     assert says in capsys.readouterr().err
+
+
+def test_the_recorded_run_is_of_before_drivers_announced_what_they_run(bases: dict[str, Path]) -> None:
+    run = RunDirectory(bases[RECORDED_RUN])
+    assert not is_told(run.manifest(), run.events()), "take what is harmless of that run alone out of HARMLESS"
 
 
 def test_what_a_process_found_can_be_handed_to_another() -> None:

@@ -27,7 +27,8 @@ from effectively_once.live import LiveDeltas
 from effectively_once.metrics import Metrics
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
-from effectively_once.progress import announce
+from effectively_once.progress import announce, is_observed
+from effectively_once.provenance import provenance_of
 from effectively_once.query_listener import QueryListener
 from effectively_once.session import measure_batches
 from effectively_once.shard_step import EpochTask
@@ -102,7 +103,8 @@ class Driver:
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
-        announce("driver", state="started", pid=os.getpid(), generation=self.head.generation)
+        runs = provenance_of(self.job) if is_observed() else {}
+        announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
         points.reach("taken_over")
         self._live = preflight.chain(self._held)
 

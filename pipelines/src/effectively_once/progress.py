@@ -14,6 +14,11 @@ from typing import Any
 VARIABLE = "EFFECTIVELY_ONCE_EVENTS"
 
 
+def is_observed() -> bool:
+    """Whether anybody reads what is announced."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def announce(event: str, **fields: Any) -> None:
     """Append one event; `t` is milliseconds since 1970.
 

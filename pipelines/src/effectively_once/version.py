@@ -1,4 +1,4 @@
-"""What code a start without a wheel is of: other code is another version (R3), wherever the job has it from."""
+"""What code a start is of: without a wheel other code is another version (R3), wherever the job has it from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 LIBRARY = Path(__file__).parent
@@ -33,19 +34,52 @@ def code_digest(*functions: Callable[..., Any]) -> str:
         if name not in found:
             found[name] = path
             left += [module for one in _imported(path, name) for module in _files(one)]
+    return _digest(_modules(LIBRARY) | found)
+
+
+def package_digests(*functions: Callable[..., Any]) -> dict[str, str]:
+    """Digests of the library and of each top-level package that the functions are in: name -> 64 hex digits.
+
+    Other than `code_digest`, which passes over what is installed, they are of the same digits wherever a package lies:
+    in a checkout, in an unpacked wheel, in an image.
+    """
+    names = {LIBRARY.name, *((_code_of(function).__module__ or "").partition(".")[0] for function in functions)}
+    places = {name: _place_of(sys.modules[name]) for name in sorted(names & {*sys.modules})}
+    return {name: package_digest(place) for name, place in places.items() if place is not None}
+
+
+def package_digest(place: Path) -> str:
+    """Digest of all Python files of a package, or of a module that is a file alone, by their names below its place."""
+    return _digest(_modules(place) if place.is_dir() else {place.name: place})
+
+
+def _modules(package: Path) -> dict[str, Path]:
+    return {path.relative_to(package.parent).as_posix(): path for path in package.rglob("*.py")}
+
+
+def _digest(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
-    whole = {f"effectively_once/{path.relative_to(LIBRARY)}": path for path in LIBRARY.rglob("*.py")} | found
-    for name, path in sorted(whole.items()):
+    for name, path in sorted(files.items()):
         digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
-    """Give the module that a function is written in, and all of its package: names and files."""
+def _place_of(module: ModuleType) -> Path | None:
+    """Return the folder of a package, the file of another module; None where there is neither, as in a prompt."""
+    folders, file = [*getattr(module, "__path__", ())], getattr(module, "__file__", None)
+    return Path(folders[0]) if folders else Path(file) if file else None
+
+
+def _code_of(function: Callable[..., Any]) -> Any:
+    """Return what is written down of a function; an object that is called has the code of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    # An object that is called has the code of its class.
-    code = function if inspect.isroutine(function) else type(function)
+    return function if inspect.isroutine(function) else type(function)
+
+
+def _own(function: Callable[..., Any]) -> Iterator[tuple[str, Path]]:
+    """Give the module that a function is written in, and all of its package: names and files."""
+    code = _code_of(function)
     source = inspect.getsourcefile(code)
     if source is None:
         return

@@ -1,4 +1,4 @@
-"""Whether the files of a run are of one run: as they were bound, of one commit and wheel, with its own controls."""
+"""Whether the files of a run are of one run: as bound, of the code that ran, of one wheel, with its own controls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.harness import binding
-from tests.harness.checkers import origin
+from tests.harness.checkers import origin, provenance
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY
@@ -25,6 +25,7 @@ def judge(case: Case) -> Oracle:
     if complaints := binding.complaints(run.path):
         return guard(NAME, "", complaints)
     complaints += origin.contradictions(manifest, case.events)
+    complaints += provenance.contradictions(manifest, case.events, run.path)
     for name in ("wheel_digest", "settings_digest"):
         digests = {getattr(record, name) for record in case.chain.epochs}
         complaints += [f"epochs have {len(digests)} different {name}s"] * (len(digests) > 1)
@@ -40,7 +41,8 @@ def judge(case: Case) -> Oracle:
     if manifest.git.get("dirty") is not False and _is_kept(run.path):
         complaints.append("its tree had changes that no commit has, and it is kept as evidence: run a clean one")
     root = str(binding.root_of(run.path))
-    return guard(NAME, f"all files are as they were bound, root {root[:12]}", complaints)
+    told = provenance.CONFIRM if provenance.is_told(manifest, case.events) else provenance.UNTOLD
+    return guard(NAME, f"all files are as they were bound, root {root[:12]}; {told}", complaints)
 
 
 def _foreign(manifest: Manifest, control: RunDirectory, name: str) -> list[str]:

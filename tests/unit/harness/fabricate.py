@@ -7,6 +7,7 @@ the pipeline's own, as they are in a run; only the hash of shards is the checker
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import random
 import zlib
@@ -47,6 +48,13 @@ SCHEMAS: dict[str, Row] = {
         "kind": "files", "fields": {"window_start_ms": "integer", "count": "integer", "epoch": "integer"},
     },
 }  # fmt: skip
+GIT = {"commit": "c0ffee", "dirty": False}
+CODE = {"effectively_once": "e0" * 32, "effectively_once_jobs": "f0" * 32}
+SETTINGS: dict[str, Row] = {
+    "settings.json": {"topic": "events", "epoch_rows_max": 20_000, "start_patience_s": 15.0},
+    "settings-epilogue.json": {"topic": "events", "epoch_rows_max": 200_000, "start_patience_s": 15.0},
+}
+"""Of each settings file what matters: the pipeline has more."""
 CONTROLS = ("spark_kafka_sink", "append_without_mark")
 CONTENT = (*FIELDS, "reason")
 RAW = ("value", "encoding")
@@ -121,8 +129,8 @@ class _Simulation:
         self.lineage = "l1"
 
     def play(self, epochs: int, per_epoch: int) -> None:
-        self._tell("driver", state="started", pid=self.driver, generation=self.generation)
-        self._tell("phase", phase="warm-up")
+        self._start()
+        self._tell("phase", phase="warm-up", git=GIT)
         self._tell("phase", phase="steady")
         for epoch in range(epochs):
             self._produce(epoch, per_epoch)
@@ -138,7 +146,7 @@ class _Simulation:
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after = len(self.chain) - 1
             self.lineage = self.lineage if checkpoint == "kept" else "l2"
-            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+            self._start()
             again = workload[-1 if checkpoint in self.without else -60 :]
             self._resend(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
@@ -178,6 +186,15 @@ class _Simulation:
                 self._send(other, "duplicate")
         self._send(self._record("behind-the-bound", "u00001", moment + 2), "fresh")
         self._epoch()
+
+    def _start(self) -> None:
+        """Let a driver start, with the settings of the run, or those of its epilogue from the first restart on."""
+        later = any(event.get("phase") == "epilogue" for event in self.history)
+        text = json.dumps(SETTINGS["settings-epilogue.json" if later else "settings.json"], sort_keys=True)
+        self._tell(
+            "driver", state="started", pid=self.driver, generation=self.generation, code=CODE,
+            settings=hashlib.sha256(text.encode()).hexdigest()[:32], versions={"python": "3.13.1", "spark": "4.2.0"},
+        )  # fmt: skip
 
     def _tell(self, event: str, **fields: Any) -> None:
         self.now += 10
@@ -340,7 +357,7 @@ class _Simulation:
             before, after = self.driver, self.driver + 1
             self._tell("driver", state="killed", pid=self.driver)
             self.driver, self.generation = self.driver + 1, self.generation + 1
-            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+            self._start()
             self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
         self._tell(
             "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open:accepted",
@@ -364,7 +381,7 @@ class _Simulation:
             },
             "faults_planned": 2, "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
             "schemas": SCHEMAS,
-            "versions": {"spark": "4.2.0"}, "git": {"commit": "c0ffee", "dirty": False}, "control": None,
+            "versions": {"spark": "4.2.0"}, "git": GIT, "code": CODE, "control": None,
         }  # fmt: skip
         last = len(self.chain) - 1
         head = {
@@ -373,6 +390,8 @@ class _Simulation:
         }  # fmt: skip
         observed = self.run / "observed"
         write_json(self.run / "manifest.json", manifest)
+        for name, settings in SETTINGS.items():
+            write_json(self.run / name, settings)
         write_lines(self.run / "sent.jsonl", self.sent)
         write_lines(self.run / "history.jsonl", self.history, end=False)
         for sink, rows in (*self.sinks.items(), ("global_counts", self.global_counts)):
@@ -423,7 +442,7 @@ class _Simulation:
             "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0", "injected_at": T0 + 5,
             "recovered_s": None, "hit": True,
         }  # fmt: skip
-        write_json(run / "manifest.json", {**parent, **own})
+        write_json(run / "manifest.json", {name: {**parent, **own}[name] for name in parent if name != "code"})
         write_lines(run / "sent.jsonl", sent)
         write_lines(run / "observed" / "accepted.jsonl", rows)
         write_lines(run / "history.jsonl", [{"t": T0, "event": "phase", "phase": "steady"}, fault], end=False)

@@ -27,9 +27,9 @@ class _OfFile(_Simulation):
 
     def play_file(self) -> None:
         """Send all of it under two kills; then the epilogue, as tests/harness/epilogue.py has it."""
-        self._tell("driver", state="started", pid=self.driver, generation=self.generation)
-        for phase in ("warm-up", "steady"):
-            self._tell("phase", phase=phase)
+        self._start()
+        self._tell("phase", phase="warm-up", git=fabricate.GIT)
+        self._tell("phase", phase="steady")
         records = list(self.subject.records())
         for number, portion in enumerate(_portions(records, self.subject.epoch_rows_max)):
             self._send_all(portion)
@@ -44,7 +44,7 @@ class _OfFile(_Simulation):
         for checkpoint in ("kept", "deleted"):
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
-            self._tell("driver", state="started", pid=self.driver, generation=self.generation)
+            self._start()
             again = records[-len(records) // 10 :]
             self._send_again(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})

@@ -22,6 +22,7 @@ def refused(run: Path) -> Path:
     fabricate(run)
     shutil.rmtree(run / "controls")
     (run / "observed" / "epilogue.json").unlink()
+    (run / "settings-epilogue.json").unlink()
     change_json(run / "manifest.json", lambda manifest: manifest.update(controls=[]))
     declared: dict[str, Any] = {}
 

@@ -155,6 +155,7 @@ def test_a_run_that_was_never_bound_is_unknown_and_says_so(run: Path) -> None:
 def test_what_is_kept_as_evidence_is_of_a_clean_tree(run: Path, tmp_path: Path, git: Any, verdict: Verdict) -> None:
     for path in (run / "manifest.json", *run.glob("controls/*/manifest.json")):
         change_json(path, lambda manifest: manifest["git"].update(git))
+    change_lines(run / "history.jsonl", lambda rows: [row["git"].update(git) for row in rows if "git" in row])
     assert judge(run, write=False).oracle("bound").verdict is Verdict.PASS
     kept = Path(shutil.copytree(run, tmp_path / "docs" / "evidence" / "kept" / run.name))
     assert judge(kept, write=False).oracle("bound").verdict is verdict
