@@ -10,7 +10,7 @@ from typing import Any
 
 from effectively_once.version import package_digest
 from infra.versions import of_run
-from tests.harness.commit import git_state
+from tests.harness.commit import PRODUCT, SOURCE, git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
 from tests.harness.schemas import USER_COUNTS, SinkSchema
@@ -22,14 +22,12 @@ def planned_controls(controls: Sequence[NegativeControl]) -> tuple[PlannedContro
     return tuple(PlannedControl(name=one.name, must="fail", shows=one.shows) for one in controls)
 
 
-PRODUCT = ("effectively_once", "effectively_once_jobs")
-"""Packages of the wheel."""
 NEGATIVE_CONTROLS, EVERY_NEGATIVE_CONTROL = planned_controls(QUICK), planned_controls(EVERY)
 
 
 def code_of(checkout: Path, *others: Path) -> dict[str, str]:
     """Digests of the library, of the jobs, and of other packages or modules of a checkout, as drivers announce them."""
-    places = (*(checkout / "pipelines" / "src" / name for name in PRODUCT), *others)
+    places = (*(checkout / SOURCE / name for name in PRODUCT), *others)
     return {place.stem: package_digest(place) for place in places if place.exists()}
 
 

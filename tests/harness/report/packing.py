@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.harness.checkers import agreement
-from tests.harness.commit import git_state, in_history
+from tests.harness.commit import PRODUCT, code_at, git_state, in_history
 from tests.harness.pack import archive
 from tests.harness.report import campaign
 from tests.harness.report.lenient import mapping, mappings, text
@@ -152,14 +152,19 @@ def _refuse_alone(run: Path) -> None:
 
 def _refuse_commit(run: Path, checkout: Path) -> None:
     """Raise where nobody else can have the code that a run was recorded with."""
-    git = mapping(read_object(run / "manifest.json", "manifest.json", []).get("git"))
+    manifest = read_object(run / "manifest.json", "manifest.json", [])
+    git = mapping(manifest.get("git"))
     commit = text(git.get("commit"))
     if not commit:
         raise PackingError(f"{run} names no commit: run it again from a clone of the repository")
     if git.get("dirty") is not False:
         raise PackingError(f"{run} was recorded from a tree with changes, which no commit holds: commit, and run again")
-    if in_history(checkout, commit) is False:
+    held = in_history(checkout, commit)
+    if held is False:
         raise PackingError(f"{run} is of commit {commit}, which is not in the history of HEAD: check out what has it")
+    for package, digest in mapping(manifest.get("code")).items() if held else ():
+        if package in PRODUCT and code_at(checkout, commit, package) != digest:
+            raise PackingError(f"{run} is of commit {commit}, whose {package} is not the code that its drivers ran")
 
 
 def _check(path: Path, content: bytes, private: Sequence[Private]) -> None:

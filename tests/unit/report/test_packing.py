@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.harness.manifest import code_of
 from tests.harness.pack.archive import NAME, unpack
 from tests.harness.report import write as draw
 from tests.harness.report.__main__ import main, private
@@ -166,11 +167,31 @@ def test_a_run_that_no_commit_stands_for_is_no_evidence(
     assert not TO.exists()
 
 
-def test_the_commit_of_a_run_has_to_be_in_the_history(runs: list[Path]) -> None:
-    def git(*words: str) -> str:
-        names = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-        return subprocess.run(["git", *names, *words], capture_output=True, text=True, check=True).stdout.strip()
+def git(*words: str) -> str:
+    names = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    return subprocess.run(["git", *names, *words], capture_output=True, text=True, check=True).stdout.strip()
 
+
+def test_the_commit_of_a_run_has_to_have_the_code_that_its_drivers_ran(runs: list[Path]) -> None:
+    git("init", "--quiet")
+    for name in ("effectively_once/driver.py", "effectively_once/store/s3.py", "effectively_once/py.typed"):
+        path = Path("pipelines", "src", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}, ä\n", encoding="utf-8")
+    git("add", "pipelines")
+    git("commit", "--quiet", "--message", "First")
+    commit = {"commit": git("rev-parse", "HEAD"), "dirty": False}
+    for manifest in Path("runs").rglob("manifest.json"):
+        change(manifest.parent, "manifest.json", git=commit, code=code_of(Path()) | {"job_of_a_wheel": "0"})
+    pack(runs, TO, [])
+    shutil.rmtree(TO)
+    Path("pipelines/src/effectively_once/store/s3.py").write_text("")
+    change(runs[1], "manifest.json", code=code_of(Path()))
+    with pytest.raises(PackingError, match=f"{runs[1]} is of commit .*, whose effectively_once is not the code"):
+        pack(runs, TO, [])
+
+
+def test_the_commit_of_a_run_has_to_be_in_the_history(runs: list[Path]) -> None:
     git("init", "--quiet")
     git("commit", "--quiet", "--allow-empty", "--message", "First")
     with pytest.raises(PackingError, match="is not in the history of HEAD"):
