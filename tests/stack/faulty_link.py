@@ -53,8 +53,8 @@ class FaultyLink:
         self._after = b""
         self._healed = asyncio.Event()
         self._connections: set[_Connection] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="faulty link", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
         (self.port,) = free_ports(1)
 
     @property
@@ -64,6 +64,8 @@ class FaultyLink:
 
     def __enter__(self) -> Self:
         """Listen."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="faulty link", daemon=True)
         self._thread.start()
         self._server = self._run(asyncio.start_server(self._serve, HOST, self.port))
         return self
