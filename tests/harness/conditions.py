@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -86,12 +86,17 @@ class Conditions(BaseModel):
     @property
     def words(self) -> tuple[str, ...]:
         """The options that say so."""
-        options = [(_option(name), text) for name, text in self.named.items()]
-        return tuple(word for option, text in options for word in ((option,) if text == _SET else (option, text)))
+        return words_of(self.named)
 
 
 USUAL = Conditions()
-_SET = str(True)
+_SET, _UNSET = str(True), str(False)
+
+
+def words_of(named: Mapping[str, str]) -> tuple[str, ...]:
+    """The options of a command line that say what a manifest does; whatever else it names is left out."""
+    options = [(_option(name), named[name]) for name in Conditions.model_fields if named.get(name, _UNSET) != _UNSET]
+    return tuple(word for option, text in options for word in ((option,) if text == _SET else (option, text)))
 
 
 def add_conditions(parser: argparse.ArgumentParser) -> None:

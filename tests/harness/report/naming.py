@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.harness.report import typeset
-from tests.harness.report.lenient import real, text
+from tests.harness.report.lenient import real, text, whole
 from tests.harness.results import Effect
 
 _DONE = {
@@ -57,6 +57,10 @@ def done_for(fault: dict[str, Any]) -> str:
         return f"{said} {_WAYS.get(text(fault.get('direction')), '')} for {typeset.seconds(lasted)}".replace("  ", " ")
     if (lasted := real(fault.get("slowed_s"))) is not None:
         return f"{said} for {typeset.seconds(lasted)}"
+    if (lasted := real(fault.get("held_s"))) is not None:
+        return f"{said} by {typeset.seconds(lasted)}, {typeset.count(whole(fault.get('kept')))} of them"
+    if kind == "away" and (lasted := real(fault.get("planned_s"))) is not None:
+        return f"killed, and none started for {typeset.seconds(lasted)}"
     if still is None:
         return said
     return f"{'SIGSTOP' if kind == 'sigstop' else said}, for {typeset.seconds(still)}"

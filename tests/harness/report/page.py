@@ -1,12 +1,14 @@
 """The report page as a pure function of the run directory."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tests.harness.conditions import words_of
 from tests.harness.report import epochs, naming, recovery, series, story, timeline, typeset
 from tests.harness.report.controls import KINDS, controls
 from tests.harness.report.lenient import mapping, mappings, real, sequence, text, whole
@@ -20,6 +22,8 @@ VERDICTS = {
     "fail": "At least one oracle found the claim broken.",
     "unknown": "The evidence does not suffice to judge this run.",
 }
+CAMPAIGNS = {"embedded": "", "cluster": " ON=cluster"}
+"""Of `make chaos`, as manifests name them, and how its command says so."""
 FOLDED = 24  # more faults than that are listed one by one only when asked for
 SHOWN = 10  # offending ids listed of one oracle; the rest is in results.json
 
@@ -332,10 +336,19 @@ def _faults_say(faults: list[dict[str, Any]]) -> str:
     return f"{told} The next epoch was published {middle} after the fault in the median, {worst} at worst."
 
 
+def _command(settings: Mapping[str, Any]) -> str:
+    """The command that plays such a run, without what is said to it."""
+    if suite := text(settings.get("suite")):
+        return f"make acceptance SUITE={shlex.quote(suite)}"
+    if campaign := text(settings.get("campaign")):
+        return f"make chaos{CAMPAIGNS.get(campaign, '')}"
+    return "make demo"
+
+
 def _commands(run: Recording) -> list[tuple[str, str]]:
     directory = shlex.quote(f"runs/{text(run.manifest.get('run')) or run.name}")
     settings, workload = mapping(run.manifest.get("settings")), mapping(run.manifest.get("workload"))
-    words = ["make chaos" if settings.get("campaign") else "make demo"]
+    words = [_command(settings)]
     words += [f"{key.upper()}={shlex.quote(text(settings[key]))}" for key in ("faults", "records") if key in settings]
     if settings.get("campaign") == OWN_PIPELINE:
         # Where its folder is, no run directory tells: it is a path of a machine.
@@ -345,9 +358,11 @@ def _commands(run: Recording) -> list[tuple[str, str]]:
         words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]
     if seed := _seed(run):
         words.append(f"SEED={shlex.quote(seed)}")
-    options = {"--stall-s": text(settings.get("stall_s")), "--cut-s": text(settings.get("cut_s"))}
-    if lengths := " ".join(f"{option} {asked}" for option, asked in options.items() if asked):
-        words.append(f"ARGS={shlex.quote(lengths)}")
+    options = [*words_of({name: text(said) for name, said in settings.items()})]
+    if settings.get("campaign") in CAMPAIGNS and not run.manifest.get("controls"):
+        options.append("--no-controls")
+    if options:
+        words.append(f"ARGS={shlex.quote(' '.join(options))}")
     return [
         (" ".join(words), "runs it again: the same records, copies and late arrivals, and the same plan of faults"),
         (f"make check RUN={directory}", "judges this run again from its files alone; no service has to be running"),

@@ -26,6 +26,14 @@ from tests.harness.report import naming
         ({"kind": "cut", "target": "executor and broker"}, "executor and broker: packets dropped"),
         ({"kind": "slow_disk", "target": "broker", "slowed_s": 12.04}, "broker: disk slow for 12.0\u202fs"),
         ({"kind": "slow_disk", "target": "broker", "slowed_s": None}, "broker: disk slow"),
+        (
+            {"kind": "held_back", "target": "partition", "held_s": 40.02, "kept": 9810},
+            "partition: its records late by 40.0\u202fs, 9\u202f810 of them",
+        ),
+        (
+            {"kind": "away", "target": "driver", "planned_s": 12},
+            "driver: killed, and none started for 12.0\u202fs",
+        ),
         ({"kind": "slow_answers", "target": "object_store"}, "object store: slow answers"),
         ({"kind": "hang", "signal": "SIGSTOP", "target": "broker"}, "broker: hang (SIGSTOP)"),
         ({}, "\N{EM DASH}: \N{EM DASH}"),

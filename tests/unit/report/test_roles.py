@@ -66,13 +66,19 @@ def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     path.write_bytes(orjson.dumps(manifest))
     told = parse(render(run)).text
     assert "make chaos FAULTS=zombie,broker-kill RECORDS=12000 SEED=" in told
-    assert "--stall-s" not in told
-    manifest["settings"]["stall_s"] = "3,12"
+    assert "ARGS=" not in told
+    manifest["controls"] = []
+    manifest["settings"] |= {
+        "campaign": "cluster", "stall_s": "3,12", "rate": "250", "idle_ms": "300000", "short_pipes": "True",
+        "unproven": "False", "cut_s": "40",
+    }  # fmt: skip
     path.write_bytes(orjson.dumps(manifest))
-    assert "ARGS='--stall-s 3,12'" in parse(render(run)).text
-    manifest["settings"]["cut_s"] = "40"
+    told = parse(render(run)).text
+    assert "make chaos ON=cluster FAULTS=" in told
+    assert "ARGS='--stall-s 3,12 --cut-s 40 --short-pipes --rate 250 --idle-ms 300000 --no-controls'" in told
+    manifest["settings"] = {"suite": "smoke"}
     path.write_bytes(orjson.dumps(manifest))
-    assert "ARGS='--stall-s 3,12 --cut-s 40'" in parse(render(run)).text
+    assert "make acceptance SUITE=smoke SEED=" in parse(render(run)).text
 
 
 def test_a_campaign_on_somebody_elses_pipeline_names_its_job_and_file(run: Path) -> None:
