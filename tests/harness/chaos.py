@@ -43,7 +43,6 @@ from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.cut_sorts import CUT
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
-from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.faults.lag import Lags
@@ -77,7 +76,6 @@ from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import UNFELT, Steps, asks_spark
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded, unpaced
-from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.table_collector import TableCollector
 from tests.harness.way_out import WayOut
@@ -243,9 +241,7 @@ class Chaos:
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
         return manifest_of(
             name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
-            faults_planned=len(self.strikes),
-            faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
-            controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
+            strikes=self.strikes, controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
                 "faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -93,9 +92,3 @@ def suite_named(name: str) -> Suite:
     if name not in SUITES:
         raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}")
     return SUITES[name]
-
-
-def counted(strikes: Sequence[Strike]) -> list[dict[str, str | int]]:
-    """How many of each sort, as the manifest says it."""
-    sorts = Counter((one.kind, one.target) for one in strikes)
-    return [{"kind": kind, "target": target, "count": count} for (kind, target), count in sorted(sorts.items())]
