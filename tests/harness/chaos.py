@@ -196,9 +196,10 @@ class Chaos:
                 directory, history, place, subject, console=self.console, stop=self.stop,
                 faults=planned_faults(self.seed, self.strikes, self.conditions),
                 arsenal=EmbeddedArsenal(
-                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, self.conditions.network_s, cuts.links,
-                    self._disks(directory, stack, database), lags_of(subject, self.seed), say=self.console.say,
+                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.lengths,
+                    database, clock, requests, self.conditions.network_s, cuts.links,
+                    self._disks(directory, stack, database), lags_of(subject, self.seed), seed=self.seed,
+                    say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,

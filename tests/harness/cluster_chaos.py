@@ -108,9 +108,9 @@ def programme_of(
         },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
             conditions.network_s, lags_of(subject, seed), PodRequests(drivers) if asks_spark(strikes) else None,
-            say=stage.console.say,
+            seed=seed, say=stage.console.say,
         ),
         table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes),
     )  # fmt: skip

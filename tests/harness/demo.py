@@ -122,7 +122,7 @@ class Demo:
             return alone, ExecutorArsenal(alone)
         drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
         servers = stack.kafka, stack.object_store
-        return drivers, Kills(drivers, watch, *servers, self.seed, cuts.links, say=self.console.say)
+        return drivers, Kills(drivers, watch, *servers, cuts.links, seed=self.seed, say=self.console.say)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)

@@ -164,7 +164,7 @@ class OwnPipeline:
                 faults=plan(self.seed, self.strikes, settings.shards, said, self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, settings.pipeline,
-                    self.seed, result_store=database, say=self.console.say,
+                    result_store=database, seed=self.seed, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
             )  # fmt: skip

@@ -17,7 +17,6 @@ from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
@@ -138,7 +137,6 @@ class EmbeddedArsenal(HealingArsenal):
         hold: holds processes of the pipeline.
         bootstrap: of the broker.
         pipeline: whose transactional ids another producer takes.
-        seed: draws which requests are hit, and which way is cut.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
@@ -159,7 +157,6 @@ class EmbeddedArsenal(HealingArsenal):
     hold: Hold
     bootstrap: str
     pipeline: str
-    seed: int
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
@@ -170,16 +167,14 @@ class EmbeddedArsenal(HealingArsenal):
     lags: Lags | None = None
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
-    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing to heal, and the steps in an order of the seed."""
+        """Begin with nothing to heal, and with what the seed draws."""
         super().__post_init__()
         # Each step comes once before one comes twice.
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)
         self._steps_s = itertools.cycle(steps_s)
-        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.schedule import Strike
@@ -22,6 +23,7 @@ class HealingArsenal(ABC):
 
     Attributes:
         say: told what was healed at the end.
+        seed: draws cuts, and what else a plan leaves open.
         torn_down: whether the whole stack ends with the run, so that its servers can stay down.
         ended: set when the run ends: what lasts gives up.
         healing: what is to be undone.
@@ -29,12 +31,14 @@ class HealingArsenal(ABC):
 
     torn_down: ClassVar[bool]
     say: Callable[[str], None] = field(kw_only=True)
+    seed: int = field(kw_only=True)
     ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing to heal."""
-        self.healing = Healing(self.say)
+        """Begin with nothing to heal, and with what the seed draws."""
+        self.healing, self._drawn_cuts = Healing(self.say), draw_cuts(self.seed)
 
     def fault(self, strike: Strike) -> Fault:
         """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
@@ -32,7 +31,6 @@ class Kills(HealingArsenal):
         watch: what they announce.
         broker: of the stack.
         object_store: of the stack.
-        seed: draws which way is cut.
         cuts: links that can be cut, by the target of the cut; none where the plan has no cut.
     """
 
@@ -42,14 +40,7 @@ class Kills(HealingArsenal):
     watch: Watch
     broker: Restartable
     object_store: Restartable
-    seed: int
     cuts: Mapping[str, TcpLink] = field(default_factory=dict)
-    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing to heal, and with what the seed draws."""
-        super().__post_init__()
-        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
         servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}

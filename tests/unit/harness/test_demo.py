@@ -95,7 +95,7 @@ def test_the_manifest_claims_what_is_struck_and_counts_it(subject: Subject) -> N
 def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
     with cut_links([EMBEDDED[name]]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
         assert place.fault(EMBEDDED[name]) is not None
         place.close()
     with pytest.raises(ValueError, match="there is no fault zombie of driver here"):
@@ -107,7 +107,7 @@ def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_pa
     servers = Server(tmp_path), Server(tmp_path)
     servers[1].restart()
     with cut_links([TO_BROKER.strike, TO_STORE.strike]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
         fault = place.fault(TO_STORE.strike)
         assert fault.strike({})[0][0].startswith(f"{servers[1].pid}@")
         with socket.create_connection(("127.0.0.1", cuts.links[TO_STORE.target].port), 1.0):
@@ -129,7 +129,7 @@ def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> N
     assert {name: one for name, one in found.items() if one} == {
         "broker-cut": {TO_BROKER.target}, "store-cut": {TO_STORE.target},
     }  # fmt: skip
-    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, say=print)
+    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, seed=7, say=print)
     for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
         with pytest.raises(ValueError, match="there is no fault cut of"):
             place.fault(strike)
