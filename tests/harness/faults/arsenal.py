@@ -19,10 +19,11 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut_arsenal import link_cuts
-from tests.harness.faults.driver import KilledDriver, ZombieDriver
+from tests.harness.faults.driver import ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.kills import kill_makers
 from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
@@ -31,7 +32,7 @@ from tests.harness.faults.spark_request import request_makers
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
-from tests.harness.faults.worker import HungWorker, KilledWorker
+from tests.harness.faults.worker import HungWorker
 from tests.harness.lag_sorts import AWAY, HELD_BACK, PARTITION
 from tests.harness.mixture import (
     BROKER,
@@ -180,23 +181,19 @@ class EmbeddedArsenal(HealingArsenal):
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
         broker, store = self.broker, self.object_store
         long_stop_s = lengths.broker_long_stop_s
+        down_s = {BROKER: lengths.broker_down_s, OBJECT_STORE: lengths.store_down_s}
         return {
-            (SIGKILL, EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=False),
-            (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=True),
+            **kill_makers(drivers, watch, self._servers, down_s, healing=healing, ended=ended),
             (SIGSTOP, EXECUTOR): lambda: StoppedExecutor(drivers, lengths.executor_stop_s, healing, ended),
-            (SIGKILL, DRIVER): lambda: KilledDriver(drivers, watch),
             (ZOMBIE, DRIVER): lambda: ZombieDriver(drivers, watch, lengths.zombie_s, healing, ended),
             (SECOND, DRIVER): lambda: SecondDriver(drivers, watch, lengths.zombie_s, ended),
-            (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(watch),
             (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing, ended),
-            (SIGKILL, BROKER): lambda: KilledServer(broker, lengths.broker_down_s, healing, ended),
             (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing, ended),
             (LONG_STOP, BROKER): lambda: self._while_held(
                 LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing, ended)
             ),
             (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
             (TAKEN_ID, PRODUCER): lambda: self._while_held(TakenId(self.bootstrap, self.pipeline, watch)),
-            (SIGKILL, OBJECT_STORE): lambda: KilledServer(store, lengths.store_down_s, healing, ended),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
             **self._of_clock(),

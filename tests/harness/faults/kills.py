@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -11,6 +13,7 @@ from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
+from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.server import KilledServer, Restartable
 from tests.harness.faults.stall_arsenal import HEARTBEATS_S, executor_stalls
@@ -20,6 +23,32 @@ from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
 
 DOWN_S = 1.0
 """Between a killed server's end and its start."""
+
+
+def kill_makers(
+    drivers: SupervisedDrivers, watch: Watch, servers: Mapping[str, Restartable], down_s: Mapping[str, float], *,
+    healing: Healing, ended: threading.Event,
+) -> Makers:  # fmt: skip
+    """SIGKILL of executors, driver and worker, and of servers.
+
+    Args:
+        drivers: and their executors and workers.
+        watch: what they announce.
+        servers: by role.
+        down_s: between the end and the start of those that are killed, by role.
+        healing: starts them whatever happens.
+        ended: ends waits early.
+    """
+    return {
+        (SIGKILL, EXECUTOR): partial(EndedExecutors, drivers, SIGKILL, everyone=False),
+        (SIGKILL, EVERY_EXECUTOR): partial(EndedExecutors, drivers, SIGKILL, everyone=True),
+        (SIGKILL, DRIVER): partial(KilledDriver, drivers, watch),
+        (SIGKILL, PYTHON_WORKER): partial(KilledWorker, watch),
+        **{
+            (SIGKILL, role): partial(KilledServer, servers[role], seconds, healing, ended)
+            for role, seconds in down_s.items()
+        },
+    }
 
 
 @dataclass
@@ -44,13 +73,9 @@ class Kills(HealingArsenal):
 
     def _makers(self) -> Makers:
         servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}
+        down_s = dict.fromkeys(servers, DOWN_S)
         return {
-            (SIGKILL, EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=False),
-            (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(self.drivers, SIGKILL, everyone=True),
-            (SIGKILL, DRIVER): lambda: KilledDriver(self.drivers, self.watch),
-            (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(self.watch),
-            (SIGKILL, BROKER): lambda: KilledServer(self.broker, DOWN_S, self.healing, self.ended),
-            (SIGKILL, OBJECT_STORE): lambda: KilledServer(self.object_store, DOWN_S, self.healing, self.ended),
+            **kill_makers(self.drivers, self.watch, servers, down_s, healing=self.healing, ended=self.ended),
             **executor_stalls(self.drivers, self.healing, self.ended, HEARTBEATS_S),
             **link_cuts(self.cuts, servers, self._drawn_cuts, self.healing, self.ended),
         }
