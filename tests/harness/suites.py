@@ -43,7 +43,6 @@ class Suite:
         name: on the command line.
         strikes: at the main run's executors; their order is drawn from the seed.
         baseline: whether a run without fault comes first.
-        longest_s: what the suite may take on two cores.
         seldom: of these one is added, drawn from the seed; of executors, too.
         beyond: names of sorts of other roles, and of short stalls and cuts, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
@@ -52,7 +51,6 @@ class Suite:
     name: str
     strikes: tuple[Strike, ...]
     baseline: bool
-    longest_s: int
     seldom: tuple[Strike, ...] = ()
     beyond: tuple[str, ...] = ()
     every_control: bool = False
@@ -77,11 +75,11 @@ class Suite:
 
 SUITES = {
     "smoke": Suite(
-        "smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
+        "smoke", (SIGKILL,) * 3 + (NOW,), False, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
         beyond=BEYOND_EXECUTORS,
     ),
     "all": Suite(
-        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900,
+        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True,
         every_control=True,
     ),
 }  # fmt: skip
