@@ -22,7 +22,7 @@ from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.kills import kill_makers
 from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
@@ -126,7 +126,7 @@ TRANSACTION_TIMEOUT_S = 10
 
 
 @dataclass
-class EmbeddedArsenal(HealingArsenal):
+class EmbeddedArsenal(DrawingArsenal):
     """Every fault of the stack as processes of this machine.
 
     Attributes:

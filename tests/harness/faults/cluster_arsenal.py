@@ -24,7 +24,7 @@ from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.lag import Lags
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.lag_sorts import HELD_BACK, PARTITION
@@ -36,7 +36,7 @@ ZOMBIE_S = 180.0
 
 
 @dataclass
-class ClusterArsenal(HealingArsenal):
+class ClusterArsenal(DrawingArsenal):
     """Faults of a pipeline in pods, and of what it stands on.
 
     Attributes:

@@ -23,7 +23,6 @@ class HealingArsenal(ABC):
 
     Attributes:
         say: told what was healed at the end.
-        seed: draws cuts, and what else a plan leaves open.
         torn_down: whether the whole stack ends with the run, so that its servers can stay down.
         ended: set when the run ends: what lasts gives up.
         healing: what is to be undone.
@@ -31,14 +30,12 @@ class HealingArsenal(ABC):
 
     torn_down: ClassVar[bool]
     say: Callable[[str], None] = field(kw_only=True)
-    seed: int = field(kw_only=True)
     ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
-    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing to heal, and with what the seed draws."""
-        self.healing, self._drawn_cuts = Healing(self.say), draw_cuts(self.seed)
+        """Begin with nothing to heal."""
+        self.healing = Healing(self.say)
 
     def fault(self, strike: Strike) -> Fault:
         """One of the sort that a strike names, for one try. Raises ValueError when there is none here."""
@@ -55,3 +52,20 @@ class HealingArsenal(ABC):
     @abstractmethod
     def _makers(self) -> Makers:
         """Every sort there is here."""
+
+
+@dataclass
+class DrawingArsenal(HealingArsenal):
+    """One that has cuts too, each drawn from the seed.
+
+    Attributes:
+        seed: draws cuts, and what else a plan leaves open.
+    """
+
+    seed: int = field(kw_only=True)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal, and with what the seed draws."""
+        super().__post_init__()
+        self._drawn_cuts = draw_cuts(self.seed)

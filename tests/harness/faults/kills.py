@@ -14,7 +14,7 @@ from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.server import KilledServer, Restartable
 from tests.harness.faults.stall_arsenal import HEARTBEATS_S, executor_stalls
 from tests.harness.faults.worker import KilledWorker
@@ -52,7 +52,7 @@ def kill_makers(
 
 
 @dataclass
-class Kills(HealingArsenal):
+class Kills(DrawingArsenal):
     """What the demo strikes with; only a cut needs something between the pipeline and its servers.
 
     Attributes:
