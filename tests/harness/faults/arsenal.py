@@ -10,13 +10,14 @@ from functools import partial
 from typing import Protocol
 
 from tests.harness.adapters.driver_clock import DriverClock
-from tests.harness.adapters.drivers import Drivers
+from tests.harness.adapters.drivers import SIGKILL, Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.cluster_sorts import ZOMBIE
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut_arsenal import link_cuts
 from tests.harness.faults.driver import ZombieDriver
@@ -34,27 +35,9 @@ from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
 from tests.harness.faults.worker import HungWorker
 from tests.harness.lag_sorts import AWAY, HELD_BACK, PARTITION
-from tests.harness.mixture import (
-    BROKER,
-    CLOCK,
-    DRIVER,
-    ERRORS,
-    LATE,
-    LONG_STOP,
-    LOST,
-    NO_ROOM,
-    OBJECT_STORE,
-    PRODUCER,
-    PYTHON_WORKER,
-    RESTART,
-    RESULT_STORE,
-    SECOND,
-    SIGKILL,
-    SIGSTOP,
-    TAKEN_ID,
-    ZOMBIE,
-)
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+from tests.harness.mixture import CLOCK, ERRORS, LATE, LONG_STOP, LOST, NO_ROOM, PRODUCER, RESTART, SECOND, TAKEN_ID
+from tests.harness.platform_sorts import BROKER, OBJECT_STORE, RESULT_STORE, SIGSTOP
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR, PYTHON_WORKER, Strike
 from tests.harness.spread import NETWORK_S
 
 

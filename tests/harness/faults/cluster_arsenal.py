@@ -15,7 +15,7 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.cluster_sorts import DRIVER, ZOMBIE
+from tests.harness.cluster_sorts import ZOMBIE
 from tests.harness.faults.cluster_cut import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_memory import StarvedExecutor
@@ -29,7 +29,7 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR
 from tests.harness.spread import NETWORK_S
 
 ZOMBIE_S = 180.0

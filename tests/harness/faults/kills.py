@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
@@ -18,8 +19,8 @@ from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.server import KilledServer, Restartable
 from tests.harness.faults.stall_arsenal import HEARTBEATS_S, executor_stalls
 from tests.harness.faults.worker import KilledWorker
-from tests.harness.mixture import BROKER, DRIVER, OBJECT_STORE, PYTHON_WORKER, SIGKILL
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
+from tests.harness.platform_sorts import BROKER, OBJECT_STORE
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR, PYTHON_WORKER
 
 DOWN_S = 1.0
 """Between a killed server's end and its start."""
