@@ -103,6 +103,21 @@ def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     assert shown_by(EMBEDDED[name].kind, EMBEDDED[name].target), "the judge knows what shows it"
 
 
+def test_a_kill_ends_the_server_of_its_role(tmp_path: Path) -> None:
+    broker, store = Server(tmp_path), Server(tmp_path)
+    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, seed=7, say=lambda _: None)
+    for name, server, other in (("broker-kill", broker, store), ("store-kill", store, broker)):
+        broker.restart()
+        store.restart()
+        [(who, _)] = place.fault(EMBEDDED[name]).strike({})
+        assert who.startswith(f"{server.pid}@")
+        soon(f"the {name} ends nobody", lambda: not server.running())  # noqa: B023 - called at once
+        assert other.running()
+        assert other.child is not None
+        other.child.kill()
+    place.close()
+
+
 def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
     servers[1].restart()
