@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -21,15 +20,6 @@ RESULT_STORE: Final = "postgres-credentials"
 DATABASE: Final = "result-store-credentials"
 USER: Final = "effectively-once"
 PASSWORD_BYTES: Final = 24  # of randomness: 32 characters
-
-
-@dataclass(frozen=True)
-class CredentialsOutputs:
-    """Names of Secrets and where they are; never a value."""
-
-    object_store: str
-    object_store_root: str | None
-    result_store: str | None
 
 
 class Credentials(pulumi.ComponentResource):
@@ -62,9 +52,6 @@ class Credentials(pulumi.ComponentResource):
             owner = made or self._existing("result-store-external", brought.credentials_secret if brought else "")
             names = {"PGUSER": "username", "PGPASSWORD": "password"}
             self._copy(DATABASE, "postgres", settings.pipelines_namespace, owner, names)
-        self.outputs = CredentialsOutputs(
-            OBJECT_STORE, None if external else OBJECT_STORE_ROOT, RESULT_STORE if made_store else None
-        )
         self.register_outputs({})
 
     def _existing(self, name: str, reference: str) -> Secret:

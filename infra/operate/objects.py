@@ -47,9 +47,7 @@ class Waiting(Part):
 
 
 class Running(Part):
-    """Since when a container runs."""
-
-    started_at: datetime | None = None
+    """That a container runs."""
 
 
 class Terminated(Part):
@@ -58,7 +56,6 @@ class Terminated(Part):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
-    finished_at: datetime | None = None
 
 
 class ContainerState(Part):
@@ -117,7 +114,6 @@ class PodSpec(Part):
 
     node_name: str = ""
     containers: tuple[ContainerSpec, ...] = ()
-    init_containers: tuple[ContainerSpec, ...] = ()
 
 
 class Pod(Part):
@@ -228,7 +224,6 @@ class DriverInfo(Part):
     """Where the driver is."""
 
     pod_name: str = ""
-    web_ui_service_name: str = Field(default="", alias="webUIServiceName")
     web_ui_port: int = Field(default=4040, alias="webUIPort")
 
 
@@ -237,7 +232,6 @@ class ApplicationStatus(Part):
 
     application_state: ApplicationState = ApplicationState()
     driver_info: DriverInfo = DriverInfo()
-    executor_state: dict[str, str] = Field(default_factory=dict)
     execution_attempts: int = 0
 
 

@@ -37,13 +37,13 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_contradictions
+from tests.harness.campaign_options import add_campaign
+from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.cut_sorts import CUT
 from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
-from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.faults.lag import Lags
@@ -77,7 +77,6 @@ from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import UNFELT, Steps, asks_spark
 from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded, unpaced
-from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.table_collector import TableCollector
 from tests.harness.way_out import WayOut
@@ -88,21 +87,22 @@ CLAIM = (
     "and stores are killed or stopped: no sink misses, doubles, invents or alters a record, and no reader sees one "
     "change."
 )
-RECORDS, FAULTS = 60_000, "all"
 UNPROVEN = "without_proof"
 """The module beside this one; only named, as whoever imports it goes without proof."""
 # An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
 # begins finds an epoch. A seeded stream needs some minutes before its first late records.
 PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
-LENGTHS = (
-    ("broker_down_s", "between a killed broker's end and its start"), ("broker_stop_s", "a stopped broker's stop"),
-    ("broker_long_stop_s", "its stop beyond the time-out of transactions"),
-    ("store_down_s", "between a killed store's end and its start"), ("store_stop_s", "a stopped store's stop"),
-    ("database_down_s", "between a killed result store's end and its start"),
-    ("database_stop_s", "a stopped result store's stop"),
-    ("store_answers_s", "as long the answers of a store go wrong"),
-    ("clock_s", "as long the driver's clock is wrong"),
-)  # fmt: skip
+LENGTHS = {
+    "broker_down_s": "between a killed broker's end and its start",
+    "broker_stop_s": "a stopped broker's stop",
+    "broker_long_stop_s": "its stop beyond the time-out of transactions",
+    "store_down_s": "between a killed store's end and its start",
+    "store_stop_s": "a stopped store's stop",
+    "database_down_s": "between a killed result store's end and its start",
+    "database_stop_s": "a stopped result store's stop",
+    "store_answers_s": "as long the answers of a store go wrong",
+    "clock_s": "as long the driver's clock is wrong",
+}
 """What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
 
@@ -198,9 +198,10 @@ class Chaos:
                 directory, history, place, subject, console=self.console, stop=self.stop,
                 faults=planned_faults(self.seed, self.strikes, self.conditions),
                 arsenal=EmbeddedArsenal(
-                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.seed,
-                    self.lengths, database, clock, requests, self.conditions.network_s, cuts.links,
-                    self._disks(directory, stack, database), lags_of(subject, self.seed), say=self.console.say,
+                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.lengths,
+                    database, clock, requests, self.conditions.network_s, cuts.links,
+                    self._disks(directory, stack, database), lags_of(subject, self.seed), seed=self.seed,
+                    say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
@@ -243,9 +244,7 @@ class Chaos:
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
         return manifest_of(
             name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
-            faults_planned=len(self.strikes),
-            faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
-            controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
+            strikes=self.strikes, controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
                 "campaign": "embedded", "records": str(self.records),
                 "faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named,
@@ -321,17 +320,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if no_strace is not None:
             strikes = without_slow_disks(strikes, given.faults, no_strace)
         sent_by(seed, given.records, strikes, Conditions.of(given))
-    except (NoFaultError, InputError, ToolchainError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 1
-    if given.plan:
-        planned = planned_faults(seed, strikes, Conditions.of(given))
-        sys.stdout.write(described(planned) + "\n")
-        return 0
-    try:
+        if given.plan:
+            sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given))) + "\n")
+            return 0
         left_out = {"steps of the driver's clock": no_clock, "slow disks": no_strace}
         return _run(seed, strikes, database, faketime, given, strace=strace, left_out=left_out)
-    except (ToolchainError, ServerError) as error:
+    except (NoFaultError, InputError, ToolchainError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 1
     except (KeyboardInterrupt, SystemExit) as end:
@@ -358,7 +352,7 @@ def _run(
     toolchain = prepare(console)
     with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
         archive = class_archive(Cache(cache_root()), toolchain)
-    lengths = Lengths(**{name: getattr(given, name) for name, _ in LENGTHS})
+    lengths = Lengths(**{name: getattr(given, name) for name in LENGTHS})
     if database is None:
         why = "The job without proof has none." if given.unproven else HOW
         console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
@@ -379,20 +373,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m tests.harness.chaos",
         description="Strikes every role of the embedded stack; judges the outputs.",
     )
-    length = Lengths()
-    parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
-    parser.add_argument(
-        "--faults",
-        default=FAULTS,
-        help="all, stalls, cuts, slow-disks, a number, or names with commas between, name*count (%(default)s)",
-    )
-    parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
-    parser.add_argument("--plan", action="store_true", help="print the plan of the seed, and do nothing")
-    parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
-    for name, says in LENGTHS:
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, type=float, default=getattr(length, name), metavar="S", help=f"{says} (%(default)s)")
-    add_conditions(parser)
+    usual = Lengths()
+    lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
+    add_campaign(parser, groups="all, stalls, cuts, slow-disks", where="", lengths=lengths)
     given = parser.parse_args(arguments)
     refuse_contradictions(parser, given)
     return given

@@ -25,6 +25,7 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
+from tests.harness.campaign_options import FAULTS, add_campaign
 from tests.harness.chaos import UNPROVEN, described, lags_of, planned_faults, sent_by
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
@@ -36,7 +37,7 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
-from tests.harness.conditions import USUAL, Conditions, add_conditions, refuse_contradictions
+from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
@@ -60,7 +61,6 @@ CLAIM = (
     "of what it stands on are killed, deleted or cut off: no sink misses, doubles, invents or alters a record, and no "
     "reader sees one change."
 )
-RECORDS, FAULTS = 60_000, "all"
 LENGTHS = {
     "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
     "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
@@ -108,9 +108,9 @@ def programme_of(
         },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform), seed,
+            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
             conditions.network_s, lags_of(subject, seed), PodRequests(drivers) if asks_spark(strikes) else None,
-            say=stage.console.say,
+            seed=seed, say=stage.console.say,
         ),
         table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes),
     )  # fmt: skip
@@ -225,21 +225,10 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m tests.harness.cluster_chaos",
         description="Strikes every role of the deployed platform; judges the outputs.",
     )
-    parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
-    parser.add_argument(
-        "--faults",
-        default=FAULTS,
-        help="all, stalls, cuts, a number, or names with commas between, name*count (%(default)s)",
-    )
-    parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
-    parser.add_argument("--plan", action="store_true", help="print the plan of the seed on two nodes, and do nothing")
-    parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
-    for name, says in LENGTHS.items():
-        default, flag = getattr(PlatformLengths(), name), f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, type=float, default=default, metavar="S", help=f"{says} (%(default)s)")
-    longest = "longest time that the driver beside a zombie may take to publish (%(default)s)"
-    parser.add_argument("--zombie-s", type=float, default=ZOMBIE_S, metavar="S", help=longest)
-    add_conditions(parser)
+    usual = PlatformLengths()
+    lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
+    zombie = ZOMBIE_S, "longest time that the driver beside a zombie may take to publish"
+    add_campaign(parser, groups="all, stalls, cuts", where=" on two nodes", lengths={**lengths, "zombie_s": zombie})
     given = parser.parse_args(arguments)
     if given.repair:
         parser.error("--repair is for the embedded stack: in pods an operator repairs")

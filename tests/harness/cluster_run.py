@@ -28,7 +28,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import Tenancy
 from tests.harness.controls.names import QUICK, NegativeControl
 from tests.harness.deployed import Deployed, NotDeployedError, Target
-from tests.harness.evidence import PlannedControl, PlannedFaults
+from tests.harness.evidence import PlannedControl
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import code_of, manifest_of, planned_controls
@@ -39,7 +39,6 @@ from tests.harness.schedule import PlannedFault
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.subject import Subject
-from tests.harness.suites import counted
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
@@ -185,12 +184,10 @@ class ClusterRun:
         programme = self.programme
         baseline = (PlannedControl(name=BASELINE, must="pass"),) if programme.baseline is not None else ()
         pipeline, topic = names(name, MAIN_PREFIX)
-        strikes = counted([one.strike for one in programme.planned])
         extra = programme.changes.get("extraFiles", ())
         return manifest_of(
             name, programme.claim, self.seed, programme.subject, checkout=self.checkout, pipeline=pipeline, topic=topic,
-            shards=SHARDS, faults_planned=len(programme.planned),
-            faults=[PlannedFaults.model_validate(one) for one in strikes],
+            shards=SHARDS, strikes=[one.strike for one in programme.planned],
             controls=(*baseline, *planned_controls(programme.controls)), named=programme.named,
             schemas=USER_COUNTS if programme.table is None else WITH_TABLE,
             code=code_of(self.checkout, *(self.checkout / "tests" / "harness" / one for one in extra)),
@@ -201,7 +198,7 @@ class ClusterRun:
         pipeline, topic = names(name, BASELINE_PREFIX)
         return manifest_of(
             f"{name}/{BASELINE}", BASELINE_CLAIM, self.seed + 1, subject, checkout=self.checkout, pipeline=pipeline,
-            topic=topic, shards=SHARDS, faults_planned=0, faults=(), named=self.programme.named,
+            topic=topic, shards=SHARDS, strikes=(), named=self.programme.named,
         )  # fmt: skip
 
 

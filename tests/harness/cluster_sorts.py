@@ -19,13 +19,13 @@ from tests.harness.platform_sorts import (
     SERVERS,
     WORKERS,
 )
-from tests.harness.schedule import EVERY_EXECUTOR, Strike
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, Strike
 from tests.harness.stall_sorts import CLUSTER_STALLS, KUBELETS, REQUESTS
 from tests.harness.stall_sorts import OPERATORS as STALLED_OPERATORS
 from tests.harness.stall_sorts import RESULT_STORES as STALLED_RESULT_STORES
 from tests.harness.stall_sorts import SERVERS as STALLED_SERVERS
 
-DRIVER, ZOMBIE = "driver", "zombie"
+ZOMBIE = "zombie"
 PIPELINE = {
     "executor-kill": Strike(SIGKILL),
     "executors-kill": Strike(SIGKILL, EVERY_EXECUTOR),

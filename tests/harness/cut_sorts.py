@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.harness.platform_sorts import API_SERVER, BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
-from tests.harness.schedule import DECLARED, EXECUTOR, Strike
+from tests.harness.results import BOTH, IN, OUT
+from tests.harness.schedule import DECLARED, DRIVER, EXECUTOR, Strike
 
 CUT, CUTS = "cut", "cuts"
 """The kind of every sort here, and the word by which FAULTS= takes them all."""
-DRIVER, PIPELINE = "driver", "pipeline"
-BOTH, IN, OUT = "both", "in", "out"
-DIRECTIONS = (BOTH, IN, OUT)
-"""What is dropped: all packets, those to the first of the two, or those from it."""
+PIPELINE = "pipeline"
 LENGTHS_S = (3.0, 12.0, 40.0, 70.0)
 """Within every time-out; beyond the time that clients wait for an answer (10 s); beyond Spark's of the network (15 s
 in these runs); and beyond what a transaction may take (60 s)."""
@@ -82,7 +80,7 @@ class DrawnCut:
     """What a seed draws of a cut besides its length and delay, which are in the plan.
 
     Attributes:
-        direction: of DIRECTIONS.
+        direction: one of `results.DIRECTIONS`.
         of: draws who is struck where the announcement leaves that open.
     """
 

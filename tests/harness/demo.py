@@ -23,7 +23,6 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.cut_links import CutLinks, cut_links
-from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
@@ -36,7 +35,6 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
 from tests.harness.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
 from tests.harness.subject import Subject
-from tests.harness.suites import counted
 
 PIPELINE, TOPIC, SHARDS = "user_counts", "events", 2
 JOB = "effectively_once_jobs.user_counts"
@@ -124,7 +122,7 @@ class Demo:
             return alone, ExecutorArsenal(alone)
         drivers = SupervisedDrivers(home, JOB, watch.path, history=history, say=self.console.say)
         servers = stack.kafka, stack.object_store
-        return drivers, Kills(drivers, watch, *servers, self.seed, cuts.links, say=self.console.say)
+        return drivers, Kills(drivers, watch, *servers, cuts.links, seed=self.seed, say=self.console.say)
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         play_controls(directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop)
@@ -132,8 +130,7 @@ class Demo:
     def _manifest(self, name: str) -> dict[str, Any]:
         return manifest_of(
             name, CLAIM_BEYOND if self.beyond else CLAIM, self.seed, self.subject, checkout=self.checkout,
-            pipeline=PIPELINE, topic=TOPIC, shards=SHARDS, faults_planned=self.kills,
-            faults=[PlannedFaults.model_validate(one) for one in counted([of.strike for of in self.planned])],
+            pipeline=PIPELINE, topic=TOPIC, shards=SHARDS, strikes=[one.strike for one in self.planned],
             controls=NEGATIVE_CONTROLS, named=self.subject.named,
         )  # fmt: skip
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.harness.schedule import Strike
+from tests.harness.schedule import DRIVER, Strike
 
 AWAY, HELD_BACK = "away", "held_back"
-PARTITION, DRIVER = "partition", "driver"
+PARTITION = "partition"
 LAGS = {"driver-away": Strike(AWAY, DRIVER), "partition-lag": Strike(HELD_BACK, PARTITION)}
 """Only where the sender is unpaced (`--rate`): one that waits for the chain would wait for the end of either."""
 IN_PODS = {"partition-lag": LAGS["partition-lag"]}

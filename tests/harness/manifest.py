@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from infra.versions import of_run
 from tests.harness.commit import PRODUCT, SOURCE, git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults, PlannedWorkload, Settings
+from tests.harness.schedule import Strike
 from tests.harness.schemas import USER_COUNTS, SinkSchema
 from tests.harness.subject import Subject
 
@@ -20,6 +22,14 @@ from tests.harness.subject import Subject
 def planned_controls(controls: Sequence[NegativeControl]) -> tuple[PlannedControl, ...]:
     """As the manifest names them: each must fail."""
     return tuple(PlannedControl(name=one.name, must="fail", shows=one.shows) for one in controls)
+
+
+def sorts_of(strikes: Sequence[Strike]) -> tuple[PlannedFaults, ...]:
+    """As the manifest counts them: how many of each kind at each target."""
+    counts = Counter((one.kind, one.target) for one in strikes)
+    return tuple(
+        PlannedFaults(kind=kind, target=target, count=count) for (kind, target), count in sorted(counts.items())
+    )
 
 
 NEGATIVE_CONTROLS, EVERY_NEGATIVE_CONTROL = planned_controls(QUICK), planned_controls(EVERY)
@@ -33,9 +43,8 @@ def code_of(checkout: Path, *others: Path) -> dict[str, str]:
 
 def manifest_of(
     run: str, claim: str, seed: int, subject: Subject, *, checkout: Path, pipeline: str, topic: str, shards: int,
-    faults_planned: int, faults: Sequence[PlannedFaults] | None = None, controls: Sequence[PlannedControl] = (),
-    named: Mapping[str, str] | None = None, schemas: Mapping[str, SinkSchema] = USER_COUNTS,
-    code: Mapping[str, str] | None = None,
+    strikes: Sequence[Strike], controls: Sequence[PlannedControl] = (), named: Mapping[str, str] | None = None,
+    schemas: Mapping[str, SinkSchema] = USER_COUNTS, code: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The document of a run that is about to begin.
 
@@ -48,8 +57,7 @@ def manifest_of(
         pipeline: as its settings name it, as `topic` and `shards`.
         topic: the source.
         shards: of every sink.
-        faults_planned: how many have to hit.
-        faults: of which sorts they are; None where there is but one.
+        strikes: what is done, all of which has to hit.
         controls: what is played beside it.
         named: settings that no verdict depends on.
         schemas: of all its sinks.
@@ -65,11 +73,11 @@ def manifest_of(
             pipeline=pipeline, topic=topic, shards=shards, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
             sinks=tuple(schemas),
         ),
-        workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=faults_planned,
-        faults=tuple(faults or ()), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),
+        workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=len(strikes),
+        faults=sorts_of(strikes), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),
         versions=of_run(), git=git_state(checkout),
         code=dict(code_of(checkout) if code is None else code), control=None,
     )  # fmt: skip
-    document = manifest.model_dump(mode="json", exclude={"faults"} if faults is None else None)
+    document = manifest.model_dump(mode="json")
     document["settings"] |= named or {}
     return document

@@ -7,12 +7,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
-from tests.harness.cluster_sorts import CLUSTER
+from tests.harness.adapters.drivers import SIGKILL
+from tests.harness.cluster_sorts import CLUSTER, ZOMBIE
 from tests.harness.cut_sorts import CUT, CUTS, EMBEDDED_CUTS, TO_RESULTS, steps_of_cut
 from tests.harness.lag_sorts import LAGS
 from tests.harness.lengths import with_lengths
-from tests.harness.platform_sorts import OUT_OF_MEMORY
-from tests.harness.schedule import DECLARED, EVERY_EXECUTOR, EXECUTOR, STEPS, PlannedFault, Strike
+from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OUT_OF_MEMORY, RESULT_STORE, SIGSTOP
+from tests.harness.schedule import (
+    DECLARED,
+    DRIVER,
+    EVERY_EXECUTOR,
+    EXECUTOR,
+    PYTHON_WORKER,
+    STEPS,
+    PlannedFault,
+    Strike,
+)
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK, SLOW_DISKS
 from tests.harness.stall_sorts import (
@@ -27,12 +37,10 @@ from tests.harness.stall_sorts import (
     with_declaration,
 )
 
-SIGKILL, SIGSTOP, ZOMBIE = "sigkill", "sigstop", "zombie"
 SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
 ERRORS, LATE, LOST, NO_ROOM = "error_answers", "late_answers", "lost_answers", "no_room"
 CLOCK = "clock_step"
-DRIVER, PYTHON_WORKER, BROKER, OBJECT_STORE = "driver", "python worker", "broker", "object store"
-PRODUCER, RESULT_STORE = "producer", "result store"
+PRODUCER = "producer"
 
 EMBEDDED = {
     "executor-kill": Strike(SIGKILL),

@@ -37,7 +37,6 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.checkers.declared import Declaration
 from tests.harness.conditions import Conditions, add_stall_lengths
-from tests.harness.evidence import PlannedFaults
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
 from tests.harness.judge import show
@@ -65,7 +64,6 @@ from tests.harness.schemas import SinkSchema
 from tests.harness.spread import heartbeats
 from tests.harness.stall_sorts import LENGTHS_S
 from tests.harness.subject import Subject, from_file
-from tests.harness.suites import counted
 from tests.harness.surroundings import linked, result_store
 from tests.harness.workload.errors import InputError
 
@@ -166,7 +164,7 @@ class OwnPipeline:
                 faults=plan(self.seed, self.strikes, settings.shards, said, self.stalls_s),
                 arsenal=EmbeddedArsenal(
                     drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, settings.pipeline,
-                    self.seed, result_store=database, say=self.console.say,
+                    result_store=database, seed=self.seed, say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
             )  # fmt: skip
@@ -188,8 +186,7 @@ class OwnPipeline:
         claim = CLAIM.format(input=subject.named["input"], job=settings["job"])
         return manifest_of(
             run, claim, self.seed, subject, checkout=self.checkout, pipeline=settings["pipeline"],
-            topic=settings["topic"], shards=self._shards, faults_planned=len(self.strikes),
-            faults=[PlannedFaults.model_validate(one) for one in counted(self.strikes)],
+            topic=settings["topic"], shards=self._shards, strikes=self.strikes,
             named={
                 "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
                 "faults": ",".join(name_of(one) for one in self.strikes),

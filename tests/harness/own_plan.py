@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.lengths import with_lengths
-from tests.harness.mixture import FLOWING, IN_COMMIT, IN_TASKS, OPEN, RESULT_STORE, NoFaultError
+from tests.harness.mixture import FLOWING, IN_COMMIT, IN_TASKS, OPEN, NoFaultError
+from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import DELAYED, LENGTHS_S, Steps, with_declaration
 from tests.harness.subject import Subject, from_file

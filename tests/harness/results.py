@@ -56,6 +56,10 @@ class LeaderMove(_Frozen):
         return self.after != self.before and self.epoch_after > self.epoch_before
 
 
+BOTH, IN, OUT = DIRECTIONS = "both", "in", "out"
+"""What a cut drops: all packets, those to the first of the two, or those from it."""
+
+
 class Effect(StrEnum):
     """What shows that a fault had an effect on the pipeline.
 

@@ -25,6 +25,8 @@ EARLY_STEPS = STEPS[:4]
 DECLARED = "declared"
 """Not a step of a shard: head declares the epoch, and nothing of it is done."""
 EXECUTOR, EVERY_EXECUTOR = "executor", "every executor"
+DRIVER, PYTHON_WORKER = "driver", "python worker"
+"""Targets of a strike, as history names them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +43,6 @@ class Suite:
         name: on the command line.
         strikes: at the main run's executors; their order is drawn from the seed.
         baseline: whether a run without fault comes first.
-        longest_s: what the suite may take on two cores.
         seldom: of these one is added, drawn from the seed; of executors, too.
         beyond: names of sorts of other roles, and of short stalls and cuts, of which it may be one too.
         every_control: whether all negative controls are played, and not only those of every run.
@@ -53,7 +51,6 @@ class Suite:
     name: str
     strikes: tuple[Strike, ...]
     baseline: bool
-    longest_s: int
     seldom: tuple[Strike, ...] = ()
     beyond: tuple[str, ...] = ()
     every_control: bool = False
@@ -78,11 +75,11 @@ class Suite:
 
 SUITES = {
     "smoke": Suite(
-        "smoke", (SIGKILL,) * 3 + (NOW,), False, 360, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
+        "smoke", (SIGKILL,) * 3 + (NOW,), False, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
         beyond=BEYOND_EXECUTORS,
     ),
     "all": Suite(
-        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True, 900,
+        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True,
         every_control=True,
     ),
 }  # fmt: skip
@@ -93,9 +90,3 @@ def suite_named(name: str) -> Suite:
     if name not in SUITES:
         raise NoSuiteError(f"there is no suite {name!r}; there are: {', '.join(SUITES)}, {JOBS}")
     return SUITES[name]
-
-
-def counted(strikes: Sequence[Strike]) -> list[dict[str, str | int]]:
-    """How many of each sort, as the manifest says it."""
-    sorts = Counter((one.kind, one.target) for one in strikes)
-    return [{"kind": kind, "target": target, "count": count} for (kind, target), count in sorted(sorts.items())]

@@ -72,7 +72,8 @@ class ChainReader:
         head = self.head()
         if head is None or head.pinned is None:
             return Progress()
-        return Progress(head.pinned["watermark_ms"], self._ends(head.pinned), self._ends(head.recorded))
+        spans = head.pinned["ranges"].get(self._topic, {})
+        return Progress(head.pinned["watermark_ms"], {int(partition): span[1] for partition, span in spans.items()})
 
     def evidence(self) -> Row:
         """The content of `observed/chain.json`.
@@ -177,10 +178,6 @@ class ChainReader:
                 )  # fmt: skip
             for row in rows:
                 yield file["name"], row
-
-    def _ends(self, record: Row | None) -> dict[int, int]:
-        spans = record["ranges"].get(self._topic, {}) if record else {}
-        return {int(partition): span[1] for partition, span in spans.items()}
 
 
 def _checksum(content: Row) -> str:

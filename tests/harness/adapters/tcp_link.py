@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import Any
 
 from infra.embedded.ports import HOST, free_ports
+from tests.harness.results import BOTH, DIRECTIONS, IN, OUT
 
 BLOCK = 65_536
 PORT_TRIES, CALL_S = 3, 10.0
-IN, OUT, BOTH = "in", "out", "both"
 RESET = struct.pack("ii", 1, 0)
 MADE = "connections"
 
@@ -73,7 +73,7 @@ class TcpLink:
 
     def cut(self, direction: str) -> None:
         """Hold back what goes in a direction (`in`, `out`, `both`), from now on; it is counted from nought."""
-        if direction not in (IN, OUT, BOTH):
+        if direction not in DIRECTIONS:
             raise ValueError(f"a link is cut in the direction {IN}, {OUT} or {BOTH}, not {direction!r}")
         self._run(self._close([IN, OUT] if direction == BOTH else [direction]))
 

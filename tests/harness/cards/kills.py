@@ -15,8 +15,7 @@ from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
 from tests.harness.faults.transaction import Lost
-from tests.harness.mixture import DRIVER
-from tests.harness.schedule import EXECUTOR
+from tests.harness.schedule import DRIVER, EXECUTOR
 
 
 @dataclass

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from tests.harness.checkers.lasting import too_short
-from tests.harness.results import Fault
+from tests.harness.results import BOTH, DIRECTIONS, IN, OUT, Fault
 
 CUT = "cut"
 """The kind of fault under which packets between two roles are dropped, or bytes held back; both go on."""
-BOTH, IN, OUT = "both", "in", "out"
 
 
 def complaint(fault: Fault) -> str | None:
     """Tell what of a cut's own evidence is missing or contradicts itself; None when it is whole."""
-    if fault.direction not in (BOTH, IN, OUT):
+    if fault.direction not in DIRECTIONS:
         return f"its direction is {fault.direction!r}, and not {BOTH}, {IN} or {OUT}"
     if len(fault.between or ()) != 2 or not all(fault.between or ()) or len(set(fault.between or ())) != 2:
         return "between which two it was is not known"

@@ -6,7 +6,7 @@ A guard that does not hold makes the run *unknown*: nothing was refuted, but not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tests.harness.checkers import loss, telling
@@ -17,8 +17,6 @@ from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
 from tests.harness.evidence import PlannedFaults, Send
 from tests.harness.results import Control, Oracle, Verdict, Workload
-
-Guard = Callable[[Case], Oracle]
 
 
 def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:

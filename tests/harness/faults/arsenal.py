@@ -10,20 +10,21 @@ from functools import partial
 from typing import Protocol
 
 from tests.harness.adapters.driver_clock import DriverClock
-from tests.harness.adapters.drivers import Drivers
+from tests.harness.adapters.drivers import SIGKILL, Drivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.cut_sorts import DrawnCut, draw_cuts
+from tests.harness.cluster_sorts import ZOMBIE
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut_arsenal import link_cuts
-from tests.harness.faults.driver import KilledDriver, ZombieDriver
+from tests.harness.faults.driver import ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
+from tests.harness.faults.kills import kill_makers
 from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
@@ -32,29 +33,11 @@ from tests.harness.faults.spark_request import request_makers
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
-from tests.harness.faults.worker import HungWorker, KilledWorker
+from tests.harness.faults.worker import HungWorker
 from tests.harness.lag_sorts import AWAY, HELD_BACK, PARTITION
-from tests.harness.mixture import (
-    BROKER,
-    CLOCK,
-    DRIVER,
-    ERRORS,
-    LATE,
-    LONG_STOP,
-    LOST,
-    NO_ROOM,
-    OBJECT_STORE,
-    PRODUCER,
-    PYTHON_WORKER,
-    RESTART,
-    RESULT_STORE,
-    SECOND,
-    SIGKILL,
-    SIGSTOP,
-    TAKEN_ID,
-    ZOMBIE,
-)
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR, Strike
+from tests.harness.mixture import CLOCK, ERRORS, LATE, LONG_STOP, LOST, NO_ROOM, PRODUCER, RESTART, SECOND, TAKEN_ID
+from tests.harness.platform_sorts import BROKER, OBJECT_STORE, RESULT_STORE, SIGSTOP
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR, PYTHON_WORKER, Strike
 from tests.harness.spread import NETWORK_S
 
 
@@ -126,7 +109,7 @@ TRANSACTION_TIMEOUT_S = 10
 
 
 @dataclass
-class EmbeddedArsenal(HealingArsenal):
+class EmbeddedArsenal(DrawingArsenal):
     """Every fault of the stack as processes of this machine.
 
     Attributes:
@@ -138,7 +121,6 @@ class EmbeddedArsenal(HealingArsenal):
         hold: holds processes of the pipeline.
         bootstrap: of the broker.
         pipeline: whose transactional ids another producer takes.
-        seed: draws which requests are hit, and which way is cut.
         lengths: of faults that last.
         result_store: of the stack; None where there is none.
         clock: of the drivers; None where it cannot be stepped.
@@ -159,7 +141,6 @@ class EmbeddedArsenal(HealingArsenal):
     hold: Hold
     bootstrap: str
     pipeline: str
-    seed: int
     lengths: Lengths = field(default_factory=Lengths)
     result_store: Restartable | None = None
     clock: DriverClock | None = None
@@ -170,38 +151,32 @@ class EmbeddedArsenal(HealingArsenal):
     lags: Lags | None = None
     _tries: Iterator[int] = field(default_factory=itertools.count, init=False)
     _steps_s: Iterator[int] = field(init=False)
-    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing to heal, and the steps in an order of the seed."""
+        """Begin with nothing to heal, and with what the seed draws."""
         super().__post_init__()
         # Each step comes once before one comes twice.
         steps_s = list(STEPS_S)
         random.Random(f"clocks of {self.seed}").shuffle(steps_s)
         self._steps_s = itertools.cycle(steps_s)
-        self._drawn_cuts = draw_cuts(self.seed)
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
         broker, store = self.broker, self.object_store
         long_stop_s = lengths.broker_long_stop_s
+        down_s = {BROKER: lengths.broker_down_s, OBJECT_STORE: lengths.store_down_s}
         return {
-            (SIGKILL, EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=False),
-            (SIGKILL, EVERY_EXECUTOR): lambda: EndedExecutors(drivers, SIGKILL, everyone=True),
+            **kill_makers(drivers, watch, self._servers, down_s, healing=healing, ended=ended),
             (SIGSTOP, EXECUTOR): lambda: StoppedExecutor(drivers, lengths.executor_stop_s, healing, ended),
-            (SIGKILL, DRIVER): lambda: KilledDriver(drivers, watch),
             (ZOMBIE, DRIVER): lambda: ZombieDriver(drivers, watch, lengths.zombie_s, healing, ended),
             (SECOND, DRIVER): lambda: SecondDriver(drivers, watch, lengths.zombie_s, ended),
-            (SIGKILL, PYTHON_WORKER): lambda: KilledWorker(watch),
             (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing, ended),
-            (SIGKILL, BROKER): lambda: KilledServer(broker, lengths.broker_down_s, healing, ended),
             (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing, ended),
             (LONG_STOP, BROKER): lambda: self._while_held(
                 LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing, ended)
             ),
             (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
             (TAKEN_ID, PRODUCER): lambda: self._while_held(TakenId(self.bootstrap, self.pipeline, watch)),
-            (SIGKILL, OBJECT_STORE): lambda: KilledServer(store, lengths.store_down_s, healing, ended),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
             **self._of_result_store(),
             **self._of_clock(),

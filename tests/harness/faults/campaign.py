@@ -13,7 +13,7 @@ from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.aftermath import Aftermath
 from tests.harness.faults.arsenal import Arsenal
-from tests.harness.faults.fault import POLL_S, Fault, now_ms
+from tests.harness.faults.fault import POLL_S, SEPARATOR, Fault, now_ms
 from tests.harness.history import History
 from tests.harness.mixture import with_work_left
 from tests.harness.results import Effect
@@ -30,8 +30,6 @@ PORTIONS_UNDONE = 2
 """Of records that may flow while a fault that wants them is undone."""
 ENDING_S = 90.0
 """What is under way when a run breaks off is given up within moments; a server that is being started is waited for."""
-BETWEEN = " + "
-"""Between the names of several processes in one fault."""
 SIGNALS = {
     "sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP", "out_of_memory": "SIGKILL",
     "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM", "stall": "SIGSTOP", "away": "SIGKILL",
@@ -210,7 +208,7 @@ class Campaign(threading.Thread):
         told: dict[str, Any] = {
             "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
             "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
-            "process_before": BETWEEN.join(victims), **({} if healed_at is None else {"healed_at": healed_at}),
+            "process_before": SEPARATOR.join(victims), **({} if healed_at is None else {"healed_at": healed_at}),
         }  # fmt: skip
         self._recovered(told)
         if not fault.lasting:
@@ -225,7 +223,7 @@ class Campaign(threading.Thread):
             patience_s = fault.after_s or self._replaced_s
             self._watch.wait_for(f"what replaces {struck[0][0]}", replaced, patience_s, self._alive)
         self._portions_undone = 0
-        told |= {"process_after": BETWEEN.join(after), **fault.evidence()}
+        told |= {"process_after": SEPARATOR.join(after), **fault.evidence()}
         told |= {"after_s": planned.after_s} if planned.after_s else {}
         # Of several that were to go at once, one alone shows nothing of what was planned.
         alone = planned.strike.target == EVERY_EXECUTOR and len(victims) < 2

@@ -15,8 +15,7 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.cluster_sorts import DRIVER, ZOMBIE
-from tests.harness.cut_sorts import DrawnCut, draw_cuts
+from tests.harness.cluster_sorts import ZOMBIE
 from tests.harness.faults.cluster_cut import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_memory import StarvedExecutor
@@ -25,19 +24,19 @@ from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing_arsenal import HealingArsenal, Makers
+from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.lag import Lags
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
-from tests.harness.schedule import EVERY_EXECUTOR, EXECUTOR
+from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR
 from tests.harness.spread import NETWORK_S
 
 ZOMBIE_S = 180.0
 
 
 @dataclass
-class ClusterArsenal(HealingArsenal):
+class ClusterArsenal(DrawingArsenal):
     """Faults of a pipeline in pods, and of what it stands on.
 
     Attributes:
@@ -48,7 +47,6 @@ class ClusterArsenal(HealingArsenal):
         run: named on what is changed in the cluster.
         zombie_s: how long the driver beside a zombie may take to publish.
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
-        seed: draws cuts, and what a declaration leaves open.
         network_s: the time-out of heartbeats.
         lags: keeps back what is sent to a partition; None where the sender waits for the chain.
         requests: to the drivers; None where they take none.
@@ -63,19 +61,16 @@ class ClusterArsenal(HealingArsenal):
     run: str
     zombie_s: float = ZOMBIE_S
     leaders: Leaders | None = None
-    seed: int = 0
     network_s: float = NETWORK_S
     lags: Lags | None = None
     requests: Requests | None = None
-    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
-    _numbers: Iterator[int] = field(init=False)
+    _numbers: Iterator[int] = field(default_factory=partial(itertools.count, 1), init=False)
     _rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing to heal, and with what the seed draws."""
         super().__post_init__()
-        self._drawn_cuts = draw_cuts(self.seed)
-        self._numbers, self._rng = itertools.count(1), random.Random(f"executors of {self.seed}")
+        self._rng = random.Random(f"executors of {self.seed}")
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended

@@ -19,14 +19,16 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, PodNetwork, mark_of, rules
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.cut_sorts import BOTH, CUT, DRIVER, IN, IN_PODS, OUT, Between, DrawnCut
+from tests.harness.cut_sorts import CUT, IN_PODS, Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
+from tests.harness.faults.fault import SEPARATOR
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.platform_sorts import OPERATOR
-from tests.harness.schedule import EXECUTOR
+from tests.harness.results import BOTH, IN, OUT
+from tests.harness.schedule import DRIVER, EXECUTOR
 
 WALLED = (DRIVER, EXECUTOR, OPERATOR)
 """Who gets the rules. Servers answer and ask nothing of the pipeline; their own network stays as it is."""
@@ -36,7 +38,6 @@ WAYS = {
     False: {IN: (OUTPUT,), OUT: (INPUT,), BOTH: (INPUT, OUTPUT)},
 }
 """The chains of a pod that drop a direction, by whether the pod is at the first end."""
-BETWEEN = " + "
 
 
 class CutPods(Cut):
@@ -173,7 +174,7 @@ class CutPods(Cut):
         return failures
 
     def _ends(self) -> list[str]:
-        return [BETWEEN.join(one.name for one in end) for end in (self._first, self._second)]
+        return [SEPARATOR.join(one.name for one in end) for end in (self._first, self._second)]
 
     def _count(self) -> dict[str, int]:
         found: Counter[str] = Counter()

@@ -30,8 +30,8 @@ from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.faults.stall_arsenal import IDLE_S
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
-from tests.harness.schedule import EXECUTOR
-from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, KUBELET, NEIGHBOURS, PYTHON_WORKER, STALL
+from tests.harness.schedule import DRIVER, EXECUTOR, PYTHON_WORKER
+from tests.harness.stall_sorts import EXECUTOR_JVM, KUBELET, NEIGHBOURS, STALL
 
 SETTLE_S = 20.0
 """A pod that was given up is seen to be deleted, and the next one to run, within so long."""

@@ -15,6 +15,8 @@ from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.schedule import PlannedFault
 
 POLL_S = 0.1
+SEPARATOR = " + "
+"""Between the names of several processes in one fault, and between who of several roles was replaced."""
 
 
 class Fault(ABC):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from tests.harness.cut_sorts import DrawnCut, draw_cuts
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.schedule import Strike
@@ -51,3 +52,20 @@ class HealingArsenal(ABC):
     @abstractmethod
     def _makers(self) -> Makers:
         """Every sort there is here."""
+
+
+@dataclass
+class DrawingArsenal(HealingArsenal):
+    """One that has cuts too, each drawn from the seed.
+
+    Attributes:
+        seed: draws cuts, and what else a plan leaves open.
+    """
+
+    seed: int = field(kw_only=True)
+    _drawn_cuts: Iterator[DrawnCut] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing to heal, and with what the seed draws."""
+        super().__post_init__()
+        self._drawn_cuts = draw_cuts(self.seed)

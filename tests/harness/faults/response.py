@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.harness.adapters.drivers import Drivers
+from tests.harness.faults.fault import SEPARATOR
 
-SAME, REPLACED, BETWEEN = "same", "replaced", " + "
+SAME, REPLACED = "same", "replaced"
 
 
 class Response:
@@ -30,4 +31,4 @@ class Response:
             roles.append("driver")
         elif self._executors - set(self._drivers.executors()):
             roles.append("executor")
-        return BETWEEN.join(f"{role} {REPLACED}" for role in dict.fromkeys(roles)) or SAME
+        return SEPARATOR.join(f"{role} {REPLACED}" for role in dict.fromkeys(roles)) or SAME

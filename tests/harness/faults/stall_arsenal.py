@@ -15,8 +15,8 @@ from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.faults.server import Restartable
 from tests.harness.faults.stalls import StalledDriver, StalledExecutor, StalledNeighbours, StalledServer, StalledWorker
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.schedule import EXECUTOR
-from tests.harness.stall_sorts import DRIVER, EXECUTOR_JVM, NEIGHBOURS, PYTHON_WORKER, STALL
+from tests.harness.schedule import DRIVER, EXECUTOR, PYTHON_WORKER
+from tests.harness.stall_sorts import EXECUTOR_JVM, NEIGHBOURS, STALL
 
 HEARTBEATS_S = 30.0
 """The library's time-out of heartbeats."""

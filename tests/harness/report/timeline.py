@@ -98,7 +98,6 @@ class Timeline:
     epochs: Panel
     bars: list[Box]
     drivers: list[Box]
-    drivers_y: float
     lanes: list[Row]
     ticks: list[Tick]
 
@@ -140,7 +139,6 @@ def draw(of: Story, frame: Frame) -> Timeline:
         epochs=epoch_panel,
         bars=_bars(of, frame, x, y),
         drivers=drivers,
-        drivers_y=drivers_y,
         lanes=lanes,
         ticks=horizontal(of.begin, of.end, of.start, x, frame.ticks),
     )

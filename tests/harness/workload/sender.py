@@ -164,15 +164,6 @@ class Sender:
         self._flush()
         return self._wait("a declared epoch that holds everything sent", lambda: self._pacer.outstanding == 0)
 
-    def wait_until_recorded(self) -> bool:
-        """Wait until recorded epochs hold all acknowledged records; False when `stop` was set. Raises SendStalled."""
-        self._flush()
-        ends = dict(self.ends)
-        return self._wait(
-            f"recorded epochs up to the end offsets {ends}",
-            lambda: all(self._seen.recorded_ends.get(partition, 0) >= end for partition, end in ends.items()),
-        )
-
     def _wait_for_turn(self, record: Planned) -> bool:
         if self._stop.is_set():
             return False

@@ -20,12 +20,13 @@ from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, PodNetwork
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.checkers import faults as checked_faults
-from tests.harness.cut_sorts import BOTH, CUT, IN, IN_PODS, OUT, DrawnCut, draw_cuts
+from tests.harness.cut_sorts import CUT, IN_PODS, DrawnCut, draw_cuts
 from tests.harness.faults import cluster_cut
 from tests.harness.faults.cluster_cut import CutPods, cut_makers, heal_cuts
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.unit.cluster.fake_platform import FakePlatform, server
 from tests.unit.harness.witnessed import witnessed

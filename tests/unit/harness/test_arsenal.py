@@ -20,7 +20,7 @@ from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cluster_sorts import CLUSTER
-from tests.harness.cut_sorts import CUT, DIRECTIONS, EMBEDDED_CUTS
+from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS
 from tests.harness.faults.arsenal import (
     TRANSACTION_TIMEOUT_S,
     EmbeddedArsenal,
@@ -35,7 +35,9 @@ from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.faults.transaction import WhileHeld
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS
-from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, RESULT_STORE, SECOND, TAKEN_ID
+from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, SECOND, TAKEN_ID
+from tests.harness.platform_sorts import RESULT_STORE
+from tests.harness.results import DIRECTIONS
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats

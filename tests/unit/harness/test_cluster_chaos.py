@@ -66,7 +66,7 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
     return ClusterArsenal(
-        drivers, watch, cast("Cluster", NONE), platform(nodes), "r", say=print, leaders=leaders,
+        drivers, watch, cast("Cluster", NONE), platform(nodes), "r", seed=0, say=print, leaders=leaders,
         requests=PodRequests(drivers),
     )  # fmt: skip
 

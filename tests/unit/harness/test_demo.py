@@ -95,7 +95,7 @@ def test_the_manifest_claims_what_is_struck_and_counts_it(subject: Subject) -> N
 def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
     with cut_links([EMBEDDED[name]]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
         assert place.fault(EMBEDDED[name]) is not None
         place.close()
     with pytest.raises(ValueError, match="there is no fault zombie of driver here"):
@@ -103,11 +103,26 @@ def test_what_the_demo_draws_it_can_make(name: str, tmp_path: Path) -> None:
     assert shown_by(EMBEDDED[name].kind, EMBEDDED[name].target), "the judge knows what shows it"
 
 
+def test_a_kill_ends_the_server_of_its_role(tmp_path: Path) -> None:
+    broker, store = Server(tmp_path), Server(tmp_path)
+    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), broker, store, seed=7, say=lambda _: None)
+    for name, server, other in (("broker-kill", broker, store), ("store-kill", store, broker)):
+        broker.restart()
+        store.restart()
+        [(who, _)] = place.fault(EMBEDDED[name]).strike({})
+        assert who.startswith(f"{server.pid}@")
+        soon(f"the {name} ends nobody", lambda: not server.running())  # noqa: B023 - called at once
+        assert other.running()
+        assert other.child is not None
+        other.child.kill()
+    place.close()
+
+
 def test_a_cut_of_the_demo_holds_back_what_goes_by_the_link_of_its_server(tmp_path: Path) -> None:
     servers = Server(tmp_path), Server(tmp_path)
     servers[1].restart()
     with cut_links([TO_BROKER.strike, TO_STORE.strike]) as cuts:
-        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, cuts.links, say=print)
+        place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, cuts.links, seed=7, say=print)
         fault = place.fault(TO_STORE.strike)
         assert fault.strike({})[0][0].startswith(f"{servers[1].pid}@")
         with socket.create_connection(("127.0.0.1", cuts.links[TO_STORE.target].port), 1.0):
@@ -129,7 +144,7 @@ def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> N
     assert {name: one for name, one in found.items() if one} == {
         "broker-cut": {TO_BROKER.target}, "store-cut": {TO_STORE.target},
     }  # fmt: skip
-    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, 7, say=print)
+    place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, seed=7, say=print)
     for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
         with pytest.raises(ValueError, match="there is no fault cut of"):
             place.fault(strike)

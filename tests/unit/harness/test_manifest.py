@@ -12,24 +12,29 @@ from pydantic import ValidationError
 from tests.harness.commit import git_state
 from tests.harness.evidence import Manifest, PlannedControl, PlannedFaults
 from tests.harness.manifest import manifest_of
+from tests.harness.schedule import Strike
 from tests.harness.subject import Subject, seeded
 
 SUBJECT = seeded(7, 2_000)
-FAULTS = (PlannedFaults(kind="sigkill", target="executor", count=3),)
+KILL, STALL = Strike("sigkill"), Strike("stall", "driver")
 
 
 def _made(subject: Subject = SUBJECT, **changed: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {
-        "checkout": Path("/"), "pipeline": "uc_1", "topic": "events_uc_1", "shards": 2, "faults_planned": 3,
+        "checkout": Path("/"), "pipeline": "uc_1", "topic": "events_uc_1", "shards": 2, "strikes": [KILL, STALL, KILL],
     }  # fmt: skip
     return manifest_of("20261120-170301-7", "Exact.", 7, subject, **{**arguments, **changed})
 
 
 def test_the_judge_reads_what_was_planned() -> None:
     controls = (PlannedControl(name="spark_kafka_sink", must="fail"),)
-    read = Manifest.model_validate(_made(faults=FAULTS, controls=controls))
+    read = Manifest.model_validate(_made(controls=controls))
     assert (read.run, read.claim, read.seed, read.control) == ("20261120-170301-7", "Exact.", 7, None)
-    assert (read.faults_planned, read.faults, read.controls) == (3, FAULTS, controls)
+    assert (read.faults_planned, read.controls) == (3, controls)
+    assert read.faults == (
+        PlannedFaults(kind="sigkill", target="executor", count=2),
+        PlannedFaults(kind="stall", target="driver", count=1),
+    )
     settings, numbers = read.settings, SUBJECT.numbers
     assert (settings.pipeline, settings.topic, settings.shards) == ("uc_1", "events_uc_1", 2)
     assert (settings.window_ms, settings.lateness_ms) == (SUBJECT.window_ms, SUBJECT.lateness_ms)
@@ -43,16 +48,15 @@ def test_settings_that_no_verdict_depends_on_are_kept() -> None:
     assert _made(named={"suite": "smoke"})["settings"]["suite"] == "smoke"
 
 
-def test_sorts_of_faults_stand_there_only_when_they_were_said() -> None:
-    assert "faults" not in _made()
-    assert _made(faults=())["faults"] == []
+def test_a_run_without_faults_says_so() -> None:
+    made = _made(strikes=())
+    assert (made["faults_planned"], made["faults"]) == (0, [])
 
 
 @pytest.mark.parametrize(
     ("field", "changed"),
     [
         ("shards", {"shards": 0}),
-        ("faults_planned", {"faults_planned": -1}),
         ("kind", {"subject": replace(SUBJECT, kind="guessed")}),
         ("lateness_ms", {"subject": replace(SUBJECT, lateness_ms=-1)}),
         ("topic", {"topic": None}),

@@ -21,7 +21,6 @@ from tests.harness.mixture import (
     FLOWING,
     IN_COMMIT,
     IN_TASKS,
-    RESULT_STORE,
     SORTS,
     TABLE,
     NoFaultError,
@@ -31,6 +30,7 @@ from tests.harness.mixture import (
     without_clock,
     without_result_store,
 )
+from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stall_sorts import DELAYED

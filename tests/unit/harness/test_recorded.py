@@ -17,6 +17,7 @@ from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
 from tests.harness.recorded import run_recorded
 from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
+from tests.harness.schedule import Strike
 from tests.harness.subject import seeded
 from tests.unit.harness.fabricate import fabricate
 from tests.unit.harness.tamper import change_lines
@@ -28,7 +29,7 @@ Play = Callable[[RunDirectory], None]
 def _manifest(name: str) -> dict[str, Any]:
     return manifest_of(
         name, "Every output is exact.", SEED, seeded(SEED, 2_000), checkout=Path(__file__).parent,
-        pipeline="user_counts", topic="events", shards=2, faults_planned=1, controls=NEGATIVE_CONTROLS,
+        pipeline="user_counts", topic="events", shards=2, strikes=[Strike("sigkill")], controls=NEGATIVE_CONTROLS,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -98,7 +98,7 @@ def test_every_acknowledged_record_has_its_line_in_partition_order() -> None:
     shape = Shape(records=2_000, late=0, straddling=0)
     plan = list(Seeded(7, shape))
     broker = Broker()
-    run = Run(broker, lambda: Progress(None, broker.ends(), broker.ends()))
+    run = Run(broker, lambda: Progress(None, broker.ends()))
     sender, started = run.sender(), int(time.time() * 1_000)
     assert sender.send(plan)
     assert sender.acknowledged == len(run.lines) == 2_000
@@ -134,7 +134,7 @@ def test_it_waits_for_the_chain_at_the_horizon() -> None:
 
     def progress() -> Progress:
         asked.append(broker.ends())
-        return Progress(None, broker.ends() if len(asked) > 2 else {}, {})
+        return Progress(None, broker.ends() if len(asked) > 2 else {})
 
     run = Run(broker, progress)
     assert run.sender().send([at(0, 0), at(1, 80_000), at(2, 80_001), at(3, 90_000)])
@@ -148,7 +148,7 @@ def test_a_late_record_waits_for_its_gate() -> None:
 
     def progress() -> Progress:
         seen.append(sum(broker.ends().values()))
-        return Progress(next(watermarks), broker.ends(), {})
+        return Progress(next(watermarks), broker.ends())
 
     run = Run(broker, progress)
     assert run.sender().send([at(0, 1_000), at(1, 5, kind="late", gate=180_000), at(2, 6, kind="late", gate=180_000)])
@@ -163,7 +163,7 @@ def test_each_closer_waits_until_a_declared_epoch_holds_what_came_before() -> No
     def progress() -> Progress:
         asked.append(sum(broker.ends().values()))
         # Every second look shows an epoch more.
-        return Progress(None, broker.ends() if len(asked) % 2 == 0 else {}, {})
+        return Progress(None, broker.ends() if len(asked) % 2 == 0 else {})
 
     run = Run(broker, progress)
     assert run.sender().send([at(0, 1_000), *closers(1_000, 1)])
@@ -196,7 +196,7 @@ def test_a_full_queue_is_waited_out() -> None:
     ],
 )
 def test_a_chain_that_stands_still_is_named(records: list[Planned], says: str) -> None:
-    run = Run(Broker(), lambda: Progress(77, {}, {}), target=SHORT)
+    run = Run(Broker(), lambda: Progress(77, {}), target=SHORT)
     with pytest.raises(SendStalled, match=says):
         run.sender().send(records)
 
@@ -233,7 +233,7 @@ def test_resend_sends_the_same_bytes_to_the_same_partitions() -> None:
     plan = list(Seeded(7, Shape(records=2_000)))
 
     def generous() -> Progress:
-        return Progress(10**15, broker.ends(), broker.ends())
+        return Progress(10**15, broker.ends())
 
     broker = Broker()
     run = Run(broker, generous)
@@ -253,7 +253,7 @@ def test_resend_sends_the_same_bytes_to_the_same_partitions() -> None:
 def test_resending_needs_no_chain_and_can_be_waited_for() -> None:
     broker = Broker()
     declared: dict[int, int] = {}
-    run = Run(broker, lambda: Progress(None, declared, {}), pace=Pace(max_outstanding=2), target=SHORT)
+    run = Run(broker, lambda: Progress(None, declared), pace=Pace(max_outstanding=2), target=SHORT)
     sender, plan = run.sender(), [at(n, n) for n in range(5)]
     assert sender.resend(plan)
     with pytest.raises(SendStalled, match="5 not yet in a declared epoch"):
@@ -265,7 +265,7 @@ def test_resending_needs_no_chain_and_can_be_waited_for() -> None:
 def test_the_checkers_can_read_every_line() -> None:
     plan = list(Seeded(7, Shape(records=2_000)))
     broker = Broker()
-    run = Run(broker, lambda: Progress(10**15, broker.ends(), broker.ends()))
+    run = Run(broker, lambda: Progress(10**15, broker.ends()))
     sender = run.sender()
     assert sender.send([*plan, *closers(SHAPE_END, len(plan))])
     assert sender.resend(plan)
@@ -274,24 +274,9 @@ def test_the_checkers_can_read_every_line() -> None:
     assert {send.kind for send in sends} == set(KINDS)
 
 
-def test_waiting_for_recorded_epochs_looks_at_recorded_ends() -> None:
-    broker = Broker()
-    answers: Iterator[dict[int, int]] = iter([{}, {partition_of(at(0, 0), 4): 1}])
-    run = Run(broker, lambda: Progress(None, broker.ends(), next(answers)), target=SHORT)
-    sender = run.sender()
-    assert sender.send([at(0, 0)])
-    assert sender.wait_until_recorded()
-    assert next(answers, None) is None
-    stuck = Run(Broker(), lambda: Progress(5, {0: 1, 1: 1, 2: 1, 3: 1}, {}), target=SHORT).sender()
-    assert stuck.send([at(0, 0)])
-    assert stuck.wait_until_declared()
-    with pytest.raises(SendStalled, match="recorded epochs up to the end offsets"):
-        stuck.wait_until_recorded()
-
-
 def test_the_real_producer_acknowledges_with_coordinates() -> None:
     shape = Shape(records=3_000, late=0, straddling=0)
-    run = Run(Broker(), lambda: Progress(None, sender.ends, sender.ends), target=Target(deadline_s=30))
+    run = Run(Broker(), lambda: Progress(None, sender.ends), target=Target(deadline_s=30))
     sender = run.sender(kafka_producer("unused", {"test.mock.num.brokers": 1, "log_level": 0}))
     assert sender.send(Seeded(7, shape))
     assert (sender.acknowledged, sender.failed) == (3_000, 0)
@@ -304,7 +289,7 @@ def test_the_real_producer_acknowledges_with_coordinates() -> None:
 def test_the_real_producer_takes_what_a_topic_of_a_run_takes() -> None:
     """A row of a megabyte with its quotes escaped: more than a client takes unless it is told to."""
     producer = kafka_producer("unused", {"test.mock.num.brokers": 1, "log_level": 0})
-    run = Run(Broker(), lambda: Progress(None, {}, {}), target=Target(deadline_s=30))
+    run = Run(Broker(), lambda: Progress(None, {}), target=Target(deadline_s=30))
     assert run.sender(producer).send([well_formed(0, "row-1", "k" * 1_000_000, 1, '"' * 1_000_000)])
     assert [(line["id"], line["offset"]) for line in run.lines] == [("row-1", 0)]
     with pytest.raises(SendStalled, match=r"the producer refused record 0 .* 13000\d\d\d bytes"):
