@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.sinks.kafka import ShardAddress
@@ -20,6 +27,7 @@ from tests.stack.life_cycle import Command, command_on
 from tests.stack.lines import Lines
 
 Topic = Callable[..., str]
+Configure = Callable[..., None]
 
 
 @pytest.fixture(scope="package")
@@ -72,6 +80,31 @@ def topic(admin: AdminClient) -> Topic:
         return name
 
     return create
+
+
+@pytest.fixture
+def configure(admin: AdminClient) -> Configure:
+    """Return a function that changes settings of a topic and waits until the broker has them."""
+
+    def change(name: str, **config: str) -> None:
+        wanted = {key.replace("_", "."): value for key, value in config.items()}
+        resource = ConfigResource(
+            ResourceType.TOPIC, name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in wanted.items()
+            ],
+        )  # fmt: skip
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        asked = ConfigResource(ResourceType.TOPIC, name)
+
+        def has() -> bool:
+            told = admin.describe_configs([asked])[asked].result(30)
+            return all(told[key].value == value for key, value in wanted.items())
+
+        # As with a new topic: the controller has answered, and the broker learns of it a moment later.
+        wait_for(f"settings of topic {name}", 30, has)
+
+    return change
 
 
 def _led(admin: AdminClient, name: str) -> int:

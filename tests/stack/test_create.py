@@ -7,7 +7,7 @@ import uuid
 import pytest
 import structlog
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from effectively_once.create import create, topics_of
 from effectively_once.destinations import MESSAGE_BYTES
@@ -23,7 +23,7 @@ from effectively_once.sources.times import BOUNDS
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
-from tests.stack.conftest import Topic
+from tests.stack.conftest import Configure, Topic
 
 pytestmark = pytest.mark.stack
 
@@ -89,25 +89,19 @@ def test_a_start_warns_of_an_input_topic_that_takes_any_time(
 
 @pytest.mark.parametrize("sink", ["accepted", "dead_letter", "user_counts"])
 def test_a_topic_that_takes_less_than_the_messages_of_its_sink_is_refused_until_it_is_mended(
-    settings: PipelineSettings, admin: AdminClient, sink: str
+    settings: PipelineSettings, configure: Configure, sink: str
 ) -> None:
     """By the start as by `create`: an epoch would stop at such a message after another sink has shown it."""
     create(Job(user_counts, settings), replication=1, deadline_s=30, source_partitions=1)
     topics, name = SinkTopics(settings, user_counts.kafka_sinks), f"{settings.pipeline}.{sink}"
-
-    def take(size: int) -> None:
-        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(30)
-
     topics.refuse_small(user_counts)
-    take(MESSAGE_BYTES - 1)
+    configure(name, max_message_bytes=str(MESSAGE_BYTES - 1))
     says = f"takes messages of 12,648,591 .*--topic {name} --add-config max.message.bytes={MESSAGE_BYTES}`"
     with pytest.raises(SinkError, match=says):
         topics.refuse_small(user_counts)
     with pytest.raises(SinkError, match=says):
         create(Job(user_counts, settings), replication=1, deadline_s=30)
-    take(MESSAGE_BYTES)
+    configure(name, max_message_bytes=str(MESSAGE_BYTES))
     topics.refuse_small(user_counts)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from effectively_once.__main__ import main
 from effectively_once.errors import SinkError, SourceError, UnreachableError, VersionError
@@ -17,6 +16,7 @@ from effectively_once.sinks.kafka import ShardAddress
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
+from tests.stack.conftest import Configure
 from tests.unit.library.ledger_driver import SHARDS
 from tests.unit.library.names import ACCEPTED, GLOBAL_COUNTS, KAFKA_SINKS
 
@@ -189,13 +189,10 @@ def test_a_topic_that_is_gone_is_named_by_the_start_check(clicks: Clicks, capsys
 
 
 def test_a_topic_that_takes_no_write_is_named_by_the_start_check(
-    clicks: Clicks, stack: EmbeddedStack, capsys: pytest.CaptureFixture[str]
+    clicks: Clicks, configure: Configure, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"{clicks.settings.pipeline}.{ACCEPTED}"
-    entry = ConfigEntry("min.insync.replicas", "2", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": stack.endpoints.kafka_bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    configure(name, min_insync_replicas="2")
     code, told = inspected(clicks, capsys)
     assert (code, told["start"], told["findings"][0]["where"]) == (SinkError.exit_code, "refused", f"topic {name}")
     assert "min.insync.replicas is 2 and a partition has 1 replicas" in told["findings"][0]["what"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from effectively_once.destinations import RECORD_BYTES
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
@@ -34,7 +34,7 @@ from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import publish_and_hang
-from tests.stack.conftest import Topic
+from tests.stack.conftest import Configure, Topic
 from tests.stack.paused import pause_broker
 from tests.stack.reader import messages, values
 
@@ -417,7 +417,7 @@ def test_a_sink_topic_that_does_not_exist_is_named_and_no_mark_is_written(
 
 
 def test_a_row_that_the_topic_does_not_take_is_named_and_published_once_it_does(
-    stack: EmbeddedStack, pipeline: str, topic: Topic, admin: AdminClient
+    stack: EmbeddedStack, pipeline: str, topic: Topic, configure: Configure
 ) -> None:
     address = ShardAddress(stack.endpoints.kafka_bootstrap, pipeline, "accepted", 0)
     topic(address.topic)
@@ -428,9 +428,7 @@ def test_a_row_that_the_topic_does_not_take_is_named_and_published_once_it_does(
     ):
         ShardSink(address).publish(0, 1, rows)
     assert (_visible(address), _mark_epoch(address)) == ([], None)
-    larger = ConfigEntry("max.message.bytes", "5000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=[larger])
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    configure(address.topic, max_message_bytes="5000000")
     assert ShardSink(address).publish(0, 1, rows)[1] is Published.NOW
     assert len(_visible(address)) == 4
 

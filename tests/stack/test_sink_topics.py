@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.errors import SinkError
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
-from tests.stack.conftest import Topic
+from tests.stack.conftest import Configure, Topic
 from tests.stack.lines import SHARDS, Lines
 
 pytestmark = pytest.mark.stack
@@ -43,17 +43,11 @@ def test_a_rows_topic_that_was_made_anew_between_two_runs_is_refused(
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_progress_topic_that_would_lose_its_marks_is_refused_until_it_is_mended(
-    lines: Lines, admin: AdminClient, policy: str
+    lines: Lines, configure: Configure, policy: str
 ) -> None:
     name = f"{lines.layout.pipeline}.accepted.progress"
-
-    def change(to: str) -> None:
-        entry = ConfigEntry("cleanup.policy", to, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(30)
-
-    change(policy)
+    configure(name, cleanup_policy=policy)
     with pytest.raises(SinkError, match=f"cleanup.policy={policy}.*--topic {name} --add-config cleanup.policy=compact"):
         lines.start("second")
-    change("compact")
+    configure(name, cleanup_policy="compact")
     lines.start("second").run(1)
