@@ -21,17 +21,14 @@ AGAIN_S = 0.1
 _ASK = """
 mkdir -p {folder} && cd {folder} && rm -f {held} {release} {hold} \\
   && printf %s '{asked}' > draft && mv draft {hold} && echo asked
-read -r _
 """
 _LOOK = """
 cd {folder} 2>/dev/null && [ -f {held} ] && cat {held}
 echo
-read -r _
 """
 _RELEASE = """
 if cd {folder} 2>/dev/null; then rm -f {hold} {held}; touch {release}; fi
 echo released
-read -r _
 """
 
 

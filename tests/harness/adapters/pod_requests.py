@@ -19,17 +19,14 @@ FOLDER = "/tmp/requests"  # noqa: S108 - of a container, a volume of its own
 _ASK = """
 mkdir -p {folder} && cd {folder} && rm -f {answer} \\
   && printf %s '{request}' > draft && mv draft {asked} && echo asked
-read -r _
 """
 _LOOK = """
 cd {folder} 2>/dev/null && [ -f {answer} ] && cat {answer}
 echo
-read -r _
 """
 _TAKE_BACK = """
 rm -f {folder}/{asked}
 echo done
-read -r _
 """
 
 

@@ -14,13 +14,11 @@ ANSWER_S = 15.0
 def ask_shell(cluster: Cluster, pod: Pod, script: str) -> str:
     """Return the line that a script answers with in a pod's container; empty when none comes within ANSWER_S.
 
-    The script ends in `read -r _`, so that the shell stays until the session is closed: one that ends takes its last
-    line with it now and then.
-
     Raises:
         NoProcessError: the pod cannot be entered, or the session breaks.
     """
-    session = cluster.enter(pod.name, pod.container, script)
+    # The shell stays until the session is closed: one that ends takes its last line with it now and then.
+    session = cluster.enter(pod.name, pod.container, f"{script}\nread -r _")
     try:
         return str(session.readline_stdout(timeout=ANSWER_S) or "").strip()
     except Exception as error:
