@@ -6,22 +6,22 @@ import argparse
 from collections.abc import Mapping
 
 from tests.harness.conditions import add_conditions
+from tests.harness.mixture import GROUPS
 
 FAULTS, RECORDS = "all", 60_000
 
 
 def add_campaign(
-    parser: argparse.ArgumentParser, *, groups: str, where: str, lengths: Mapping[str, tuple[float, str]]
-) -> None:
+    parser: argparse.ArgumentParser, *, where: str, lengths: Mapping[str, tuple[float, str]]
+) -> None:  # fmt: skip
     """Have a command line set what is sent and struck, and under which conditions.
 
     Args:
         parser: of the command.
-        groups: words of `--faults` for several sorts, with commas between.
         where: what the seed's plan is printed for, beside the seed.
         lengths: of faults that last: the usual one in seconds, and what it is, by name.
     """
-    faults = f"{groups}, a number, or names with commas between, name*count (%(default)s)"
+    faults = f"all, {', '.join(GROUPS)}, a number, or names with commas between, name*count (%(default)s)"
     parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
     parser.add_argument("--faults", default=FAULTS, help=faults)
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")

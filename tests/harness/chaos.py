@@ -313,10 +313,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
         if database is None:
             strikes = without_result_store(strikes, given.faults)
-        faketime, no_clock = _needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
+        faketime, no_clock = needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
         if no_clock is not None:
             strikes = without_clock(strikes, given.faults, no_clock)
-        strace, no_strace = _needed(SLOW_DISK, strikes, find_strace)
+        strace, no_strace = needed(SLOW_DISK, strikes, find_strace)
         if no_strace is not None:
             strikes = without_slow_disks(strikes, given.faults, no_strace)
         sent_by(seed, given.records, strikes, Conditions.of(given))
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return interrupted(end, "every fault is undone, everything that was started has been stopped")
 
 
-def _needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
+def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
     """What strikes of a kind need, where there are such, or else why it cannot be had."""
     if not any(one.kind == kind for one in strikes):
         return None, None
@@ -375,7 +375,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     usual = Lengths()
     lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
-    add_campaign(parser, groups="all, stalls, cuts, slow-disks", where="", lengths=lengths)
+    add_campaign(parser, where="", lengths=lengths)
     given = parser.parse_args(arguments)
     refuse_contradictions(parser, given)
     return given

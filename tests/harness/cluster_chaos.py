@@ -26,7 +26,7 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.campaign_options import FAULTS, add_campaign
-from tests.harness.chaos import UNPROVEN, described, lags_of, planned_faults, sent_by
+from tests.harness.chaos import UNPROVEN, described, lags_of, needed, planned_faults, sent_by
 from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -43,13 +43,15 @@ from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
+from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
 from tests.harness.judge import show
 from tests.harness.lag_sorts import IN_PODS
-from tests.harness.mixture import NoFaultError, asked_for, name_of
+from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.result_table import ResultTable
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
+from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, PARTITIONS
 from tests.harness.stage import laid_over
 from tests.harness.stall_sorts import asks_spark
@@ -84,7 +86,7 @@ def strikes_of(
 
 def programme_of(
     seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None, conditions: Conditions = USUAL,
+    table: ResultTable | None = None, conditions: Conditions = USUAL, strace: Path | None = None,
 ) -> Programme:  # fmt: skip
     """What a campaign does.
 
@@ -97,6 +99,7 @@ def programme_of(
         controls: whether the negative controls are played.
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
         conditions: under which the pipeline runs.
+        strace: slows disks; None: there is no such strike.
     """
     subject = sent_by(seed, records, strikes, conditions)
     return Programme(
@@ -110,6 +113,9 @@ def programme_of(
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
             conditions.network_s, lags_of(subject, seed), PodRequests(drivers) if asks_spark(strikes) else None,
+            slow_disks_of(
+                strace, stage.directory.logs / "strace.log", stage.endpoints, table.database if table else None
+            ) if strace else None,
             seed=seed, say=stage.console.say,
         ),
         table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes),
@@ -186,6 +192,13 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
     if asks_spark(strikes):
         refuse_requests(target.values)
+    if given.unproven:
+        # The job without proof has no table.
+        strikes = without_result_store(strikes, given.faults)
+    strace, no_strace = needed(SLOW_DISK, strikes, lambda: strace_beside(platform.servers))
+    if no_strace is not None:
+        strikes = without_slow_disks(strikes, given.faults, no_strace)
+        console.say(f"… left out: slow disks. {no_strace}")
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)
@@ -195,8 +208,8 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     conditions = Conditions.of(given)
     programme = programme_of(
         seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        # The job without proof has no table.
         table=None if conditions.unproven else table_of(deployed, platform, console), conditions=conditions,
+        strace=strace,
     )  # fmt: skip
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
@@ -228,7 +241,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     usual = PlatformLengths()
     lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
     zombie = ZOMBIE_S, "longest time that the driver beside a zombie may take to publish"
-    add_campaign(parser, groups="all, stalls, cuts", where=" on two nodes", lengths={**lengths, "zombie_s": zombie})
+    add_campaign(parser, where=" on two nodes", lengths={**lengths, "zombie_s": zombie})
     given = parser.parse_args(arguments)
     if given.repair:
         parser.error("--repair is for the embedded stack: in pods an operator repairs")

@@ -20,6 +20,7 @@ from tests.harness.platform_sorts import (
     WORKERS,
 )
 from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, Strike
+from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import CLUSTER_STALLS, KUBELETS, REQUESTS
 from tests.harness.stall_sorts import OPERATORS as STALLED_OPERATORS
 from tests.harness.stall_sorts import RESULT_STORES as STALLED_RESULT_STORES
@@ -39,12 +40,15 @@ PIPELINE = {
 ZOMBIES = {"zombie": Strike(ZOMBIE, DRIVER)}
 """Only where another node can take the driver in, and the nodes can be reached as machines."""
 STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS}
-CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS}
+CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS, **SERVER_DISKS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
-NODES_NEEDED = {**dict.fromkeys((*MACHINES, *CLUSTER_CUTS), 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2)}
+NODES_NEEDED = {
+    **dict.fromkeys((*MACHINES, *CLUSTER_CUTS, *SERVER_DISKS), 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2),
+}  # fmt: skip
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {
     **{name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()},
+    **{name: one.target for name, one in SERVER_DISKS.items()},
     **dict.fromkeys(OPERATORS, OPERATOR), **ROLE_OF_CUT,
 }  # fmt: skip
 """The server that has to be there, as pods of ours."""

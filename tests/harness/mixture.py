@@ -24,7 +24,7 @@ from tests.harness.schedule import (
     Strike,
 )
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK, SLOW_DISKS
+from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK, SLOW_DISKS
 from tests.harness.stall_sorts import (
     DELAYED,
     EMBEDDED_STALLS,
@@ -68,7 +68,7 @@ EMBEDDED = {
     **EMBEDDED_STALLS,
     **REQUESTS,
     **EMBEDDED_CUTS,
-    **EMBEDDED_SLOW_DISKS,
+    **SERVER_DISKS,
 }
 """Every sort of fault of the embedded stack. A name is what FAULTS= takes."""
 UNPACED = {**EMBEDDED, **LAGS}
@@ -166,7 +166,7 @@ def without_slow_disks(strikes: Sequence[Strike], text: str, why: str) -> tuple[
     Raises:
         NoFaultError: one was asked for by its name, or all of them were.
     """
-    return _without((SLOW_DISK,), strikes, text, why, (SLOW_DISKS, *EMBEDDED_SLOW_DISKS))
+    return _without((SLOW_DISK,), strikes, text, why, (SLOW_DISKS, *SERVER_DISKS))
 
 
 def _without(

@@ -7,11 +7,12 @@ from tests.harness.schedule import Strike
 
 SLOW_DISK, SLOW_DISKS = "slow_disk", "slow-disks"
 """The kind of every sort here, and the word by which FAULTS= takes them all."""
-EMBEDDED_SLOW_DISKS = {
+SERVER_DISKS = {
     "broker-slow-disk": Strike(SLOW_DISK, BROKER),
     "store-slow-disk": Strike(SLOW_DISK, OBJECT_STORE),
     "database-slow-disk": Strike(SLOW_DISK, RESULT_STORE),
 }
+"""On both stacks."""
 DELAYS_MS = (50, 100)
 """By so much every call takes longer. A put of the object store makes some sixteen: 1.5 s with the second, well within
 the time that clients wait (10 s), which is for `store-slow` and the stalls to outlast."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import descendants
@@ -16,11 +17,13 @@ from infra.embedded.server import Server
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.strace import find_strace, traced_by
-from tests.harness.adapters.disk_probes import PLACE
+from tests.harness.adapters.disk_probes import OBJECT, PLACE, BrokerProbe, StoreProbe
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.slow_disk_arsenal import slow_disks, slow_disks_of
+from tests.harness.faults.slowable import SlowableServer
 from tests.harness.schedule import DECLARED, PlannedFault
-from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS
+from tests.harness.slow_disk_sorts import SERVER_DISKS
+from tests.unit.harness.sleepers import soon
 
 pytestmark = pytest.mark.stack
 PLANNED_S = 2.0
@@ -47,11 +50,9 @@ def slowed(
     disks = slow_disks_of(strace, tmp_path / "strace.log", stack.endpoints, database)
 
     def slow(name: str) -> dict[str, Any]:
-        healing, strike, server = Healing(print), EMBEDDED_SLOW_DISKS[name], servers[name]
-        roles = {EMBEDDED_SLOW_DISKS[one].target: there for one, there in servers.items()}
-        makers = slow_disks(
-            disks, Drivers(), roles, healing=healing, ended=threading.Event(), held=lambda one: one,  # type: ignore[arg-type]
-        )  # fmt: skip
+        healing, strike, server = Healing(print), SERVER_DISKS[name], servers[name]
+        roles = {SERVER_DISKS[one].target: SlowableServer(there) for one, there in servers.items()}
+        makers = slow_disks(disks, Drivers(), roles, healing=healing, ended=threading.Event())
         fault = makers[strike.kind, strike.target]()
         family = [psutil.Process(server.pid), *descendants(server.pid)]
         fault.prepare(PlannedFault(1, DECLARED, None, 0, strike, planned_s=PLANNED_S))
@@ -70,7 +71,7 @@ def slowed(
     return slow
 
 
-@pytest.mark.parametrize("name", EMBEDDED_SLOW_DISKS)
+@pytest.mark.parametrize("name", SERVER_DISKS)
 def test_a_servers_disk_is_slow_and_then_as_fast_as_before(
     slowed: Callable[[str], dict[str, Any]], name: str
 ) -> None:  # fmt: skip
@@ -81,8 +82,24 @@ def test_a_servers_disk_is_slow_and_then_as_fast_as_before(
     assert took["after"] < delay_ms
 
 
-def test_what_a_slowed_store_acknowledged_is_there(
+def test_what_a_slowed_store_acknowledged_is_there_until_it_is_deleted(
     slowed: Callable[[str], dict[str, Any]], stack: EmbeddedStack
 ) -> None:  # fmt: skip
     slowed("store-slow-disk")
-    assert stack.object_store.client().stat_object(PLACE, "probe").size == 1024
+    client = stack.object_store.client()
+    assert client.stat_object(PLACE, OBJECT).size == 1024
+    probe = StoreProbe(stack.endpoints)
+    for _ in range(2):
+        probe.forget()
+        assert not client.bucket_exists(PLACE)
+
+
+def test_a_record_goes_to_each_broker_until_the_topic_is_deleted(stack: EmbeddedStack) -> None:
+    bootstrap = stack.endpoints.kafka_bootstrap
+    probe, admin = BrokerProbe(bootstrap), AdminClient({"bootstrap.servers": bootstrap})
+    probe()
+    found = admin.list_topics(timeout=10)
+    assert len(found.topics[PLACE].partitions) == len(found.brokers)
+    for _ in range(2):
+        probe.forget()
+        soon("its deletion", lambda: PLACE not in admin.list_topics(timeout=10).topics)

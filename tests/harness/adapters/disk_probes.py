@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import io
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 import psycopg
 import urllib3
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from minio import Minio
+from minio import Minio, S3Error
 
 from infra.embedded.object_store import REGION
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import Endpoints
 
 PLACE = "slow-disk-probe"
 """A topic, or a bucket."""
 PATIENCE_S = 20.0
 """A probe that takes longer is given up, and tells nothing."""
-BODY = b"x" * 1024
+OBJECT, BODY = "probe", b"x" * 1024
 
 
 class Probe(Protocol):
@@ -31,6 +31,16 @@ class Probe(Protocol):
 
     def __call__(self) -> float:
         """Write, and return after how many seconds that was acknowledged. Raises whatever the client does."""
+
+    def forget(self) -> None:
+        """Delete its place, where there is one. Safe to repeat. Raises whatever the client does."""
+
+
+class Connectable(Protocol):
+    """A database."""
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection; every statement commits by itself."""
 
 
 class StoreProbe:
@@ -51,42 +61,69 @@ class StoreProbe:
                 self._client.make_bucket(PLACE)
             self._ready = True
         began = time.monotonic()
-        self._client.put_object(PLACE, "probe", io.BytesIO(BODY), len(BODY))
+        self._client.put_object(PLACE, OBJECT, io.BytesIO(BODY), len(BODY))
         return time.monotonic() - began
+
+    def forget(self) -> None:
+        """See Probe."""
+        if self._client.bucket_exists(PLACE):
+            self._client.remove_object(PLACE, OBJECT)
+            # A run beside this one writes there too.
+            with suppress(S3Error):
+                self._client.remove_bucket(PLACE)
+        self._ready = False
 
 
 class BrokerProbe:
-    """Produces a record, and waits for its acknowledgement."""
+    """Produces a record to each broker, and waits until all are acknowledged: any of them may be the slow one."""
 
     def __init__(self, bootstrap: str) -> None:
         self._client: dict[str, Any] = {
             "bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0,
         }  # fmt: skip
         self._producer: Producer | None = None
+        self._partitions = 0
 
     def __call__(self) -> float:
         """See Probe."""
         producer = self._producer = self._producer or self._made()
         errors: list[Any] = []
         began = time.monotonic()
-        producer.produce(PLACE, BODY, on_delivery=lambda error, _: errors.append(error))
+        for partition in range(self._partitions):
+            producer.produce(PLACE, BODY, partition=partition, on_delivery=lambda error, _: errors.append(error))
         producer.flush(2 * PATIENCE_S)
         took = time.monotonic() - began
-        if errors != [None]:
+        if errors != [None] * self._partitions:
             raise TimeoutError(f"the broker did not acknowledge a record within {took:.1f} s: {errors}")
         return took
 
-    def _made(self) -> Producer:
+    def forget(self) -> None:
+        """See Probe."""
+        self._producer = None
+        admin, there = self._asked()
+        if there:
+            admin.delete_topics([PLACE])[PLACE].result(PATIENCE_S)
+
+    def _asked(self) -> tuple[AdminClient, int]:
+        """Somebody to ask, and how many partitions the topic has."""
         admin = AdminClient(self._client)
-        if PLACE not in admin.list_topics(timeout=PATIENCE_S).topics:
-            admin.create_topics([NewTopic(PLACE, 1, 1)])[PLACE].result(PATIENCE_S)
+        found = admin.list_topics(timeout=PATIENCE_S).topics.get(PLACE)
+        return admin, len(found.partitions) if found else 0
+
+    def _made(self) -> Producer:
+        admin, there = self._asked()
+        if not there:
+            # New partitions are spread over the brokers, one each.
+            there = len(admin.list_topics(timeout=PATIENCE_S).brokers)
+            admin.create_topics([NewTopic(PLACE, there, 1)])[PLACE].result(PATIENCE_S)
+        self._partitions = there
         return Producer({**self._client, "acks": "all", "linger.ms": 0, "message.timeout.ms": int(1000 * PATIENCE_S)})
 
 
 class DatabaseProbe:
     """Commits a transaction that writes to the log alone."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: Connectable) -> None:
         self._server = server
         self._connection: psycopg.Connection | None = None
 
@@ -99,3 +136,8 @@ class DatabaseProbe:
         began = time.monotonic()
         self._connection.execute("SELECT pg_logical_emit_message(true, 'probe', '')")
         return time.monotonic() - began
+
+    def forget(self) -> None:
+        """Close the connection: what was written is in the log alone."""
+        if self._connection is not None:
+            self._connection.close()

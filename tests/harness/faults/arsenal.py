@@ -29,6 +29,7 @@ from tests.harness.faults.lag import AwayDriver, Lags
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, Restartable, StoppedServer
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
+from tests.harness.faults.slowable import SlowableServer
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
@@ -222,9 +223,8 @@ class EmbeddedArsenal(DrawingArsenal):
         disks = self.disks
         if disks is None:
             return {}
-        return slow_disks(
-            disks, self.drivers, self._servers, healing=self.healing, ended=self.ended, held=self._while_held
-        )
+        servers = {role: SlowableServer(server) for role, server in self._servers.items()}
+        return slow_disks(disks, self.drivers, servers, healing=self.healing, ended=self.ended, held=self._while_held)
 
     def _of_lags(self) -> Makers:
         lags = self.lags

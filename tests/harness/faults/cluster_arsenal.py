@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.harness.adapters.cluster import Cluster, cordoned_by
+from tests.harness.adapters.disk_probes import PLACE
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
@@ -24,8 +25,11 @@ from tests.harness.faults.cluster_stall_arsenal import cluster_stalls
 from tests.harness.faults.cluster_zombie import ZombiePod, start_kubelet
 from tests.harness.faults.executor import EndedExecutors
 from tests.harness.faults.fault import Fault
+from tests.harness.faults.healing import Debt
 from tests.harness.faults.healing_arsenal import DrawingArsenal, Makers
 from tests.harness.faults.lag import Lags
+from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
+from tests.harness.faults.slowable import SlowablePod
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
@@ -50,6 +54,7 @@ class ClusterArsenal(DrawingArsenal):
         network_s: the time-out of heartbeats.
         lags: keeps back what is sent to a partition; None where the sender waits for the chain.
         requests: to the drivers; None where they take none.
+        disks: what slows those of servers; None where none can be.
     """
 
     torn_down = False
@@ -64,6 +69,7 @@ class ClusterArsenal(DrawingArsenal):
     network_s: float = NETWORK_S
     lags: Lags | None = None
     requests: Requests | None = None
+    disks: SlowDisks | None = None
     _numbers: Iterator[int] = field(default_factory=partial(itertools.count, 1), init=False)
     _rng: random.Random = field(init=False)
 
@@ -71,6 +77,9 @@ class ClusterArsenal(DrawingArsenal):
         """Begin with nothing to heal, and with what the seed draws."""
         super().__post_init__()
         self._rng = random.Random(f"executors of {self.seed}")
+        if (disks := self.disks) is not None:
+            # The servers outlive the run.
+            self.healing.owe(Debt(f"delete topic and bucket {PLACE}", disks.forget))
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended
@@ -94,6 +103,10 @@ class ClusterArsenal(DrawingArsenal):
             drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s
         )
         requests = request_makers(self.requests, drivers)
+        if (disks := self.disks) is not None:
+            picks = self.platform.picks(self.leaders)
+            pods = {role: SlowablePod(server, picks.get(role), ended) for role, server in self.platform.servers.items()}
+            makers |= slow_disks(disks, drivers, pods, healing=healing, ended=ended)
         return {**makers, **platform, **stalls, **requests, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
 
     def _starvation(self) -> Fault:

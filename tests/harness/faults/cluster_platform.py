@@ -15,7 +15,7 @@ from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.adapters.server_pods import ServerPods
+from tests.harness.adapters.server_pods import Pick, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_control import API_OUTAGE_S, DNS_OUTAGE_S, StoppedControl
 from tests.harness.faults.cluster_leader import LeadingBroker, MovedLeaders
@@ -105,6 +105,12 @@ class Platform:
         """How many are pods of ours."""
         return self.servers[BROKER].count if BROKER in self.servers else 0
 
+    def picks(self, leaders: Leaders | None) -> dict[str, Pick]:
+        """Who chooses one of several pods, by role; of several brokers, `leaders` tells whom."""
+        if leaders is None or self.brokers < 2:
+            return {}
+        return {BROKER: LeadingBroker(leaders, self.servers[BROKER]).pick}
+
     def makers(
         self, drivers: SupervisedPods, watch: Watch, healing: Healing, ended: threading.Event,
         leaders: Leaders | None = None,
@@ -112,19 +118,18 @@ class Platform:
         """Who makes the fault of each kind and target that there is here; of several brokers, `leaders` tells whom."""
         lengths, servers, makers = self.lengths, self.servers, Makers()
         owed: dict[str, Any] = {"healing": healing, "ended": ended}
-        picks: dict[str, dict[str, Any]] = {}
-        if leaders is not None and self.brokers > 1:
+        picks = self.picks(leaders)
+        if leaders is not None and picks:
             makers[LEADER_MOVE, BROKER] = partial(MovedLeaders, leaders, servers[BROKER], **owed)
-            picks[BROKER] = {"pick": LeadingBroker(leaders, servers[BROKER]).pick}
         for role, grace_s in ((BROKER, NO_GRACE_S), (OBJECT_STORE, LEAST_GRACE_S), (RESULT_STORE, LEAST_GRACE_S),
                               (OPERATOR, NO_GRACE_S)):  # fmt: skip
             if (server := servers.get(role)) is not None:
-                how = {**owed, **picks.get(role, {})}
+                how = {**owed, "pick": picks.get(role)}
                 makers[SIGKILL, role] = partial(EndedServerPod, server, SIGKILL, **how)
                 makers[DELETE_NOW, role] = partial(EndedServerPod, server, DELETE_NOW, grace_s=grace_s, **how)
         for role, seconds in ((BROKER, lengths.broker_stop_s), (OBJECT_STORE, lengths.store_stop_s)):
             if (server := servers.get(role)) is not None:
-                makers[SIGSTOP, role] = partial(StoppedServerPod, server, seconds, **owed, **picks.get(role, {}))
+                makers[SIGSTOP, role] = partial(StoppedServerPod, server, seconds, pick=picks.get(role), **owed)
         if (operator := servers.get(OPERATOR)) is not None:
             for order in (OPERATOR_FIRST, DRIVER_FIRST):
                 makers[SIGKILL, order] = partial(OperatorWithDriver, operator, drivers, watch, order, **owed)

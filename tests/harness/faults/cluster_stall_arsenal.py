@@ -16,7 +16,6 @@ from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.pod_hold import PodHold
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_kubelet import StalledKubelet
-from tests.harness.faults.cluster_leader import LeadingBroker
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
@@ -56,11 +55,9 @@ def cluster_stalls(
     }
     for role in (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR):
         if (server := platform.servers.get(role)) is not None:
-            several = role == BROKER and leaders is not None and platform.brokers > 1
-            pick = LeadingBroker(leaders, server).pick if several and leaders is not None else None
             makers[STALL, role] = partial(
-                StalledServerPod, drivers, server.cluster, server_held(role, server.program), server=server, pick=pick,
-                **owed,
+                StalledServerPod, drivers, server.cluster, server_held(role, server.program), server=server,
+                pick=platform.picks(leaders).get(role), **owed,
             )  # fmt: skip
     if platform.nodes is not None:
         makers[STALL, KUBELET] = partial(StalledKubelet, drivers, platform.nodes, cluster, **owed)

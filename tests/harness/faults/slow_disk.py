@@ -8,16 +8,14 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-from infra.embedded.process import descendants, identity
 from tests.harness.adapters.disk_probes import Probe
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.slow_disk import SlowDisk
-from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.server import Restartable
+from tests.harness.faults.slowable import Slowable
 from tests.harness.faults.stall import UNPLANNED_S
 from tests.harness.schedule import PlannedFault
 from tests.harness.slow_disk_sorts import DELAYS_MS
@@ -28,6 +26,12 @@ TRIES = 3 * LEAST
 LONGEST_S = 60.0
 """So long at most it lasts beyond its plan, until as many writes were measured."""
 EVERY_S = 0.2
+
+
+class Supervised(Protocol):
+    """Who runs drivers, in processes or pods."""
+
+    under: str | None
 
 
 class SlowedServer(Fault):
@@ -51,7 +55,7 @@ class SlowedServer(Fault):
     flowing = True
 
     def __init__(
-        self, drivers: SupervisedDrivers, server: Restartable, role: str, disk: SlowDisk, probe: Probe, *,
+        self, drivers: Supervised, server: Slowable, role: str, disk: SlowDisk, probe: Probe, *,
         healing: Healing, ended: threading.Event,
     ) -> None:  # fmt: skip
         self._drivers, self._server, self._role = drivers, server, role
@@ -68,18 +72,17 @@ class SlowedServer(Fault):
         self._delay_ms = random.Random(f"delay of {planned}").choice(DELAYS_MS)
 
     def arm(self) -> None:
+        """Wait until it serves, and measure. Raises ClusterTimeoutError."""
+        self._server.wait_ready()
         self._measure("before")
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
+        who, family = self._server.family(event)
         if len(self._took_ms["before"]) < LEAST:
             raise NoProcessError(f"how fast the {self._role} writes is not known")
-        process = process_of(self._server.pid)
-        who = named(process)
         self._healing.owe(self._debt)
         try:
-            self._disk.attach([process, *descendants(process.pid)], self._delay_ms)
+            self._disk.attach(family, self._delay_ms)
         except BaseException:
             self._healing.pay(self._debt)
             raise
@@ -102,14 +105,15 @@ class SlowedServer(Fault):
                     self._took_ms["during"].append(1000 * took_s)
 
     def heal(self) -> None:
+        """Have it as fast as it was, and see that it serves. Raises ClusterTimeoutError."""
         self._healing.pay(self._debt)
+        self._server.wait_ready()
         if not self._took_ms["after"] and self._began is not None:
             self._measure("after")
 
     def after(self) -> list[str]:
-        """The server, which was there all the time."""
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        """The server, which was there all the time, or who is there in its place."""
+        return self._server.present()
 
     def landed(self) -> bool:
         """Whether it was slow as long as planned, as what was written before and meanwhile shows."""
@@ -122,7 +126,7 @@ class SlowedServer(Fault):
     def evidence(self) -> dict[str, Any]:
         return {
             "planned_s": self._planned_s, "slowed_s": self._slowed_s, "delay_ms": self._delay_ms,
-            "latency_ms": self._latencies(),
+            "latency_ms": self._latencies(), **self._server.told(),
         }  # fmt: skip
 
     def _measure(self, when: str) -> None:

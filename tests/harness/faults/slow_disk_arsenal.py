@@ -1,4 +1,4 @@
-"""Makes the slow disks of the embedded stack."""
+"""Makes the slow disks of either stack."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import Endpoints
-from tests.harness.adapters.disk_probes import BrokerProbe, DatabaseProbe, Probe, StoreProbe
+from infra.toolchain.command import ToolchainError
+from infra.toolchain.strace import find_strace
+from tests.harness.adapters.container import find_first
+from tests.harness.adapters.disk_probes import BrokerProbe, Connectable, DatabaseProbe, Probe, StoreProbe
+from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.slow_disk import SlowDisk
-from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
-from tests.harness.faults.server import Restartable
-from tests.harness.faults.slow_disk import SlowedServer
+from tests.harness.faults.slow_disk import SlowedServer, Supervised
+from tests.harness.faults.slowable import Slowable
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, RESULT_STORE
-from tests.harness.slow_disk_sorts import SLOW_DISK
+from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,13 @@ class SlowDisks:
     log: Path
     probes: Mapping[str, Probe]
 
+    def forget(self) -> None:
+        """Delete the places of the probes, where there are such. Safe to repeat. Raises whatever their clients do."""
+        for probe in self.probes.values():
+            probe.forget()
 
-def slow_disks_of(strace: Path, log: Path, endpoints: Endpoints, database: PostgresServer | None) -> SlowDisks:
+
+def slow_disks_of(strace: Path, log: Path, endpoints: Endpoints, database: Connectable | None) -> SlowDisks:
     """Those of a stack; `log` and `strace` as in SlowDisks."""
     probes: dict[str, Probe] = {BROKER: BrokerProbe(endpoints.kafka_bootstrap), OBJECT_STORE: StoreProbe(endpoints)}
     if database is not None:
@@ -45,9 +53,25 @@ def slow_disks_of(strace: Path, log: Path, endpoints: Endpoints, database: Postg
     return SlowDisks(strace, log, probes)
 
 
+def strace_beside(servers: Mapping[str, ServerPods]) -> Path:
+    """strace, on the machine that servers in pods are processes of; by role.
+
+    Raises:
+        ToolchainError: there is none, or this machine is another one.
+        ApiError, UnreachableError: the cluster does not tell of its pods.
+    """
+    for role in {one.target for one in SERVER_DISKS.values()} & servers.keys():
+        for pod in servers[role].ready():
+            try:
+                find_first(pod.container_id)
+            except NoProcessError as error:
+                raise ToolchainError(f"{pod.name}: {error}: disks are slowed where the engine runs") from error
+    return find_strace()
+
+
 def slow_disks(
-    disks: SlowDisks, drivers: SupervisedDrivers, servers: Mapping[str, Restartable], *, healing: Healing,
-    ended: threading.Event, held: Callable[[Fault], Fault],
+    disks: SlowDisks, drivers: Supervised, servers: Mapping[str, Slowable], *, healing: Healing,
+    ended: threading.Event, held: Callable[[Fault], Fault] = lambda made: made,
 ) -> Makers:  # fmt: skip
     """Every one.
 
@@ -57,10 +81,10 @@ def slow_disks(
         servers: by role.
         healing: has a server let go whatever happens.
         ended: ends waits early.
-        held: has who announced a step held until the strike came.
+        held: has who announced a step held until the strike came; left out nobody is.
     """
 
-    def make(role: str, server: Restartable, probe: Probe) -> Fault:
+    def make(role: str, server: Slowable, probe: Probe) -> Fault:
         disk = SlowDisk(disks.strace, disks.log, by_name=role == BROKER)
         made = SlowedServer(drivers, server, role, disk, probe, healing=healing, ended=ended)
         # Announced and committed are a moment apart.

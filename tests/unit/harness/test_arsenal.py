@@ -39,7 +39,7 @@ from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, 
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.results import DIRECTIONS
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
-from tests.harness.slow_disk_sorts import EMBEDDED_SLOW_DISKS, SLOW_DISK
+from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS
 from tests.harness.suites import SUITES
@@ -47,7 +47,7 @@ from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 from tests.unit.harness.sleepers import Home, Server, state_of
 
 WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT, SLOW_DISK)
-DISKS = EMBEDDED_SLOW_DISKS.values()
+DISKS = SERVER_DISKS.values()
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -159,7 +159,7 @@ def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
 
 def test_the_disk_of_a_result_store_is_slowed_while_its_transaction_is_held_open(tmp_path: Path) -> None:
     place = arsenal(tmp_path, [], Server(tmp_path))
-    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_SLOW_DISKS.items()}
+    made = {name: type(place.fault(strike)) for name, strike in SERVER_DISKS.items()}
     assert made == {
         "broker-slow-disk": SlowedServer, "store-slow-disk": SlowedServer, "database-slow-disk": WhileHeld,
     }  # fmt: skip

@@ -41,6 +41,7 @@ from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
@@ -65,9 +66,10 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
+    disks = SlowDisks(Path("/usr/bin/strace"), folder / "strace.log", dict.fromkeys(EVERY_ROLE, NONE))
     return ClusterArsenal(
         drivers, watch, cast("Cluster", NONE), platform(nodes), "r", seed=0, say=print, leaders=leaders,
-        requests=PodRequests(drivers),
+        requests=PodRequests(drivers), disks=disks if nodes else None,
     )  # fmt: skip
 
 

@@ -23,9 +23,10 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
 from tests.harness.chaos import main
 from tests.harness.faults.slow_disk import LEAST, SlowedServer
+from tests.harness.faults.slowable import SlowableServer
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, plan, without_slow_disks
 from tests.harness.schedule import DECLARED, PlannedFault
-from tests.harness.slow_disk_sorts import DELAYS_MS, EMBEDDED_SLOW_DISKS, SLOW_DISK
+from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS, SLOW_DISK
 from tests.unit.harness.sleepers import Server, soon
 from tests.unit.harness.test_faults_on_processes import World
 
@@ -93,9 +94,10 @@ def fault(
     world: World, server: Server, disk: Any, probe: Callable[[], float] | None = None, seconds: float = 0.3
 ) -> SlowedServer:  # fmt: skip
     made = SlowedServer(
-        Drivers(), server, "broker", disk, probe or disk, healing=world.healing, ended=world.ended,  # type: ignore[arg-type]
+        Drivers(), SlowableServer(server), "broker", disk, probe or disk,  # type: ignore[arg-type]
+        healing=world.healing, ended=world.ended,
     )  # fmt: skip
-    made.prepare(PlannedFault(1, DECLARED, None, 0, EMBEDDED_SLOW_DISKS["broker-slow-disk"], planned_s=seconds))
+    made.prepare(PlannedFault(1, DECLARED, None, 0, SERVER_DISKS["broker-slow-disk"], planned_s=seconds))
     made.arm()
     return made
 
@@ -216,7 +218,7 @@ def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
         for _ in range(2):
             made = SlowedServer(Drivers(), None, "", None, lambda: 0.0, healing=None, ended=threading.Event())  # type: ignore[arg-type]
             made.prepare(one)
-            drawn.append(made.evidence()["delay_ms"])
+            drawn.append(made._delay_ms)
     assert drawn[::2] == drawn[1::2]
     assert set(drawn) == set(DELAYS_MS)
 
@@ -228,9 +230,9 @@ def test_lengths_are_those_of_stalls_and_each_comes_before_one_comes_twice() -> 
 
 
 def test_one_word_names_every_sort_and_another_machine_leaves_them_out() -> None:
-    assert asked_for("slow-disks", 7) == tuple(EMBEDDED_SLOW_DISKS.values())
+    assert asked_for("slow-disks", 7) == tuple(SERVER_DISKS.values())
     left = without_slow_disks(asked_for("all", 1), "all", "why")
-    assert left == tuple(one for name, one in EMBEDDED.items() if name not in EMBEDDED_SLOW_DISKS)
+    assert left == tuple(one for name, one in EMBEDDED.items() if name not in SERVER_DISKS)
     assert without_slow_disks(asked_for("store-slow", 1), "store-slow", "why") == (EMBEDDED["store-slow"],)
     for text in ("slow-disks", "zombie,store-slow-disk*2"):
         with pytest.raises(NoFaultError, match="why"):
@@ -254,7 +256,7 @@ def test_a_machine_without_strace_plans_no_slow_disk_and_asks_for_it_only_where_
     capsys.readouterr()
     assert main(["--plan", "--seed", "3"]) == 0
     planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - len(EMBEDDED_SLOW_DISKS)
+    assert planned.count("\n") == len(EMBEDDED) - len(SERVER_DISKS)
     assert "slow-disk" not in planned
     assert main(["--plan", "--seed", "3", "--faults", "broker-slow-disk*2"]) == 1
     assert "apt install strace" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts
 from tests.harness.conditions import Conditions
 from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import EMBEDDED, asked_for
+from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.soak_plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
 from tests.harness.stall_sorts import DELAYED
 from tests.harness.subject import PLACES
@@ -36,6 +37,7 @@ BEYOND = (
     "embedded-cuts",
     "cluster-cuts",
     "embedded-slow-disks",
+    "cluster-slow-disks",
     "cluster-requests",
 )
 """Parts that the numbers of the campaign do not rest on."""
@@ -188,7 +190,7 @@ def test_the_campaign_of_stalls_has_those_that_it_needs_on_each_stack() -> None:
         done = sum((one.strikes for one in parts if one.stack == stack), Counter[str]())
         assert done["neighbour-stall"] >= 50
         sorts = EMBEDDED if stack == "embedded" else sorts_on(USUAL_NODES, USUAL_ROLES)
-        assert set(done) == {name for name, one in sorts.items() if one.kind in (*DELAYED, CUT)}
+        assert set(done) == {name for name, one in sorts.items() if one.kind in (*DELAYED, CUT, SLOW_DISK)}
     assert sum(sum(one.strikes.values()) for one in parts) >= 200
 
 
