@@ -41,7 +41,7 @@ from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.names import EVERY
 from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
-from tests.harness.faults.cluster_cut import heal_cuts
+from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
 from tests.harness.judge import show

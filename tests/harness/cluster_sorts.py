@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.harness.adapters.drivers import DELETE_GRACEFULLY, DELETE_NOW, SIGKILL
-from tests.harness.cut_sorts import CLUSTER_CUTS, ROLE_OF_CUT
+from tests.harness.cut_sorts import CLUSTER_CUTS, OF_NODES, ROLE_OF_CUT
 from tests.harness.platform_sorts import (
     BROKER,
     LEADERS,
@@ -43,7 +43,8 @@ STALLED_ROLES = {**STALLED_SERVERS, **STALLED_RESULT_STORES, **STALLED_OPERATORS
 CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CLUSTER_CUTS, **SERVER_DISKS}
 """All of them. A name is what FAULTS= takes; what the embedded stack has too has one name."""
 NODES_NEEDED = {
-    **dict.fromkeys((*MACHINES, *CLUSTER_CUTS, *SERVER_DISKS), 1), **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS), 2),
+    **dict.fromkeys((*MACHINES, *CLUSTER_CUTS, *SERVER_DISKS), 1),
+    **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS, *OF_NODES), 2),
 }  # fmt: skip
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.harness.platform_sorts import API_SERVER, BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.platform_sorts import API_SERVER, BROKER, KUBELET, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DECLARED, DRIVER, EXECUTOR, Strike
 
@@ -62,11 +62,15 @@ IN_PODS = {
     "driver-api-cut": Between(DRIVER, API_SERVER),
     "operator-api-cut": Between(OPERATOR, API_SERVER),
 }
+OF_NODES = {"kubelet-api-cut": Between(KUBELET, API_SERVER)}
+"""The kubelet, and whatever else of its node is no pod."""
 EMBEDDED_BETWEEN = {"broker-cut": TO_BROKER, "store-cut": TO_STORE, "database-cut": TO_RESULTS}
-BETWEEN: Mapping[str, Between] = {one.target: one for one in (*IN_PODS.values(), *EMBEDDED_BETWEEN.values())}
+BETWEEN: Mapping[str, Between] = {
+    one.target: one for one in (*IN_PODS.values(), *OF_NODES.values(), *EMBEDDED_BETWEEN.values())
+}
 """By the target of the sort."""
 EMBEDDED_CUTS = {name: one.strike for name, one in EMBEDDED_BETWEEN.items()}
-CLUSTER_CUTS = {name: one.strike for name, one in IN_PODS.items()}
+CLUSTER_CUTS = {name: one.strike for name, one in (IN_PODS | OF_NODES).items()}
 ROLE_OF_CUT = {
     name: one.second if one.second in (BROKER, OBJECT_STORE, RESULT_STORE) else one.first
     for name, one in IN_PODS.items()

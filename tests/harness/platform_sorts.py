@@ -8,7 +8,7 @@ from tests.harness.schedule import Strike
 SIGSTOP, NODE_RESTART, OUT_OF_MEMORY = "sigstop", "node_restart", "out_of_memory"
 LEADER_MOVE = "leader_move"
 BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR = "broker", "object store", "result store", "operator"
-API_SERVER, DNS, NODE = "API server", "DNS", "node"
+API_SERVER, DNS, NODE, KUBELET = "API server", "DNS", "node", "kubelet"
 OPERATOR_FIRST, DRIVER_FIRST = "operator, then driver", "driver, then operator"
 AT_SUBMISSION = "operator at submission"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.platform_sorts import BROKER, KUBELET, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.schedule import DECLARED, DRIVER, EXECUTOR, PYTHON_WORKER, Strike
 from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 
 Steps = tuple[tuple[str, str | None], ...]
 STALL = "stall"
-EXECUTOR_JVM, KUBELET = "executor JVM", "kubelet"
+EXECUTOR_JVM = "executor JVM"
 NEIGHBOURS = "neighbours"
 """Every executor but the one that announced a step: who serves the blocks that it still has to fetch."""
 READING: Steps = (("dedup_begun", None),)

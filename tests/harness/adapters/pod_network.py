@@ -1,7 +1,7 @@
-"""The network of pods, on the nodes of a kind cluster: packets dropped within a pod's own namespace, and nowhere else.
+"""The network of pods and nodes of a kind cluster: packets dropped within the namespace of one, and nowhere else.
 
-Every rule names the run in a comment. Every script refuses the namespace of the node, and looks again from within
-before it touches a rule: a number of a process may have been given out anew.
+Every rule names the run in a comment. What is meant for a pod refuses the namespace of the node, and every script looks
+again from within before it touches a rule: a number of a process may have been given out anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 from tests.harness.adapters.drivers import NoProcessError
@@ -20,12 +21,15 @@ from tests.harness.adapters.nodes import Nodes
 MARK = "effectively-once-cut"
 MARKED = re.compile(rf"{MARK}-([a-z0-9-]+)-\d+ \*/")
 INPUT, OUTPUT = "INPUT", "OUTPUT"
+OF_NODE = 0
+OWN = "readlink /proc/self/ns/net"
 # The processes of a node are searched for one in the namespace: the one that led there may have ended, and the rules
 # stay as long as the pod does.
 ENTER = """
 own=$(readlink /proc/self/ns/net)
 number=$1 inner=$2
 shift 2
+if [ "$number" = {node} ]; then exec sh -c "$inner" "$own" "$@"; fi
 [ "net:[$number]" != "$own" ] || {{ echo own; exit 0; }}
 path=$(find {proc}/[0-9]*/ns/net -maxdepth 0 -lname "net:?$number?" 2>/dev/null | head -n 1)
 [ -n "$path" ] || {{ echo gone; exit 0; }}
@@ -37,9 +41,11 @@ net=$(readlink "{proc}/$1/ns/net") && grep -q "$2" "{proc}/$1/cgroup" || {{ echo
 [ "$net" != "$own" ] || {{ echo own; exit 0; }}
 echo "$net"
 """
-# Rules of a run that was killed, in whatever pod of the node.
+# Rules of a run that was killed, of the node and in whatever pod of it.
 SWEEP = """
-seen=" $(readlink /proc/self/ns/net) "
+own=$(readlink /proc/self/ns/net)
+seen=" $own "
+sh -c "$1" "$own" "$2" || true
 for path in {proc}/[0-9]*/ns/net; do
   net=$(readlink "$path" 2>/dev/null) || continue
   case "$seen" in *" $net "*) continue ;; esac
@@ -89,7 +95,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Netns:
-    """The network namespace of a pod: its node, and its number there."""
+    """The network namespace of a pod: its node, and its number there; OF_NODE: that of the node itself."""
 
     node: str
     number: int
@@ -149,6 +155,17 @@ class PodNetwork:
             raise NoProcessError(f"container {container_id[:12]} on node {node}: {why}")
         return Netns(node, int(found[1]))
 
+    def of_node(self, node: str) -> Netns:
+        """The namespace of a node. What it forwards, as all that its pods send, no rule of ours there concerns.
+
+        Raises:
+            NoProcessError: it has the network of this machine, which is not ours to touch.
+            EngineError: the node does not answer.
+        """
+        if self._run(node, OWN) == str(Path("/proc/self/ns/net").readlink()):
+            raise NoProcessError(f"node {node} has the network of this machine, in which nothing is cut")
+        return Netns(node, OF_NODE)
+
     def drop(self, netns: Netns, wanted: Sequence[str], mark: str, at_most_s: float) -> None:
         """Set rules up, and have the node itself remove them after `at_most_s`, whatever becomes of this process.
 
@@ -181,11 +198,11 @@ class PodNetwork:
         return self._run(netns.node, ENTER, str(netns.number), inner, *words)
 
     def _run(self, node: str, script: str, *words: str) -> str:
-        return self.nodes.execute(node, "sh", "-c", script.format(proc=self.proc), "cut", *words).strip()
+        return self.nodes.execute(node, "sh", "-c", script.format(proc=self.proc, node=OF_NODE), "cut", *words).strip()
 
     def _later(self, netns: Netns, mark: str, seconds: float) -> None:
         # Its mark is that of no other cut: where the rules are gone by then, it finds nothing to do.
-        script = f"sleep {math.ceil(seconds)}\n{ENTER.format(proc=self.proc)}"
+        script = f"sleep {math.ceil(seconds)}\n{ENTER.format(proc=self.proc, node=OF_NODE)}"
         words = ("sh", "-c", script, "cut", str(netns.number), REMOVE, comment(mark))
         self.nodes.kind.engine.run("exec", "--detach", netns.node, *words)
 

@@ -17,7 +17,7 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.spark_requests import Requests
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.cluster_sorts import ZOMBIE
-from tests.harness.faults.cluster_cut import cut_makers
+from tests.harness.faults.cluster_cut_arsenal import cut_makers
 from tests.harness.faults.cluster_driver import EndedDriver
 from tests.harness.faults.cluster_memory import StarvedExecutor
 from tests.harness.faults.cluster_platform import Platform

@@ -6,26 +6,21 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from infra.cluster.api import ClusterError
 from infra.cluster.engine import EngineError
 from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError
-from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.parties import Parties, Party
-from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, PodNetwork, mark_of, rules
-from tests.harness.adapters.server_pods import ServerPods
-from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.cut_sorts import CUT, IN_PODS, Between, DrawnCut
+from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, rules
+from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
 from tests.harness.faults.fault import SEPARATOR
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.platform_sorts import OPERATOR
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DRIVER, EXECUTOR
@@ -196,39 +191,3 @@ class CutPods(Cut):
         server = self._parties.servers[role]
         ready = server.ready()
         return [one.who for one in ready] if len(ready) >= server.count else []
-
-
-def cut_makers(
-    drivers: SupervisedPods, servers: Mapping[str, ServerPods], nodes: Nodes, *, run: str, drawn: Iterator[DrawnCut],
-    numbers: Iterator[int], healing: Healing, ended: threading.Event,
-) -> Makers:  # fmt: skip
-    """Who makes the cuts of which both ends are there.
-
-    Args:
-        drivers: of the pipeline.
-        servers: by role.
-        nodes: on which all of them are.
-        run: named in every rule.
-        drawn: one cut after the other, for as many as are made.
-        numbers: one for each of them, which the run has given to no other.
-        healing: told what is to be undone.
-        ended: ends waits early.
-    """
-    parties = Parties(drivers, servers, PodNetwork(nodes))
-
-    def cut(between: Between) -> CutPods:
-        mark = mark_of(run, next(numbers))
-        return CutPods(between, parties, next(drawn), mark, healing=healing, ended=ended)
-
-    roles = {DRIVER, EXECUTOR, *servers}
-    there = [one for one in IN_PODS.values() if {one.first, one.second} <= roles]
-    return {(CUT, one.target): partial(cut, one) for one in there}
-
-
-def heal_cuts(nodes: Nodes, say: Callable[[str], None]) -> None:
-    """Remove from every pod the rules of a run that, killed by SIGKILL, did not live to remove them."""
-    network = PodNetwork(nodes)
-    for node, state in nodes.kind.nodes().items():
-        if state == "running":
-            for run, count in sorted(network.sweep(node).items()):
-                say(f"✓ healed what run {run} left: {count} rules that dropped packets of pods on node {node}")

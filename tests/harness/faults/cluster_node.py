@@ -15,10 +15,10 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.server_pods import READY_S, ServerPod
 from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.adapters.tenancy import OURS
 from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
-OURS = "app.kubernetes.io/part-of=effectively-once"
 DOWN_S = 5.0
 """A node that is back within 50 s is not even missed, but all its containers have ended."""
 

@@ -28,9 +28,9 @@ from tests.harness.faults.healing import Healing
 from tests.harness.faults.healing_arsenal import Makers
 from tests.harness.faults.stall_arsenal import IDLE_S
 from tests.harness.faults.transaction import WhileHeld
-from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
+from tests.harness.platform_sorts import BROKER, KUBELET, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.schedule import DRIVER, EXECUTOR, PYTHON_WORKER
-from tests.harness.stall_sorts import EXECUTOR_JVM, KUBELET, NEIGHBOURS, STALL
+from tests.harness.stall_sorts import EXECUTOR_JVM, NEIGHBOURS, STALL
 
 SETTLE_S = 20.0
 """A pod that was given up is seen to be deleted, and the next one to run, within so long."""

@@ -16,13 +16,14 @@ from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.parties import API_SERVER, Parties
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
-from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, PodNetwork
+from tests.harness.adapters.pod_network import INPUT, OF_NODE, OUTPUT, Netns, PodNetwork
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.checkers import faults as checked_faults
-from tests.harness.cut_sorts import CUT, IN_PODS, DrawnCut, draw_cuts
+from tests.harness.cut_sorts import CUT, IN_PODS, OF_NODES, DrawnCut, draw_cuts
 from tests.harness.faults import cluster_cut
-from tests.harness.faults.cluster_cut import CutPods, cut_makers, heal_cuts
+from tests.harness.faults.cluster_cut import CutPods
+from tests.harness.faults.cluster_cut_arsenal import cut_makers, heal_cuts
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
@@ -79,6 +80,11 @@ class FakeNetwork:
         if container_id in self.gone:
             raise NoProcessError(container_id)
         return Netns(node, len(container_id) * 100 + sum(map(ord, container_id)))
+
+    def of_node(self, node: str) -> Netns:
+        if node in self.gone:
+            raise NoProcessError(f"node {node} has the network of this machine")
+        return Netns(node, OF_NODE)
 
     def drop(self, netns: Netns, wanted: Sequence[str], mark: str, at_most_s: float) -> None:
         self.at_most_s.add(at_most_s)
@@ -462,7 +468,7 @@ def test_a_cluster_has_the_cuts_of_which_both_ends_are_there(world: World) -> No
             numbers=itertools.count(1), healing=world.healing, ended=world.ended,
         )  # fmt: skip
 
-    assert set(makers(*world.servers)) == {(CUT, one.target) for one in IN_PODS.values()}
+    assert set(makers(*world.servers)) == {(CUT, one.target) for one in (IN_PODS | OF_NODES).values()}
     assert {target for _, target in makers()} == {"executor and executor", "driver and executor"}
     every = makers(*world.servers)
     marks = [make()._mark for make in (*every.values(), *every.values())]
@@ -482,4 +488,4 @@ def test_what_a_killed_run_left_is_removed_from_every_node_that_runs_and_said(mo
     said: list[str] = []
     heal_cuts(cast("Nodes", nodes), said.append)
     assert swept == ["one", "two"]
-    assert said == ["✓ healed what run r-7 left: 2 rules that dropped packets of pods on node two"]
+    assert said == ["✓ healed what run r-7 left: 2 rules that dropped packets on node two"]

@@ -17,11 +17,12 @@ from tests.harness.adapters.cluster import Cluster, ClusterTimeoutError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.held_pod import Held, HeldPod, server_held
+from tests.harness.adapters.kubelet import MAIN
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
 from tests.harness.adapters.server_pods import Picked, ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.faults.cluster_kubelet import GROUP, MAIN, StalledKubelet
+from tests.harness.faults.cluster_kubelet import GROUP, StalledKubelet
 from tests.harness.faults.cluster_stalls import (
     StalledDriverPod,
     StalledExecutorPod,

@@ -37,12 +37,12 @@ echo "$*" >>"$STATE/docker"
 [ "$1" = exec ] || exit 1
 if [ "$2" = --detach ]; then
   shift 3
-  [ -e "$STATE/later" ] && { "$@" >/dev/null 2>&1 & }
+  [ -e "$STATE/later" ] && { NETNS='net:[1]' "$@" >/dev/null 2>&1 & }
   exit 0
 fi
 shift 2
 [ "$1" = ctr ] && { printf 'TASK PID STATUS\\nc-pod 11 RUNNING\\nc-node 12 RUNNING\\nc-stale 13 RUNNING\\n'; exit 0; }
-exec "$@"
+NETNS=${NETNS:-net:[1]} exec "$@"
 """
 NSENTER = """
 path=${1#--net=}
@@ -51,7 +51,7 @@ inside=$(/usr/bin/readlink "$path") || exit 1
 [ -e "$STATE/reused" ] && inside='net:[1]'
 NETNS=$inside exec "$@"
 """
-READLINK = '[ "$1" = /proc/self/ns/net ] && { echo "${NETNS:-net:[1]}"; exit 0; }\nexec /usr/bin/readlink "$@"'
+READLINK = '[ "$1" = /proc/self/ns/net ] && { echo "$NETNS"; exit 0; }\nexec /usr/bin/readlink "$@"'
 # A chain is a file of a namespace, a rule a line of it: packets, bytes and what it says.
 IPTABLES = """
 echo "$NETNS $*" >>"$STATE/iptables"
@@ -222,6 +222,32 @@ def test_the_nodes_own_namespace_is_refused_whoever_asks_for_it(world: World) ->
     assert world.asked == []
 
 
+def test_a_node_has_rules_of_its_own_where_that_is_asked_for_by_name(world: World) -> None:
+    netns = world.network.of_node("n")
+    world.network.drop(netns, WANTED, MARK, 600)
+    world.hit(NODE, INPUT, 2, 3)
+    assert world.network.count(netns, MARK) == {INPUT: 5, OUTPUT: 0}
+    assert world.network.remove(netns, MARK) == {INPUT: 5, OUTPUT: 0}
+    assert world.chain(NODE, INPUT) == world.chain(NODE, OUTPUT) == []
+    assert {line.split()[0] for line in world.asked} == {f"net:[{NODE}]"}, "in no pod"
+
+
+def test_a_node_removes_its_own_rules_too_when_nobody_does(world: World) -> None:
+    (world.state / "later").touch()
+    world.network.drop(world.network.of_node("n"), WANTED, MARK, 0.5)
+    assert len(world.chain(NODE, INPUT)) == len(PEER)
+    soon("the rules to be gone", lambda: not world.chain(NODE, INPUT) and not world.chain(NODE, OUTPUT))
+
+
+def test_a_node_with_the_network_of_this_machine_is_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setenv("NETNS", str(Path("/proc/self/ns/net").readlink()))
+    with pytest.raises(NoProcessError, match="node n has the network of this machine"):
+        world.network.of_node("n")
+    assert world.asked == []
+
+
 def test_a_number_that_was_given_out_anew_on_the_way_is_noticed_from_within(world: World) -> None:
     """Between the search and the entry the process may have ended, and its number belong to one of the node."""
     netns = world.network.of("n", "c-pod")
@@ -249,7 +275,7 @@ def test_the_node_itself_removes_what_nobody_does(world: World) -> None:
     soon("the rules to be gone", lambda: not world.chain(POD, INPUT) and not world.chain(POD, OUTPUT))
 
 
-def test_what_a_killed_run_left_is_removed_from_every_pod_and_nothing_else(world: World) -> None:
+def test_what_a_killed_run_left_is_removed_from_node_and_pods_and_nothing_else(world: World) -> None:
     world.process(14, POD, "another of the pod")
     for number, container in ((POD, "c-pod"), (OTHER, "c-another")):
         world.network.drop(Netns("n", number), rules(PEER[:1], (INPUT,), mark_of("r-7", 1)), mark_of("r-7", 1), 600)
@@ -257,11 +283,14 @@ def test_what_a_killed_run_left_is_removed_from_every_pod_and_nothing_else(world
     world.network.drop(Netns("n", POD), rules(PEER[:1], (OUTPUT,), mark_of("r-8-9", 12)), mark_of("r-8-9", 12), 600)
     foreign = world.state / f"net:[{POD}].{INPUT}"
     foreign.write_text(foreign.read_text() + "5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP\n")
-    assert world.network.sweep("n") == {"r-7": 2, "r-8-9": 1}
+    world.network.drop(world.network.of_node("n"), rules(PEER[:1], (INPUT,), mark_of("r-9", 2)), mark_of("r-9", 2), 600)
+    of_node = world.state / f"net:[{NODE}].{INPUT}"
+    of_node.write_text(of_node.read_text() + "5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP\n")
+    assert world.network.sweep("n") == {"r-7": 2, "r-8-9": 1, "r-9": 1}
     assert world.chain(POD, INPUT) == ["5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP"]
     assert world.chain(POD, OUTPUT) == world.chain(OTHER, INPUT) == []
+    assert world.chain(NODE, INPUT) == ["5 300 -s 10.0.0.1 -m comment --comment kube-proxy -j DROP"]
     assert world.network.sweep("n") == {}
-    assert f"net:[{NODE}]" not in {line.split()[0] for line in world.asked}
 
 
 def test_packets_are_counted_by_chain() -> None:
@@ -298,5 +327,5 @@ def test_no_script_is_torn_by_its_quotes(world: World) -> None:
 
     for name in ("ENTER", "FIND", "SWEEP", "DROP", "COUNT", "REMOVE"):
         text = getattr(scripts, name)
-        text = text.format(proc="/proc") if "{proc}" in text else text
+        text = text.format(proc="/proc", node=0) if "{proc}" in text else text
         subprocess.run(["sh", "-n", "-c", text], check=True)
