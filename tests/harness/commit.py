@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import io
 import subprocess
+import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from effectively_once.version import package_digest
 
 PRODUCT = ("effectively_once", "effectively_once_jobs")
 """Packages of the wheel."""
@@ -35,13 +39,11 @@ def in_history(checkout: Path, commit: str) -> bool | None:
 
 def code_at(checkout: Path, commit: str, package: str) -> str:
     """Digest of a package of the wheel as a commit has it, and as its drivers announce it (tests.harness.manifest)."""
-    names = _ask(checkout, "ls-tree", "-r", "--name-only", commit, "--", f"{SOURCE}{package}").splitlines()
-    digest = hashlib.sha256()
-    for name in sorted(one for one in names if one.endswith(".py")):
-        show = ["git", "show", f"{commit}:{name}"]
-        content = subprocess.run(show, cwd=checkout, capture_output=True, check=True).stdout
-        digest.update(f"{name.removeprefix(SOURCE)}\0".encode() + hashlib.sha256(content).digest())
-    return digest.hexdigest()
+    archive = ["git", "archive", "--format=tar", commit, "--", f"{SOURCE}{package}"]
+    packed = subprocess.run(archive, cwd=checkout, capture_output=True, check=True).stdout
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(packed)) as files:
+        files.extractall(folder, filter="data")
+        return package_digest(Path(folder) / SOURCE / package)
 
 
 def _ask(checkout: Path, *words: str) -> str:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Protocol
 
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.pod_log import Pod
 
 ANSWER_S = 15.0
 
 
-def ask_shell(cluster: Cluster, pod: Pod, script: str) -> str:
+class Enterable(Protocol):
+    """What pods of the pipeline and of servers have in common."""
+
+    @property
+    def name(self) -> str:
+        """Of the pod."""
+
+    @property
+    def container(self) -> str:
+        """The one that is entered."""
+
+    @property
+    def who(self) -> str:
+        """Identity in history."""
+
+
+def ask_shell(cluster: Cluster, pod: Enterable, script: str) -> str:
     """Return the line that a script answers with in a pod's container; empty when none comes within ANSWER_S.
 
     Raises:

@@ -6,32 +6,17 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from infra.cluster.api import ClusterError
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.held_pod import Held, HeldPod
+from tests.harness.adapters.pod_shell import Enterable
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.healing import Debt
 from tests.harness.faults.stall import Stall
-
-
-class Enterable(Protocol):
-    """What pods of the pipeline and of servers have in common."""
-
-    @property
-    def name(self) -> str:
-        """Of the pod."""
-
-    @property
-    def container(self) -> str:
-        """The one that is entered."""
-
-    @property
-    def who(self) -> str:
-        """Identity in history."""
 
 
 class StalledPod(Stall):

@@ -10,13 +10,14 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
+from tests.harness.adapters.pod_shell import Enterable, ask_shell
 from tests.harness.adapters.server_pods import Pick, ServerPods
 from tests.harness.faults.cluster_driver import taken_over
 from tests.harness.faults.cluster_server import wait_ready
-from tests.harness.faults.cluster_stall import Enterable, StalledPod
+from tests.harness.faults.cluster_stall import StalledPod
 from tests.harness.processes import WORKER
 
-ALIVE, ALIVE_S = "kill -0 {pid} 2>/dev/null && echo lives || echo ended; read -r _", 15.0
+ALIVE = "kill -0 {pid} 2>/dev/null && echo lives || echo ended"
 
 
 class StalledExecutorPod(StalledPod):
@@ -89,11 +90,7 @@ class StalledWorkerPod(StalledExecutorPod):
         if self._gone():
             return False
         with suppress(NoProcessError):
-            script = ALIVE.format(pid=self._holding.pid)
-            session = self._cluster.enter(self._pod.name, self._pod.container, script)
-            told = str(session.readline_stdout(timeout=ALIVE_S)).strip()
-            session.close()
-            return told != "ended"
+            return ask_shell(self._cluster, self._pod, ALIVE.format(pid=self._holding.pid)) != "ended"
         return False
 
 
