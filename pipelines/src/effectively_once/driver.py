@@ -14,7 +14,19 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import clock, control, epoch, points, retained, rows, spark_state, stable, state, stateful_plan
+from effectively_once import (
+    clock,
+    control,
+    epoch,
+    points,
+    refusals,
+    retained,
+    rows,
+    spark_state,
+    stable,
+    state,
+    stateful_plan,
+)
 from effectively_once.checkpoints import WAYS_OUT, Checkpoint
 from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
 from effectively_once.input_watch import InputWatch
@@ -73,6 +85,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
+        self._tried: tuple[str, ...] = ()
         self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
 
     @property
@@ -102,6 +115,7 @@ class Driver:
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
+        self._tried = preflight.tried()
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
@@ -297,6 +311,7 @@ class Driver:
             wheel_digest=self.wheel_digest,
             settings_digest=self.job.digest,
             clock=pinned,
+            tried=self._tried,
         )
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
@@ -309,9 +324,10 @@ class Driver:
     def _collect(self, seen: Head) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
         self._live.collect(self.store, self.head.floor)
-        if self.pipeline.recorded is not None and seen.tail:
-            name, last, shards = self.pipeline.recorded.name, seen.tail[-1], self.settings.shards
-            stable.collect([name], self.store, self.layout, last.epoch, shards, anew=last.decides)
+        if seen.tail:
+            last, shards = seen.tail[-1], self.settings.shards
+            steps = refusals.recorded_steps(self.pipeline, last)
+            stable.collect(steps, self.store, self.layout, last.epoch, shards, anew=last.decides)
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         started = time.monotonic()
@@ -371,7 +387,8 @@ class Driver:
         task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, named)
         if self._plan is not None:
             return self._attempt_with_state(self._plan, task, frame)
-        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms)
+        values = refusals.keeps_values(pipeline, declaration.tried)
+        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms, values=values)
         columns = epoch.ddl(epoch.between(pipeline))
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
         steps = rows.in_shards(pipeline, timely, shards).mapInArrow(
