@@ -129,9 +129,10 @@ def test_a_row_is_not_refused_because_the_one_that_it_refers_to_comes_later(
     name = f'"{address.pipeline}".orders'
     sink = made(address, KEYED)
     owner.execute(f"ALTER TABLE {name} ADD CONSTRAINT tree FOREIGN KEY (parent) REFERENCES {name} DEFERRABLE")
-    given = [("a", 1, "b"), ("b", 1, "c"), ("c", 1, None), ("d", 1, "e"), ("e", 1, "nobody")]
-    assert sink.refused(1, rows(*given)) == {3: "tree", 4: "tree"}
-    sink.publish(0, 1, rows(*given[:3]))
+    # Parts of these are tried alone: the second row has to be found.
+    given = [("a", 1, "d"), ("b", 1, "nobody"), ("c", 1, None), ("d", 1, "c"), ("e", 1, "b")]
+    assert sink.refused(1, rows(*given)) == {1: "tree", 4: "tree"}
+    sink.publish(0, 1, rows(given[0], *given[2:4]))
 
 
 def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row_s_fault(
@@ -145,9 +146,12 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
         CREATE TRIGGER no BEFORE INSERT ON {name}.orders FOR EACH ROW EXECUTE FUNCTION {name}.no();""")
     assert added(address.database, address.table, SHAPE) == ["trigger no"]
     assert sink.refused(1, rows(*GOOD)) == {1: "RaiseException"}
-    owner.execute(f"ALTER TABLE {name}.orders DROP COLUMN parent")
-    with pytest.raises(SinkError, match="parent"):
-        sink.refused(1, rows(*GOOD))
+    owner.execute(f"""
+        CREATE OR REPLACE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM nobody(); RETURN NEW; END $$;""")
+    for _ in range(2):
+        with pytest.raises(SinkError, match=r"function nobody\(\) does not exist"):
+            sink.refused(1, rows(*GOOD))
     assert there(owner, address) == []
 
 

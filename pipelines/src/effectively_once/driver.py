@@ -212,7 +212,9 @@ class Driver:
         where = f"batch {batch_id} of lineage {self._checkpoint.lineage}"
         match self._classified(seen, ranges, where):
             case "recorded" if self._plan is not None:
-                self._for_its_state(next(record for record in seen.tail if record.ranges == ranges), frame)
+                record = next(record for record in seen.tail if record.ranges == ranges)
+                self._same_clock(record.watermark_ms, batch_id)
+                self._for_its_state(record, frame)
                 return
             case "recorded":
                 log.info("batch skipped", batch=batch_id, ranges=ranges)
@@ -220,10 +222,12 @@ class Driver:
             case "declared":
                 declaration, repeat = self.head.declared, True
                 assert declaration is not None  # noqa: S101 - classified said so
+                if self._plan is not None:
+                    self._same_clock(declaration.watermark_ms, batch_id)
             case _:
                 self._allowed(seen)
                 if self._plan is not None:
-                    self._same_clock(seen, batch_id)
+                    self._same_clock(seen.watermark_ms, batch_id)
                 declaration, repeat = self._declare(seen, ranges, batch_id), False
         self._publish(declaration, frame, repeat)
 
@@ -236,15 +240,20 @@ class Driver:
             # Without its checkpoint such a pipeline could not go on.
             raise ChainError(wrong.what, wrong.where, WAYS_OUT) from wrong
 
-    def _same_clock(self, seen: Head, batch_id: int) -> None:
-        """Refuse a batch for which Spark has another watermark than the chain (R6)."""
+    def _same_clock(self, watermark_ms: int | None, batch_id: int) -> None:
+        """Refuse a batch for which Spark has another watermark than the chain (R6).
+
+        A repeat too: its ranges are compared with the chain, and Spark reads its watermark from beside them, where no
+        checksum is. With another one the operators would close other windows, and nothing else would tell.
+        """
         planned = self._checkpoint.planned(batch_id).watermark_ms
-        ours = spark_watermark_ms(self.settings, seen.watermark_ms)
+        ours = spark_watermark_ms(self.settings, watermark_ms)
         if planned != ours:
             raise ChainError(
                 f"Spark's watermark of batch {batch_id} is {planned} ms, by the chain it is {ours} ms",
                 f"{self._checkpoint.folder()}/offsets/{batch_id}",
-                "Let the function set no watermark of its own; if it sets none, keep the driver's log: it is a defect.",
+                "Let the function set no watermark of its own. If it sets none, and the batch was declared before: "
+                "restore this object from the bucket's versions. Else keep the driver's log: it is a defect.",
             )  # fmt: skip
 
     def _for_its_state(self, record: EpochRecord, frame: DataFrame) -> None:
