@@ -14,7 +14,19 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once import clock, control, epoch, points, retained, rows, spark_state, stable, state, stateful_plan
+from effectively_once import (
+    clock,
+    control,
+    epoch,
+    points,
+    refusals,
+    retained,
+    rows,
+    spark_state,
+    stable,
+    state,
+    stateful_plan,
+)
 from effectively_once.checkpoints import WAYS_OUT, Checkpoint
 from effectively_once.errors import ChainError, PipelineError, SourceError, StaleDriverError, UnreachableError
 from effectively_once.input_watch import InputWatch
@@ -73,6 +85,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
+        self._tried: tuple[str, ...] = ()
         self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
 
     @property
@@ -102,6 +115,7 @@ class Driver:
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
+        self._tried = preflight.tried()
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
@@ -198,7 +212,9 @@ class Driver:
         where = f"batch {batch_id} of lineage {self._checkpoint.lineage}"
         match self._classified(seen, ranges, where):
             case "recorded" if self._plan is not None:
-                self._for_its_state(next(record for record in seen.tail if record.ranges == ranges), frame)
+                record = next(record for record in seen.tail if record.ranges == ranges)
+                self._same_clock(record.watermark_ms, batch_id)
+                self._for_its_state(record, frame)
                 return
             case "recorded":
                 log.info("batch skipped", batch=batch_id, ranges=ranges)
@@ -206,10 +222,12 @@ class Driver:
             case "declared":
                 declaration, repeat = self.head.declared, True
                 assert declaration is not None  # noqa: S101 - classified said so
+                if self._plan is not None:
+                    self._same_clock(declaration.watermark_ms, batch_id)
             case _:
                 self._allowed(seen)
                 if self._plan is not None:
-                    self._same_clock(seen, batch_id)
+                    self._same_clock(seen.watermark_ms, batch_id)
                 declaration, repeat = self._declare(seen, ranges, batch_id), False
         self._publish(declaration, frame, repeat)
 
@@ -222,15 +240,20 @@ class Driver:
             # Without its checkpoint such a pipeline could not go on.
             raise ChainError(wrong.what, wrong.where, WAYS_OUT) from wrong
 
-    def _same_clock(self, seen: Head, batch_id: int) -> None:
-        """Refuse a batch for which Spark has another watermark than the chain (R6)."""
+    def _same_clock(self, watermark_ms: int | None, batch_id: int) -> None:
+        """Refuse a batch for which Spark has another watermark than the chain (R6).
+
+        A repeat too: its ranges are compared with the chain, and Spark reads its watermark from beside them, where no
+        checksum is. With another one the operators would close other windows, and nothing else would tell.
+        """
         planned = self._checkpoint.planned(batch_id).watermark_ms
-        ours = spark_watermark_ms(self.settings, seen.watermark_ms)
+        ours = spark_watermark_ms(self.settings, watermark_ms)
         if planned != ours:
             raise ChainError(
                 f"Spark's watermark of batch {batch_id} is {planned} ms, by the chain it is {ours} ms",
                 f"{self._checkpoint.folder()}/offsets/{batch_id}",
-                "Let the function set no watermark of its own; if it sets none, keep the driver's log: it is a defect.",
+                "Let the function set no watermark of its own. If it sets none, and the batch was declared before: "
+                "restore this object from the bucket's versions. Else keep the driver's log: it is a defect.",
             )  # fmt: skip
 
     def _for_its_state(self, record: EpochRecord, frame: DataFrame) -> None:
@@ -297,6 +320,7 @@ class Driver:
             wheel_digest=self.wheel_digest,
             settings_digest=self.job.digest,
             clock=pinned,
+            tried=self._tried,
         )
         floor = self._live.floor(declaration)
         self._held = run(chain.declare(self.layout, self._held, declaration, self._published, floor), self.store)
@@ -309,9 +333,10 @@ class Driver:
     def _collect(self, seen: Head) -> None:
         """Delete what nobody reads any more now that head records an epoch (R9)."""
         self._live.collect(self.store, self.head.floor)
-        if self.pipeline.recorded is not None and seen.tail:
-            name, last, shards = self.pipeline.recorded.name, seen.tail[-1], self.settings.shards
-            stable.collect([name], self.store, self.layout, last.epoch, shards, anew=last.decides)
+        if seen.tail:
+            last, shards = seen.tail[-1], self.settings.shards
+            steps = refusals.recorded_steps(self.pipeline, last)
+            stable.collect(steps, self.store, self.layout, last.epoch, shards, anew=last.decides)
 
     def _publish(self, declaration: Declaration, frame: DataFrame, repeat: bool) -> None:
         started = time.monotonic()
@@ -371,7 +396,8 @@ class Driver:
         task = EpochTask(pipeline, self.settings, declaration, self.head.generation, self.owner, named)
         if self._plan is not None:
             return self._attempt_with_state(self._plan, task, frame)
-        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms)
+        values = refusals.keeps_values(pipeline, declaration.tried)
+        timely = rows.timely(pipeline, frame, self.windows, declaration.watermark_ms, values=values)
         columns = epoch.ddl(epoch.between(pipeline))
         # Pinned in a default argument: the closure must not drag the driver object to the executors.
         steps = rows.in_shards(pipeline, timely, shards).mapInArrow(

@@ -3,6 +3,7 @@
 Both are functions of pinned input and of state before the epoch, so any attempt of any driver does the same:
 
     rows by id     -> dedup -> delta `ids` -> recorded step -> sinks of rows, `dead_letter` -> partial aggregates
+                      (where tables have constraints: recorded step -> dry run -> delta `ids`)
     partials by key -> delta of the windows -> closed windows -> their sinks -> partial totals
 
 Where state is Spark's own, its operators stand between the two (`stateful_step`); the second publishes their results.
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once import as_shown, catalog, long_texts, rows, state, sums, too_large
+from effectively_once import as_shown, catalog, long_texts, refusals, rows, state, sums, too_large
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.destinations import ToKafka
 from effectively_once.ledger.records import Times
@@ -81,20 +82,23 @@ def whole(step: ShardStep, batches: Batches) -> pa.Table:
 def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
     """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
     task, pipeline = step.task, step.task.pipeline
-    accepted = whole.filter(pc.is_null(whole["reason"]))
+    known = step.catalog() if pipeline.ids == "attached" else None
+    tried, refused = None, refusals.Refusals({}, {})
+    if task.declaration.tried:
+        # Before ids are decided: that of a refused row stays unknown, so it may come again, mended.
+        tried = _with_recorded(step, _new(whole, known))
+        refused = refusals.settle(step, tried)
+        whole = refusals.mark(whole, refused)
     dead = whole.filter(pc.is_valid(whole["reason"]))
-    timely, counters = accepted.num_rows, {}
-    if pipeline.ids == "attached":
-        known = step.catalog()
-        accepted = accepted.filter(pa.array(known.decide(accepted["id"])))
+    timely, counters = whole.num_rows - dead.num_rows, {}
+    accepted = _new(whole, known)
+    if known is not None:
         counters = known.summary()
         step.decide(
             catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
         )
-    letters = dead_letters(dead, task.declaration.epoch) + too_large.letters(step)
-    accepted = accepted.select(pipeline.input.names)
-    if pipeline.recorded is not None:
-        accepted = step.record(pipeline.recorded, accepted)
+    letters = [*dead_letters(dead, task.declaration.epoch), *too_large.letters(step), *refusals.letters(step, refused)]
+    accepted = _with_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
 
     for to in pipeline.rows:
         step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
@@ -106,6 +110,18 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
         "shown_ms": {} if task.declaration.clock is None else shown(whole),
     }  # fmt: skip
+
+
+def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
+    """Rows without a reason, but for copies."""
+    fine = whole.filter(pc.is_null(whole["reason"]))
+    return fine if known is None else fine.filter(pa.array(known.decide(fine["id"])))
+
+
+def _with_recorded(step: ShardStep, accepted: pa.Table) -> pa.Table:
+    """Rows as sinks see them."""
+    rows_, recorded = accepted.select(step.task.pipeline.input.names), step.task.pipeline.recorded
+    return rows_ if recorded is None else step.record(recorded, rows_)
 
 
 def shown(rows_: pa.Table) -> Times:
@@ -158,7 +174,8 @@ def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
         step.decide(each.name, state.canonical, delta, "windows_decided", state.largest(delta, each.values))
         final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
         # The others are dead letters of the first step.
-        results = state.final_of(final, each.values)[0].rename_columns(each.schema.names)
+        results = refusals.results_without(step, each, state.final_of(final, each.values)[0])
+        results = results.rename_columns(each.schema.names)
         step.publish(each.to.name, _for(pipeline, each.to.name, results, pinned.epoch))
         if each.totals is not None:
             yield from _carried(pipeline, "total", each, totals(each, final))

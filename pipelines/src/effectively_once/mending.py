@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from effectively_once import as_shown, catalog
+from effectively_once import as_shown, catalog, refusals
 from effectively_once.abandonment import Files
 from effectively_once.columns import DEAD_LETTER
 from effectively_once.deltas import ShardDeltas
@@ -117,8 +117,11 @@ class Mending:
             shard, before = seen.shard, seen.decides(declared)
             if shard in finished and finished[shard].ids is not None:
                 yield self.layout.delta(kind, epoch, shard, before), self.layout.delta(kind, epoch, shard, generation)
-            if step is not None and not seen.unseen:
-                of_shard = step.name, epoch, shard
+            kept = [step.name] if step is not None and not seen.unseen else []
+            if declared.tried and (seen.marks or seen.files):
+                kept.append(refusals.STEP)
+            for name in kept:
+                of_shard = name, epoch, shard
                 yield self.layout.recorded(*of_shard, before), self.layout.recorded(*of_shard, generation)
 
     def _copy(self, before: str, after: str) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+import structlog
 import tenacity
 
-from effectively_once import retained, spark_state
+from effectively_once import refusals, retained, spark_state
 from effectively_once.broker_probe import TopicFacts, Warned, asked, judged, stalled
 from effectively_once.checkpoints import Checkpoint
 from effectively_once.job import Job
@@ -26,7 +27,7 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
-from effectively_once.sinks import tables
+from effectively_once.sinks import dry_run, tables
 from effectively_once.sinks.kafka import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
@@ -36,6 +37,7 @@ from effectively_once.store_probe import StoreProbe
 from effectively_once.windows import Windows
 
 MARK_WAIT_S = 0.3
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,24 @@ class Preflight:
                 database_of(self.settings), (self.settings.pipeline, name), shape, self.settings.start_patience_s
             )
         return topic_ids
+
+    def tried(self) -> tuple[str, ...]:
+        """Tables that rows are tried on before an epoch is shown: those that somebody added constraints to.
+
+        Raises:
+            PipelineError: Settings, Access or Unreachable, each with what to do.
+
+        """
+        found: list[str] = []
+        for name in refusals.triable(self.job.pipeline):
+            added = dry_run.added(
+                database_of(self.settings), (self.settings.pipeline, name), self.job.pipeline.tables[name],
+                self.settings.start_patience_s,
+            )  # fmt: skip
+            if added:
+                log.info("rows are tried on a table before they are shown", table=name, added=added)
+                found.append(name)
+        return tuple(found)
 
     def probe(self) -> None:
         """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.

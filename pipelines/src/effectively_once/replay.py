@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from effectively_once.columns import SUM_TOO_LARGE
+from effectively_once.columns import RESULT_REFUSED, SUM_TOO_LARGE
 from effectively_once.dead_letters import LATE, DeadLetter, Message, Selection, Unreadable
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.settings import PipelineSettings
@@ -97,7 +97,7 @@ class Replay:
         return self.done
 
     def _send(self, letter: DeadLetter) -> None:
-        if letter.reason == SUM_TOO_LARGE:
+        if letter.reason == SUM_TOO_LARGE or letter.reason.startswith(RESULT_REFUSED):
             self.done.left["results of windows, which are no records"] += 1
             return
         if letter.cut is not None:

@@ -137,20 +137,30 @@ def judged(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     return rows
 
 
-def timely(pipeline: Pipeline, judged: DataFrame, windows: Windows, watermark_ms: int | None) -> DataFrame:
+def timely(
+    pipeline: Pipeline, judged: DataFrame, windows: Windows, watermark_ms: int | None, *, values: bool = False
+) -> DataFrame:
     """Say of judged rows which are late, before any state (R6).
 
     It is made anew for every epoch, so it is written in SQL: calls for each column took longer than Spark's planning.
 
+    Args:
+        pipeline: the declaration.
+        judged: its rows.
+        windows: those of the pipeline.
+        watermark_ms: that of the epoch.
+        values: whether each row keeps its value, as a table may refuse it yet.
+
     Returns:
-        the columns of `judged`; value is null unless there is a reason.
+        the columns of `judged`; value is null unless there is a reason, or `values`.
 
     """
     reason = "reason"
     if pipeline.timed and watermark_ms is not None:
         reason = f"coalesce(reason, CASE WHEN {late('event_time_ms', windows, watermark_ms)} THEN 'late' END)"
     kept = [f"`{name}`" for name in judged.columns if name not in REFUSED.names]
-    return judged.selectExpr(*kept, f"{reason} AS reason", f"CASE WHEN ({reason}) IS NOT NULL THEN value END AS value")
+    value = "value" if values else f"CASE WHEN ({reason}) IS NOT NULL THEN value END AS value"
+    return judged.selectExpr(*kept, f"{reason} AS reason", value)
 
 
 def missing(name: str) -> str:

@@ -98,7 +98,7 @@ class ShardStep:
         confirm: Confirm = lambda: None,
     ) -> None:  # fmt: skip
         self.task, self.step, self.shard, self.attempt = task, step, shard, attempt
-        self.store, self._opened, self._confirm = store, opened, confirm
+        self.store, self._opened, self.confirm = store, opened, confirm
         self.sinks: dict[str, Rows] = {}
         self.files: dict[str, StagedFile] = {}
         self.deltas: dict[str, Delta] = {}
@@ -164,7 +164,7 @@ class ShardStep:
         self, kind: str, canonical: deltas.Canonical, table: pa.Table, point: str, largest: int | None = None
     ) -> None:
         """Write the delta that is this shard's decision; `largest` is what `Folded` says."""
-        self._confirm()
+        self.confirm()
         log, epoch = self._log(kind, canonical), self.task.declaration.epoch
         delta = log.write(epoch, table)
         if delta.rows:
@@ -176,12 +176,12 @@ class ShardStep:
 
     def record(self, step: stable.RecordedStep, rows: pa.Table) -> pa.Table:
         """Return rows with the recorded output of a step that is not deterministic."""
-        self._confirm()
+        self.confirm()
 
         def answered() -> None:
             self.announce("answered", step.name)
             # The call may have taken minutes, and what is recorded now is there for good.
-            self._confirm()
+            self.confirm()
 
         given, before = stable.recorded(
             step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
@@ -198,9 +198,14 @@ class ShardStep:
         yield from publishable.faults(answer, publishable.limits(self.task.pipeline))
         yield from message_bytes.faults(self.task.pipeline, answer)
 
+    def try_rows(self, name: str, rows: pa.Table) -> dict[int, str]:
+        """Ask a table which rows it would refuse, by number, and for what; nothing of them stays."""
+        refused: dict[int, str] = self._opened(name, self.shard, lambda _: None).refused(self.task.generation, rows)  # type: ignore[attr-defined]
+        return refused
+
     def publish(self, name: str, rows: Any) -> None:
         """Publish this shard's rows of a sink; files are staged, and the driver makes those of all shards visible."""
-        self._confirm()
+        self.confirm()
         if name in self.task.pipeline.file_sinks:
             self.files[name] = ManifestSink(self.store, self.task.layout, name).stage(self.task.declaration.epoch, rows)
             self.lap(name)
@@ -210,7 +215,7 @@ class ShardStep:
             self.announce(what, name)
             if what == "transaction_open":
                 # The last moment: what is committed is seen.
-                self._confirm()
+                self.confirm()
 
         sink = self._opened(name, self.shard, pass_on)
         content, published = sink.publish(self.task.declaration.epoch, self.task.generation, rows)

@@ -127,7 +127,7 @@ def recorded(
         answered()
         return _encoded(answer, about)
 
-    body, another = run(_settled(key, made), store)
+    body, another = run(settled(key, made), store)
     # Read back also by whoever made it: first attempt and repeat go one way.
     return _joined(rows, _decoded(body, key, step, about)), another
 
@@ -141,7 +141,7 @@ def collect(
             store.answer(Delete(layout.recorded(name, epoch, shard, anew)))
 
 
-def _settled(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:
+def settled(key: str, make: Callable[[], bytes]) -> Step[tuple[bytes, bool]]:
     """Return the content that holds, made now only where there is none, and whether it is another attempt's."""
     held = yield from body_of(key)
     if held is not None:

@@ -6,7 +6,8 @@ first step tells them, with the dead letters of its shard and under their mark, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -34,15 +35,18 @@ def _of(step: ShardStep, each: Windowed) -> list[Row]:
     if watermarks[0] == watermarks[1] or not _possible(step, each):
         return []
     final = step.window_state(each).final(*watermarks)
-    source = f"{step.task.settings.pipeline}.{each.name}"
-    found: list[Row] = []
-    for number, result in enumerate(state.final_of(final, each.values)[1]):
-        key, start = result.pop(state.KEY), result.pop(state.START)
-        value = {each.by: key, state.START: start, **{name: str(number_) for name, number_ in result.items()}}
-        line = {"reason": SUM_TOO_LARGE, "id": None, "value": orjson.dumps(value).decode(), "encoding": "utf-8",
-                "epoch": pinned.epoch, "source": (source, step.shard, number)}  # fmt: skip
-        found.append((None, orjson.dumps(line)))
-    return found
+    wide = state.final_of(final, each.values)[1]
+    return [letter(step, each, number, SUM_TOO_LARGE, result) for number, result in enumerate(wide)]
+
+
+def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Mapping[str, Any]) -> Row:
+    """Return the dead letter of a result, columns of a delta; `number` is which one of the epoch and shard it is."""
+    values = {name: str(value) for name, value in result.items() if name not in state.GROUP}
+    value = {each.by: result[state.KEY], state.START: result[state.START], **values}
+    source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
+    line = {"reason": reason, "id": None, "value": orjson.dumps(value).decode(), "encoding": "utf-8",
+            "epoch": step.task.declaration.epoch, "source": source}  # fmt: skip
+    return None, orjson.dumps(line)
 
 
 def _possible(step: ShardStep, each: Windowed) -> bool:

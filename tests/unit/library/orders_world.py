@@ -62,6 +62,10 @@ class MemorySink:
     log: dict[int, Any] = field(default_factory=dict)
     last: Mark | None = None
     before: Callable[[int], object] = lambda _: None
+    constraint: Callable[[pa.Table], dict[int, str]] = lambda _: {}
+
+    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+        return self.constraint(rows)
 
     def publish(self, number: int, generation: int, rows: Any) -> tuple[Rows, Published]:
         self.before(number)
@@ -127,6 +131,7 @@ class World:
         names = (*pipeline.kafka_sinks, *pipeline.tables)
         self.sinks = {(name, shard): MemorySink((name, shard)) for name in names for shard in range(SHARDS)}
         self.told: list[str] = []
+        self.tried: tuple[str, ...] = ()
 
     @property
     def head(self) -> Head:
@@ -238,7 +243,7 @@ class WorldDriver:
             ranges={self.of.topic: {"0": (first, min(first + self.of.size, len(self.of.records)))}},
             topic_ids=self.of.topic_ids,
             watermark_ms=head.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None, shards=SHARDS,
-            wheel_digest=self.wheel, settings_digest="c" * 32,
+            wheel_digest=self.wheel, settings_digest="c" * 32, tried=self.of.tried,
         )  # fmt: skip
         self.held = run(chain.declare(self.of.layout, self.held, pinned, None, self.live.floor(pinned)), self.of.store)
         return self.of.declared
@@ -289,7 +294,7 @@ class WorldDriver:
             rows.append({
                 "topic": self.of.topic, "partition": 0, "offset": offset,
                 "user": f"u{hashed % 3}", "amount": hashed % 7, **record,
-                "reason": reason, "value": b"{}" if reason else None,
+                "reason": reason, "value": b"{}" if reason or self.of.tried else None,
                 "shard": zlib.crc32(key.encode()) % SHARDS,
             })  # fmt: skip
         return pa.Table.from_pylist(rows, empty(self.of.pipeline).schema)

@@ -46,8 +46,8 @@ def attempted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[EpochTask], list[An
     """Attempt the next epoch of a driver that has just started; return the tasks, and what late rows are judged by."""
     frame, judged = Frame(), list[Any]()
 
-    def timely(_: Pipeline, given: Frame, *by: Any) -> Frame:
-        judged.append(by)
+    def timely(_: Pipeline, given: Frame, *by: Any, values: bool = False) -> Frame:
+        judged.append((*by, values))
         return given
 
     monkeypatch.setattr(rows, "timely", timely)
@@ -80,4 +80,4 @@ def test_late_is_judged_by_the_pinned_watermark_and_the_pipelines_own_windows(
 ) -> None:
     """By those that windows and catalog are closed by (R6)."""
     _, judged = attempted
-    assert judged == [(Windows(60_000, 120_000), declaration(RECORDED).watermark_ms)]
+    assert judged == [(Windows(60_000, 120_000), declaration(RECORDED).watermark_ms, False)]

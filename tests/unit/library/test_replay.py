@@ -76,9 +76,10 @@ def test_only_what_is_meant_is_sent_and_the_rest_is_told() -> None:
     assert (done.sent, done.left) == (4, {"late": 1, "no dead letters": 1})
 
 
-def test_results_of_windows_are_no_records_and_are_not_sent() -> None:
+@pytest.mark.parametrize("reason", ["sum_too_large", "result_refused_by_table per_user: few"])
+def test_results_of_windows_are_no_records_and_are_not_sent(reason: str) -> None:
     sender = MemorySender()
-    done = Replay(sender, "events").run([*letters(2, "sum_too_large"), *letters(1)], ALL)
+    done = Replay(sender, "events").run([*letters(2, reason), *letters(1)], ALL)
     assert (done.sent, done.left) == (1, {"results of windows, which are no records": 2})
 
 

@@ -170,10 +170,12 @@ class Declaration(Sparse):
             in what older versions wrote.
         lost: what of the input lies between the epoch before and this one, which covers nothing, and is given up
             (`effectively-once accept-loss`). None for every other epoch.
+        tried: tables that rows are tried on before any is shown, as somebody added constraints to them. What these
+            refuse is recorded, so a constraint that goes or comes changes nothing for a repeat.
 
     """
 
-    OPTIONAL = frozenset({"shown", "anew", "repairs", "clock", "abandoned", "lost"})
+    OPTIONAL = frozenset({"shown", "anew", "repairs", "clock", "abandoned", "lost", "tried"})
 
     epoch: int
     lineage: str
@@ -191,6 +193,7 @@ class Declaration(Sparse):
     clock: Clock | None = None
     abandoned: bool | None = None
     lost: Loss | None = None
+    tried: tuple[str, ...] = ()
 
     @property
     def decides(self) -> int | None:

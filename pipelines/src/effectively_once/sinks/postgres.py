@@ -18,6 +18,7 @@ from psycopg import sql
 from effectively_once import digest
 from effectively_once.errors import SinkError
 from effectively_once.ledger.records import Rows
+from effectively_once.sinks import dry_run
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, named, naming
 from effectively_once.sinks.publish import Committed, Mark
 from effectively_once.sinks.tables import MARKS, Name, TableShape, listed, look, refuse_other_shape
@@ -72,7 +73,7 @@ class TableSink(TransactionalSink[pa.Table]):
         self.address, self.shape = address, shape
         self._patience_s = patience_s
         self._session: Session | None = None
-        self._insert = _insert(address, shape)
+        self._insert = self._insert_from(sql.SQL("pg_temp.staged"))
         self._there = f"table {'.'.join(address.table)} at {address.database.url}"
 
     def close(self) -> None:
@@ -80,6 +81,28 @@ class TableSink(TransactionalSink[pa.Table]):
         if self._session is not None:
             self._session.close()
         self._session = None
+
+    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+        """Try rows without publishing them: the numbers of those that the table refuses, and what refuses each.
+
+        Raises:
+            PipelineError: as `publish` does.
+
+        """
+        self._described(rows)
+        if self._session is None:
+            self._kept = None
+            self._open(generation)
+        assert self._session is not None  # noqa: S101 - it is open
+        with naming(self._there):
+            try:
+                return dry_run.refused(
+                    self._session, self.address.table, self.shape, self._insert_from, _tuples(rows)
+                )  # fmt: skip
+            except psycopg.Error:
+                self._kept = None
+                self.close()
+                raise
 
     def _described(self, rows: pa.Table, like: str = digest.EMPTY) -> Rows:
         if rows.schema.names != self.shape.schema.names or rows.schema.types != self.shape.schema.types:
@@ -151,6 +174,18 @@ class TableSink(TransactionalSink[pa.Table]):
         with naming(self._there):
             self._session.execute(_BEGIN, {**self.address.key, "epoch": epoch, "digest": digest.EMPTY})
 
+    def _insert_from(self, source: sql.Composable) -> sql.Composed:
+        shape, columns = self.shape, listed(self.shape.schema.names)
+        insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
+            sql.Identifier(*self.address.table), columns, columns, source
+        )
+        if not shape.key:
+            return insert
+        others = [sql.Identifier(name) for name in shape.schema.names if name not in shape.key]
+        replaced = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in others)
+        then = sql.SQL("UPDATE SET {}").format(replaced) if others else sql.SQL("NOTHING")
+        return sql.SQL("{} ON CONFLICT ({}) DO {}").format(insert, listed(shape.key), then)
+
     def _stage(self, session: Session, rows: pa.Table) -> None:
         session.execute("TRUNCATE pg_temp.staged")
         with session.cursor() as cursor, cursor.copy("COPY pg_temp.staged FROM STDIN (FORMAT BINARY)") as copy:
@@ -193,16 +228,3 @@ def _staging(address: TableAddress, shape: TableShape) -> sql.Composed:
     return sql.SQL("CREATE TEMPORARY TABLE staged AS SELECT {} FROM {} WITH NO DATA").format(
         listed(shape.schema.names), sql.Identifier(*address.table)
     )
-
-
-def _insert(address: TableAddress, shape: TableShape) -> sql.Composed:
-    columns = listed(shape.schema.names)
-    insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM pg_temp.staged").format(
-        sql.Identifier(*address.table), columns, columns
-    )
-    if not shape.key:
-        return insert
-    others = [sql.Identifier(name) for name in shape.schema.names if name not in shape.key]
-    replaced = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(name, name) for name in others)
-    then = sql.SQL("UPDATE SET {}").format(replaced) if others else sql.SQL("NOTHING")
-    return sql.SQL("{} ON CONFLICT ({}) DO {}").format(insert, listed(shape.key), then)

@@ -1,0 +1,197 @@
+"""What somebody added to a table, tried on a real PostgreSQL before anything of an epoch is visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
+from effectively_once.errors import RefusedRowsError, SinkError
+from effectively_once.job import Job
+from effectively_once.ledger.layout import Layout
+from effectively_once.preflight import Preflight
+from effectively_once.sinks.database import DatabaseAddress
+from effectively_once.sinks.dry_run import added
+from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
+from effectively_once.sinks.tables import TableShape, make
+from infra.embedded.postgres import PostgresServer
+from tests.settings import pipeline_settings
+from tests.unit.library.refusing import Place, letters, table
+
+pytestmark = pytest.mark.stack
+SHAPE = TableShape(pa.schema([("id", pa.string()), ("amount", pa.int64()), ("parent", pa.string())]))
+KEYED = TableShape(SHAPE.schema, key=("id",))
+COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+ORDERS = Pipeline(
+    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"), ToTable("orders", columns=("id", "amount"))),
+    windows=(Windowed("user", {"n": Count()}, ToTable("per_user")),), window_ms=100, lateness_ms=0,
+)  # fmt: skip
+
+
+@pytest.fixture
+def owner(database: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    with database.connect() as connection:
+        connection.autocommit = True
+        yield connection
+
+
+@pytest.fixture
+def address(database: PostgresServer, pipeline: str) -> TableAddress:
+    return TableAddress(DatabaseAddress(database.url), pipeline, "orders", 0)
+
+
+def made(address: TableAddress, shape: TableShape = SHAPE) -> TableSink:
+    make(address.database, address.pipeline, address.sink, shape, 2)
+    return TableSink(address, shape, patience_s=5)
+
+
+def rows(*given: tuple[str | None, int | None] | tuple[str | None, int | None, str | None]) -> pa.Table:
+    whole = [dict(zip(SHAPE.schema.names, (*row, None), strict=False)) for row in given]
+    return pa.Table.from_pylist(whole, SHAPE.schema)
+
+
+def there(owner: psycopg.Connection[Any], address: TableAddress) -> list[tuple[Any, ...]]:
+    return owner.execute(f'SELECT id, amount FROM "{address.pipeline}".orders ORDER BY 1').fetchall()  # noqa: S608
+
+
+GOOD: list[tuple[str, int | None]] = [("a", 1), ("b", 2)]
+ADDED: dict[str, tuple[str, list[tuple[str, int | None]], dict[int, str]]] = {
+    "check": (
+        "ADD CONSTRAINT positive CHECK (amount > 0)", [*GOOD, ("c", -1), ("d", 0)], {2: "positive", 3: "positive"},
+    ),
+    "not null": ("ALTER amount SET NOT NULL", [*GOOD, ("c", None)], {2: "not null amount"}),
+    "unique": ("ADD CONSTRAINT once UNIQUE (amount)", [*GOOD, ("c", 1), ("d", 2), ("e", 3)], {2: "once", 3: "once"}),
+    "deferred": (
+        "ADD CONSTRAINT later UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED", [*GOOD, ("c", 2)], {2: "later"},
+    ),
+    "foreign": ("ADD CONSTRAINT known FOREIGN KEY (amount) REFERENCES {}.amounts", [*GOOD, ("c", 9)], {2: "known"}),
+    "length": ("ADD CONSTRAINT short CHECK (length(id) < 3)", [*GOOD, ("long", 1)], {2: "short"}),
+    "exclusion": ("ADD CONSTRAINT apart EXCLUDE USING btree (amount WITH =)", [*GOOD, ("c", 1)], {2: "apart"}),
+    "generated": ("ADD COLUMN half bigint GENERATED ALWAYS AS (100 / amount) STORED", [*GOOD, ("c", 0)],
+                  {2: "DivisionByZero"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ADDED)
+def test_each_row_that_a_table_refuses_is_named_and_nothing_is_there(
+    owner: psycopg.Connection[Any], address: TableAddress, case: str
+) -> None:
+    """The others are taken afterwards; the mark is where it was meanwhile."""
+    statement, given, refused = ADDED[case]
+    sink, name = made(address), f'"{address.pipeline}"'
+    assert added(address.database, address.table, SHAPE) == []
+    owner.execute(f"CREATE TABLE {name}.amounts (amount bigint PRIMARY KEY)")
+    owner.execute(f"INSERT INTO {name}.amounts VALUES (1), (2)")  # noqa: S608
+    owner.execute(f"ALTER TABLE {name}.orders {statement.format(name)}")
+    assert len(added(address.database, address.table, SHAPE)) >= 1
+    for _ in range(2):
+        assert sink.refused(1, rows(*given)) == refused
+        assert (there(owner, address), read_mark(address)) == ([], None)
+    if case != "deferred":
+        with pytest.raises(RefusedRowsError):
+            sink.publish(0, 1, rows(*given))
+    left = [row for number, row in enumerate(given) if number not in refused]
+    assert sink.publish(0, 1, rows(*left))[0].rows == len(left)
+    assert there(owner, address) == left
+
+
+def test_of_many_rows_the_few_are_found_and_rows_that_are_there_already_count(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    sink = made(address)
+    owner.execute(f'CREATE UNIQUE INDEX once ON "{address.pipeline}".orders (lower(id))')
+    owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT odd CHECK (amount <> 77)')
+    sink.publish(0, 1, rows(("row5", 1)))
+    given = rows(*((f"Row{number}", number) for number in range(20_000)))
+    assert sink.refused(1, given) == {5: "once", 77: "odd"}
+    assert sink.refused(1, given.slice(0, 0)) == {}
+
+
+def test_what_create_makes_is_not_tried(owner: psycopg.Connection[Any], address: TableAddress) -> None:
+    """A key is one of its own; what somebody adds to such a table counts, and replaces as the sink does."""
+    sink = made(address, KEYED)
+    assert added(address.database, address.table, KEYED) == []
+    owner.execute(f'CREATE INDEX plain ON "{address.pipeline}".orders (amount)')
+    assert added(address.database, address.table, KEYED) == []
+    sink.publish(0, 1, rows(("a", 1)))
+    owner.execute(f'CREATE UNIQUE INDEX once ON "{address.pipeline}".orders (amount)')
+    assert added(address.database, address.table, KEYED) == [f"unique index {address.pipeline}.once"]
+    assert sink.refused(1, rows(("a", 2), ("b", 1), ("c", 1))) == {2: "once"}
+
+
+def test_a_row_is_not_refused_because_the_one_that_it_refers_to_comes_later(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    name = f'"{address.pipeline}".orders'
+    sink = made(address, KEYED)
+    owner.execute(f"ALTER TABLE {name} ADD CONSTRAINT tree FOREIGN KEY (parent) REFERENCES {name} DEFERRABLE")
+    # Parts of these are tried alone: the second row has to be found.
+    given = [("a", 1, "d"), ("b", 1, "nobody"), ("c", 1, None), ("d", 1, "c"), ("e", 1, "b")]
+    assert sink.refused(1, rows(*given)) == {1: "tree", 4: "tree"}
+    sink.publish(0, 1, rows(given[0], *given[2:4]))
+
+
+def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row_s_fault(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    name = f'"{address.pipeline}"'
+    sink = made(address)
+    owner.execute(f"""
+        CREATE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.amount = 2 THEN RAISE 'secret of %', NEW.id; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER no BEFORE INSERT ON {name}.orders FOR EACH ROW EXECUTE FUNCTION {name}.no();""")
+    assert added(address.database, address.table, SHAPE) == ["trigger no"]
+    assert sink.refused(1, rows(*GOOD)) == {1: "RaiseException"}
+    owner.execute(f"""
+        CREATE OR REPLACE FUNCTION {name}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM nobody(); RETURN NEW; END $$;""")
+    for _ in range(2):
+        with pytest.raises(SinkError, match=r"function nobody\(\) does not exist"):
+            sink.refused(1, rows(*GOOD))
+    assert there(owner, address) == []
+
+
+def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_alike(
+    owner: psycopg.Connection[Any], database: PostgresServer, pipeline: str
+) -> None:
+    """Without the dry run the Kafka sink shows the epoch, and the table stops it."""
+    settings = pipeline_settings(pipeline=pipeline, database=database.url, shards=2, **ORDERS.defaults)
+    preflight = Preflight(Job(ORDERS, settings), Layout(pipeline), None, None)  # type: ignore[arg-type]
+    for name, shape in ORDERS.tables.items():
+        make(DatabaseAddress(database.url), pipeline, name, shape, 2)
+    assert preflight.tried() == ()
+    owner.execute(f'ALTER TABLE "{pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
+    owner.execute(f'ALTER TABLE "{pipeline}".per_user ADD CONSTRAINT few CHECK (n < 2)')
+    tried = preflight.tried()
+    assert tried == ("orders", "per_user")
+    real = {name: TableSink(TableAddress(DatabaseAddress(database.url), pipeline, name, 0), shape)
+            for name, shape in ORDERS.tables.items()}  # fmt: skip
+    place = Place(name=pipeline, real=real)
+    given = table(ORDERS, {"id": "a"}, {"id": "b", "amount": -5}, {"id": "c"}, {"id": "d", "user": "bob"})
+    with pytest.raises(RefusedRowsError, match="positive"):
+        place.dedup(ORDERS, given)
+    assert len(place.published["accepted"]) == 4, "readers see it, and no repeat can show it in the table"
+    place.published.clear()
+    for step in range(2):
+        carried, told = place.dedup(ORDERS, given, tried=tried)
+        assert (told["accepted"], told["malformed"]) == (3, 1)
+        assert len(place.published["accepted"]) == 3
+        assert [(one["reason"], one["id"]) for one in letters(place)] == [("refused_by_table orders: positive", "b")]
+        assert sorted(owner.execute(f'SELECT id FROM "{pipeline}".orders').fetchall()) == [("a",), ("c",), ("d",)]  # noqa: S608
+        found = place.aggregate(ORDERS, carried, tried=tried)
+        if step == 0:
+            owner.execute(f'ALTER TABLE "{pipeline}".orders DROP CONSTRAINT positive')
+    named = place.decided(found)
+    closing: dict[str, Any] = {"number": 1, "named": named, "watermark_ms": 100, "tried": tried}
+    for _ in range(2):
+        more, _ = place.dedup(ORDERS, table(ORDERS), **closing)
+        (letter,) = letters(place)
+        assert (letter["reason"], letter["value"]) == (
+            "result_refused_by_table per_user: few", '{"user":"ann","window_start_ms":0,"n":"2"}',
+        )  # fmt: skip
+        place.aggregate(ORDERS, more, **closing)
+        assert owner.execute(f'SELECT * FROM "{pipeline}".per_user').fetchall() == [("bob", 0, 1)]  # noqa: S608

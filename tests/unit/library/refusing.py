@@ -1,0 +1,109 @@
+"""The two steps of an epoch whose tables have constraints that somebody added, with sinks in memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from effectively_once import Pipeline, epoch
+from effectively_once.columns import DEAD_LETTER
+from effectively_once.deltas import Named
+from effectively_once.errors import RefusedRowsError
+from effectively_once.ledger.records import Delta, Rows
+from effectively_once.rows import empty
+from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.sinks.publish import Published
+from tests.settings import pipeline_settings
+from tests.unit.ledger.memory_store import MemoryStore
+from tests.unit.ledger.samples import declaration
+
+NUMBERS = itertools.count()
+Constraint = Callable[[list[dict[str, Any]]], dict[int, str]]
+"""Numbers of the rows of a table that it refuses, and what by."""
+
+
+@dataclass
+class Place:
+    """A store and the sinks of one shard; `real` ones are asked in the place of those in memory."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    constraints: dict[str, Constraint] = field(default_factory=dict)
+    published: dict[str, Any] = field(default_factory=dict)
+    happened: list[str] = field(default_factory=list)
+    name: str = field(default_factory=lambda: f"refusing_{next(NUMBERS)}")
+    real: dict[str, Any] = field(default_factory=dict)
+
+    def step(self, pipeline: Pipeline, name: str, number: int, named: Any, **pinned: Any) -> ShardStep:
+        made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
+        wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
+        task = EpochTask(
+            pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {}
+        )  # fmt: skip
+
+        def opened(sink: str, shard: int, _: Any) -> Any:
+            return self.real.get(sink) or _Sink(self, sink)
+
+        return ShardStep(task, name, 0, 0, store=self.store, opened=opened)
+
+    def dedup(
+        self, pipeline: Pipeline, rows: pa.Table, *, number: int = 0, named: Any = None, **pinned: Any
+    ) -> tuple[pa.Table, dict[str, Any]]:
+        """Run the first step; return what it hands on, and what it told."""
+        step = self.step(pipeline, "dedup", number, named, **pinned)
+        found = pa.Table.from_batches(epoch.deduplicated(step, rows.to_batches()), epoch.between(pipeline))
+        return found, self.notes(found)[0]
+
+    def aggregate(
+        self, pipeline: Pipeline, carried: pa.Table, *, number: int = 0, named: Any = None, **pinned: Any
+    ) -> pa.Table:
+        step = self.step(pipeline, "windows", number, named, **pinned)
+        return pa.Table.from_batches(epoch.aggregated(step, carried.to_batches()), epoch.between(pipeline))
+
+    @staticmethod
+    def notes(found: pa.Table) -> list[dict[str, Any]]:
+        return [json.loads(row["note"]) for row in found.to_pylist() if row["kind"] == "shard"]
+
+    def decided(self, found: pa.Table, number: int = 0) -> dict[str, dict[int, list[Named]]]:
+        """Return what the next epochs are told of the deltas of an epoch that was recorded."""
+        told = {kind: delta for note in self.notes(found) for kind, delta in note["deltas"].items()}
+        return {kind: {0: [Named(number, Delta(**delta))]} for kind, delta in told.items()}
+
+
+@dataclass
+class _Sink:
+    place: Place
+    name: str
+
+    def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
+        self.place.happened.append(f"try {self.name}")
+        return self._refuses(rows)
+
+    def _refuses(self, rows: pa.Table) -> dict[int, str]:
+        constraint = self.place.constraints.get(self.name)
+        return {} if constraint is None else constraint(rows.to_pylist())
+
+    def publish(self, epoch: int, generation: int, rows: Any) -> tuple[Rows, Published]:
+        if isinstance(rows, pa.Table) and self._refuses(rows):
+            raise RefusedRowsError("PostgreSQL refuses", self.name, "Correct it.")
+        self.place.happened.append(f"show {self.name}")
+        self.place.published[self.name] = rows
+        return Rows(rows=rows.num_rows if isinstance(rows, pa.Table) else len(rows)), Published.NOW
+
+
+def table(pipeline: Pipeline, *rows: dict[str, Any]) -> pa.Table:
+    """Make rows of shard 0 as they come where tables are tried: each has its value."""
+    defaults = {"topic": "t", "partition": 0, "event_time_ms": 5, "user": "ann", "amount": 1, "shard": 0}
+    whole = [
+        {**defaults, "offset": number, "id": f"i{number}", "reason": None, "value": f"v{number}".encode(), **row}
+        for number, row in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(whole, empty(pipeline).schema)
+
+
+def letters(place: Place) -> list[dict[str, Any]]:
+    return [json.loads(value) for _, value in place.published[DEAD_LETTER]]
