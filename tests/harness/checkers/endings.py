@@ -6,6 +6,7 @@ refused, and hide that the pipeline stopped for good.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from tests.harness.processes import is_driver, names
 from tests.harness.results import Fault, Oracle
 
 NAME = "endings"
-STATES = ("started", "stopped", "killed", "ended", "repaired")
+ENDS = ("stopped", "killed", "ended")
+STATES = ("started", *ENDS, "repaired")
 """Of a driver; of the last it is only told what an operator did after its end."""
 KILLING = (*BLOWS, "pod_delete_graceful", "node_restart")
 """Kinds of fault that can kill a driver. Others stop it, or have it end by its own words."""
@@ -50,11 +52,19 @@ class Endings:
             for line in self._of("killed")
             if not (self._is_shown(line) or self._may_be(line))
         ]
-        ended = {str(one.get("pid")) for one in self._told if one.get("state") in ("stopped", "killed", "ended")}
+        ends = Counter((str(one.get("pid")), one.get("state")) for one in self._told if one.get("state") in ENDS)
+        found += [f"driver {driver} is told twice to have been {state}" for (driver, state), n in ends.items() if n > 1]
+        starts = {(str(one.get("pid")), one.get("generation")) for one in self._of("started")}
+        found += [
+            f"driver {line.get('pid')} stopped as generation {line.get('generation')}, and did not start as that"
+            for line in self._of("stopped")
+            if (str(line.get("pid")), line.get("generation")) not in starts
+        ]
+        ended = {driver for driver, _ in ends}
         found += [
             f"nobody tells how driver {driver} ended"
             for driver in dict.fromkeys(str(line.get("pid")) for line in self._of("started"))
-            if driver not in ended and not self._gone(driver)
+            if driver not in ended and not self._gone({"pid": driver})
         ]
         return found
 
@@ -66,33 +76,32 @@ class Endings:
 
     def _is_shown(self, line: Event) -> bool:
         """Whether a fault that hit struck this driver then, or the witness saw it end by the signal."""
-        driver, within = line.get("pid"), _within(line)
-        if self._ended_otherwise(driver):
+        within = _within(line)
+        if self._ended_otherwise(line):
             return False
         struck = any(
-            fault.kind in KILLING and any(is_driver(who, driver) for who in names(fault.process_before))
+            fault.kind in KILLING and any(_is_of(line, who) for who in names(fault.process_before))
             and -TAKES_MS <= line["t"] - fault.injected_at <= within
             for fault in self._hits
         )  # fmt: skip
-        return struck or any(code in KILLED and abs(at - line["t"]) <= within for at, code in self._gone(driver))
+        return struck or any(code in KILLED and abs(at - line["t"]) <= within for at, code in self._gone(line))
 
     def _may_be(self, line: Event) -> bool:
         """Whether the witness saw this driver end then, and nobody could read its exit code."""
-        if self._ended_otherwise(line.get("pid")):
+        if self._ended_otherwise(line):
             return False
-        ends = self._gone(line.get("pid"))
-        return any(code is None and abs(at - line["t"]) <= _within(line) for at, code in ends)
+        return any(code is None and abs(at - line["t"]) <= _within(line) for at, code in self._gone(line))
 
-    def _ended_otherwise(self, driver: object) -> bool:
-        """Whether a driver ended with an exit code of its own."""
-        return any(one.get("code") not in KILLED for one in self._of("ended", driver))
+    def _ended_otherwise(self, line: Event) -> bool:
+        """Whether the driver of a line ended with an exit code of its own."""
+        return any(one.get("code") not in KILLED for one in self._of("ended", line.get("pid")))
 
-    def _gone(self, driver: object) -> list[tuple[int, Any]]:
-        """Return when the witness last saw a driver that is gone, and its exit code."""
+    def _gone(self, line: Event) -> list[tuple[int, Any]]:
+        """Return when the witness last saw the driver of a line, if it is gone, and its exit code."""
         return [
             (life.first if life.last is None else life.last, life.code)
             for who, life in self._lives.items()
-            if life.gone is not None and is_driver(who, driver)
+            if life.gone is not None and _is_of(line, who)
         ]
 
 
@@ -101,6 +110,12 @@ def judge(case: Case, checked: Iterable[Checked]) -> Oracle:
     drivers = {str(one.get("pid")) for one in case.events if one["event"] == "driver"}
     complaints = Endings(case.events, (one.fault for one in checked)).complaints()
     return guard(NAME, f"how each of {len(drivers)} drivers ended is known", complaints)
+
+
+def _is_of(line: Event, who: str) -> bool:
+    """Whether a process, or a container of a pod, is the driver of a line, which may name the process too."""
+    own = line.get("process")
+    return is_driver(who, line.get("pid")) and (own is None or who == own or who.startswith(f"{own}/"))
 
 
 def _within(line: Event) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.harness.checkers.case import Case
+from tests.harness.checkers.clock import APART_MS
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.lines import EVENTS, STATES
 from tests.harness.checkers.telling import miscounted
@@ -41,15 +42,19 @@ def kill(case: Case, checked: Iterable[Checked]) -> Oracle:
 
 
 def _gaps(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for at, phase, event in ((0, BEGIN, events[0]), (len(events) - 1, END, events[-1])):
-        if (event["event"], event.get("phase")) != ("phase", phase):
+    for at, phase in ((0, BEGIN), (len(events) - 1, END)):
+        if (events[at]["event"], events[at].get("phase")) != ("phase", phase):
             yield f"line {at + 1} is not that of phase {phase}: the history is cut, or the control was"
+    if (phases := sum(event["event"] == "phase" for event in events)) > len((BEGIN, END)):
+        yield f"it has {phases} phases, a control has {BEGIN} and {END}"
     yield from miscounted(events)
     declared: Counter[tuple[Any, Any]] = Counter()
-    published = 0
+    published, (begun, over) = 0, (events[0]["t"] - APART_MS, events[-1]["t"] + APART_MS)
     for number, event in enumerate(events, start=1):
         if event["event"] not in EVENTS:
             yield f"line {number} tells of {event['event']!r}, which is no event"
+        if not begun <= event["t"] <= over:
+            yield f"line {number} is of {event['t']}, which is before the begin or after the end"
         if event["event"] != "epoch":
             continue
         batch, state = (event.get("epoch"), event.get("driver")), event.get("state")

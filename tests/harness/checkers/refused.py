@@ -25,7 +25,7 @@ def refusals(case: Case) -> list[str]:
     for one in told:
         if one.get("state") == REPAIRED:
             found = []
-        elif one.get("state") == "ended" and refuses(str(one.get("says"))) and not ends.is_killed(one["pid"]):
+        elif one.get("state") == "ended" and refuses(str(one.get("says"))) and not ends.is_killed(one.get("pid")):
             found.append(str(one["says"]))
     return found
 

@@ -145,11 +145,14 @@ HISTORIES: list[tuple[Callable[[list[Row]], object], str]] = [
     (lambda rows: rows[2].update(state="guessed"), "tells of a batch that was 'guessed'"),
     (lambda rows: rows[2].update(event="batch"), "tells of 'batch', which is no event"),
     (lambda rows: rows.insert(2, {**rows[0], "phase": "drain"}), "5 lines stand before the end, which says 4"),
+    (lambda rows: rows.append({**rows[-1], "lines": 5}), "it has 3 phases, a control has steady and judge"),
+    (lambda rows: rows[2].update(t=0), "which is before the begin or after the end"),
+    (lambda rows: rows[3].update(t=rows[0]["t"] + 10**6), "which is before the begin or after the end"),
     (lambda rows: rows.__delitem__(slice(1, 4)), "no batch is told to have been published"),
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), HISTORIES, ids=[why for _, why in HISTORIES])
+@pytest.mark.parametrize(("change", "why"), HISTORIES, ids=[str(at) for at in range(len(HISTORIES))])
 def test_a_history_of_a_control_that_is_not_whole_shows_nothing(
     run: Path, change: Callable[[list[Row]], object], why: str
 ) -> None:

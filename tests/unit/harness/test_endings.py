@@ -64,13 +64,15 @@ def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list
         ([SEEN, GONE, {**KILLED, "t": 90_000}], []),
         ([SEEN, KILLED], []),
         ([{**SEEN, "process": "9@1.00"}, {**GONE, "process": "9@1.00"}, KILLED], []),
+        ([{**KILLED, "process": "7@3.00"}], [blow()]),
+        ([SEEN, GONE, {**KILLED, "process": "7@3.00"}], []),
         ([KILLED, REFUSED], [blow()]),
         ([SEEN, GONE, KILLED, REFUSED], []),
     ],
     ids=[
         "nobody", "missed", "stopped", "zombie", "task", "another", "successor", "before the blow", "long after it",
-        "exit code 76", "exit code 0", "long after its end", "still there", "end of another", "blow and own exit code",
-        "witness and own exit code",
+        "exit code 76", "exit code 0", "long after its end", "still there", "end of another",
+        "another of its pid struck", "another of its pid seen", "blow and own exit code", "witness and own exit code",
     ],
 )  # fmt: skip
 def test_a_driver_of_which_one_line_alone_says_so_was_not_killed(events: list[Row], faults: list[Fault]) -> None:
@@ -86,7 +88,7 @@ def test_an_end_of_which_nobody_could_read_the_exit_code_excuses_no_refusal() ->
 
 
 def test_a_pod_is_known_by_the_begin_of_its_uid() -> None:
-    line = {**KILLED, "pid": f"{POD}@{UID[:8]}", "t": 25_000}
+    line = {**KILLED, "pid": f"{POD}@{UID[:8]}", "process": f"{POD}@{UID}", "t": 25_000}
     assert Endings([line], [blow(process_before=f"{POD}@{UID}")]).is_killed(line["pid"])
     seen = [{**SEEN, "process": f"{POD}@{UID}/1f"}, {**GONE, "process": f"{POD}@{UID}/1f", "code": 137}]
     assert Endings([*seen, line], []).is_killed(line["pid"])
@@ -95,13 +97,34 @@ def test_a_pod_is_known_by_the_begin_of_its_uid() -> None:
 
 @pytest.mark.parametrize("end", ["stopped", "ended"])
 def test_a_driver_whose_end_is_told_or_seen_is_no_complaint(end: str) -> None:
-    assert not Endings([STARTED, {**REFUSED, "state": end}], []).complaints()
+    assert not Endings([STARTED, {**REFUSED, "state": end, "generation": 1}], []).complaints()
     assert not Endings([STARTED, SEEN, GONE], []).complaints()
 
 
 @pytest.mark.parametrize("events", [[STARTED], [STARTED, SEEN], [STARTED, {**KILLED, "state": "repaired"}]])
 def test_a_driver_of_whose_end_nobody_tells_is_a_complaint(events: list[Row]) -> None:
     assert Endings(events, []).complaints() == ["nobody tells how driver 7 ended"]
+
+
+@pytest.mark.parametrize("line", [KILLED, {**REFUSED, "code": -9}], ids=["killed", "ended"])
+def test_a_driver_ends_once(line: Row) -> None:
+    found = Endings([STARTED, KILLED, {**REFUSED, "code": -9}, line], [blow()]).complaints()
+    assert found == [f"driver 7 is told twice to have been {line['state']}"]
+
+
+@pytest.mark.parametrize("change", [{"pid": 8}, {"generation": 2}, {"generation": None}])
+def test_who_stops_is_a_driver_that_started_of_that_generation(change: Row) -> None:
+    stopped = {**STARTED, "t": 5_000, "state": "stopped"}
+    assert not Endings([STARTED, stopped], []).complaints()
+    assert any("did not start as that" in one for one in Endings([STARTED, {**stopped, **change}], []).complaints())
+
+
+def test_what_the_witness_did_not_write_like_this_does_not_end_the_judge(run: Path) -> None:
+    def change(rows: list[Row]) -> None:
+        next(row for row in rows if row.get("state") == "gone").update(last=None)
+
+    change_lines(run / "history.jsonl", change)
+    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
 
 
 def test_a_state_that_no_driver_has_is_a_complaint() -> None:
