@@ -22,6 +22,7 @@ from tests.harness.checkers import (
     chain,
     claim,
     decisions,
+    endings,
     epilogue,
     faults,
     in_time,
@@ -29,6 +30,7 @@ from tests.harness.checkers import (
     messages,
     monotone,
     multiset,
+    own_history,
     quiet,
     recovery,
     refused,
@@ -109,6 +111,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
+        _protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
         _protected("controls", 0, controls, case),
         _protected(bound.NAME, 0, bound.judge, case),
         *_agreement(case, ask, outputs),
@@ -171,6 +174,8 @@ def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
         _protected("workload", 0, vacuity.workload, case),
         _protected("acknowledged", 0, vacuity.unacknowledged, case),
         _protected("faults", 0, hits, case),
+        _protected(own_history.NAME, 0, own_history.judge, case),
+        _protected(own_history.KILL, 0, lambda case: own_history.kill(case, checked), case),
         *_agreement(case, ask, outputs),
     ]
     # Here a guard outweighs the oracle: a duplicate without a kill is not what the control claims to show.

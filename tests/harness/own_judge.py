@@ -19,6 +19,7 @@ from tests.harness.checkers import (
     bound,
     chain,
     claim,
+    endings,
     faults,
     loss,
     messages,
@@ -168,6 +169,7 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
         _protected("epochs", 0, vacuity.epochs, case),
         _protected("history", 0, lambda case: history(case, broke_off), case),
         _protected("faults", 0, hits, case),
+        _protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
         _protected(bound.NAME, 0, bound.judge, case),
         _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, ()), case),
     ]

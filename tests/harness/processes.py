@@ -40,3 +40,15 @@ def announced_by(who: str, event: Mapping[str, Any]) -> bool:
         event["pod"] == name and bool(uid) and str(event.get("pod_uid", "")).startswith(uid)
         and worker in ("", str(event.get("pid")))
     )  # fmt: skip
+
+
+def is_driver(who: str, driver: object) -> bool:
+    """Return whether a process of a fault, or of the witness, is the driver that history names so.
+
+    Args:
+        who: `pid@start time`; a pod `name@uid`, or a container of it.
+        driver: a pid; a pod `name@start of its uid`.
+
+    """
+    (name, _, of), (own, _, uid) = who.partition("@"), str(driver).partition("@")
+    return name == own and of.startswith(uid)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import cuts, slow_disks, witness
+from tests.harness.checkers import cuts, lasting, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -17,6 +17,7 @@ from tests.harness.checkers.stalls import STALL, unshown
 from tests.harness.evidence import EvidenceError
 from tests.harness.processes import announced_by, names
 from tests.harness.results import Effect, Fault
+from tests.harness.signals import SIGNALS
 
 ENDING = (*witness.ENDING, "node_restart")
 """Kinds of fault that nobody outlives: whoever was struck cannot be struck again."""
@@ -83,7 +84,7 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     Args:
         fault: the claim.
         events: the history.
-        chained: whether the pipeline has a chain; a control has none and need not tell its epochs.
+        chained: whether the pipeline has a chain; a control has none, and batches in the place of epochs.
 
     """
     name = f"{fault.kind} of {fault.target} {fault.process_before or ''} at {fault.injected_at}"
@@ -91,9 +92,6 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
         return f"{name}: there is no such fault"
     if (why := _unreal(fault, events)) is not None:
         return f"{name}: {why}"
-    epochs_told = any(event["event"] == "epoch" for event in events)
-    if not chained and not (epochs_told and fault.epoch is not None):
-        return None
     if fault.epoch is None:
         return f"{name}: it names no epoch"
     spans = running(events, fault.epoch)
@@ -104,8 +102,10 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     return None if why is None else f"{name}: {why}"
 
 
-def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
+def _unreal(fault: Fault, events: Sequence[dict[str, Any]]) -> str | None:
     """Tell what of a fault's own evidence is missing, or shows that nothing happened to the process."""
+    if fault.signal not in (None, SIGNALS.get(fault.kind)):
+        return f"it says {fault.signal}, and its kind sends {SIGNALS.get(fault.kind, 'no signal')}"
     if not fault.process_before or not fault.process_after:
         return "the process before and after it is not known"
     if fault.kind not in OUTLIVED and names(fault.process_before) & names(fault.process_after):
@@ -114,7 +114,8 @@ def _unreal(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "it was undone before it came"
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
-    return _unmet(fault, events) or unshown(fault, events) or _unfollowed(fault, events)
+    why = role.complaint(fault, events)
+    return why or _unmet(fault, events) or unshown(fault, events) or _unfollowed(fault, events)
 
 
 def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
@@ -187,6 +188,8 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
             continue
         why, who = refutation(fault, events, chained=chained), f"{fault.kind} of {fault.target} {fault.process_before}"
         struck = names(fault.process_before)
+        if why is None and (complaint := lasting.too_long(fault, event["t"])) is not None:
+            why = f"{who}: {complaint}"
         if why is None and struck & killed:
             why = f"{who}: this process was killed before"
         if why is None and chained and fault.recovered_s is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tests.harness.checkers import faults
 from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.endings import Endings
 from tests.harness.evidence import EvidenceError
 from tests.harness.refusals import ENOUGH, refuses
-from tests.harness.results import Oracle, Verdict
+from tests.harness.results import Fault, Oracle, Verdict
 
 NAME, NUMBER = "goes on", 0
 REPAIRED = "repaired"
@@ -13,16 +15,27 @@ REPAIRED = "repaired"
 
 
 def refusals(case: Case) -> list[str]:
-    """Last words of drivers that were refused, in their order, since an epoch was repaired."""
+    """Last words of drivers that were refused, in their order, since an epoch was repaired.
+
+    Whoever was killed was not refused for good; that one was is not believed of a line alone.
+    """
     told = [one for one in case.events if one["event"] == "driver"]
-    struck = {one.get("pid") for one in told if one.get("state") == "killed"}
+    ends = Endings(case.events, _confirmed(case) if any(one.get("state") == "killed" for one in told) else ())
     found: list[str] = []
     for one in told:
         if one.get("state") == REPAIRED:
             found = []
-        elif one.get("state") == "ended" and one["pid"] not in struck and refuses(str(one.get("says"))):
+        elif one.get("state") == "ended" and refuses(str(one.get("says"))) and not ends.is_killed(one.get("pid")):
             found.append(str(one["says"]))
     return found
+
+
+def _confirmed(case: Case) -> list[Fault]:
+    """Return the faults that hit; none where what is told of them cannot be read, so that it excuses nobody."""
+    try:
+        return [one.fault for one in faults.check(case.events)]
+    except EvidenceError:
+        return []
 
 
 def judge(case: Case) -> list[Oracle]:

@@ -26,11 +26,14 @@ def cut(events: Events) -> list[str]:
     if first != sorted(first):
         found.append(f"the phases are out of order: {', '.join(str(phases[at]) for at in sorted(first))}")
     found += lines.misplaced(events)
-    end = max(at for at, event in enumerate(events) if event["event"] == "phase")
-    said = events[end].get("lines")
-    if said is not None and said != end:
-        found.append(f"{end} lines stand before the end, which says {said}")
-    return found
+    return found + miscounted(events)
+
+
+def miscounted(events: Events) -> list[str]:
+    """Describe that another number of lines stands before the last phase than it says, where it says one."""
+    end = max((at for at, event in enumerate(events) if event["event"] == "phase"), default=0)
+    said = events[end].get("lines") if events else None
+    return [f"{end} lines stand before the end, which says {said}"] if said not in (None, end) else []
 
 
 def untold(chain: Chain, events: Events) -> list[str]:

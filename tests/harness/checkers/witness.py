@@ -68,7 +68,8 @@ class Census:
                 continue
             life = self.lives.setdefault(event["process"], _Life(event))
             if event.get("state") == "gone":
-                life.gone, life.last = int(event["t"]), int(event.get("last", life.first))
+                last = event.get("last")
+                life.gone, life.last = int(event["t"]), last if type(last) is int else life.first
                 life.code = event.get("code")
 
     def of(self, who: str) -> list[_Life]:

@@ -112,7 +112,7 @@ class _Player:
                 hit |= self._round(sender, list(islice(stream, control.records)), history)
                 shown = getattr(self._look(own), control.shows)
             self._batches(history)
-            history.record("phase", phase="judge")
+            history.end()
         own.write_json(own.manifest_path, self._manifest(seed))
         rounds = f"{tries} round{'s' * (tries > 1)}"
         self.console.say(

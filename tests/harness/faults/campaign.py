@@ -19,6 +19,7 @@ from tests.harness.mixture import with_work_left
 from tests.harness.results import Effect
 from tests.harness.results import Fault as Evidence
 from tests.harness.schedule import EVERY_EXECUTOR, PlannedFault
+from tests.harness.signals import SIGNALS
 from tests.harness.stall_sorts import UNFELT
 
 REARMED = 4
@@ -30,10 +31,6 @@ PORTIONS_UNDONE = 2
 """Of records that may flow while a fault that wants them is undone."""
 ENDING_S = 90.0
 """What is under way when a run breaks off is given up within moments; a server that is being started is waited for."""
-SIGNALS = {
-    "sigkill": "SIGKILL", "sigstop": "SIGSTOP", "zombie": "SIGSTOP", "out_of_memory": "SIGKILL",
-    "sigstop_beyond_time_out": "SIGSTOP", "restart": "SIGTERM", "stall": "SIGSTOP", "away": "SIGKILL",
-}  # fmt: skip
 SAID = {
     "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
     "pod_delete_graceful": "delete gracefully", "node_restart": "restart", "out_of_memory": "take all memory of",

@@ -143,6 +143,7 @@ class _Simulation:
         self._tell("phase", phase="epilogue")
         boundary, steps, workload = self._boundary(), [], list(self.sent)
         for checkpoint in ("kept", "deleted"):
+            self._end("killed" if checkpoint == "kept" else "stopped")
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after = len(self.chain) - 1
             self.lineage = self.lineage if checkpoint == "kept" else "l2"
@@ -156,6 +157,7 @@ class _Simulation:
             self._epoch()
         closing["after"], after = self._boundary(), len(self.chain) - 1
         self._resend(workload)
+        self._end("stopped")
         steps.append({"step": "closed", "resent": len(workload), "after_epoch": after})
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
@@ -195,6 +197,16 @@ class _Simulation:
             "driver", state="started", pid=self.driver, generation=self.generation, code=CODE,
             settings=hashlib.sha256(text.encode()).hexdigest()[:32], versions={"python": "3.13.1", "spark": "4.2.0"},
         )  # fmt: skip
+
+    def _end(self, state: str) -> None:
+        """Let the driver end; of one that is killed the witness tells, of one that stops it does itself."""
+        who = f"{self.driver}@{T0 / 1000:.2f}"
+        if state == "stopped":
+            self._tell("driver", state=state, pid=self.driver, generation=self.generation)
+            return
+        self._tell("process", state="seen", process=who)
+        self._tell("process", state="gone", process=who, last=self.now, code=-9)
+        self._tell("driver", state=state, pid=self.driver, process=who)
 
     def _tell(self, event: str, **fields: Any) -> None:
         self.now += 10
@@ -445,4 +457,9 @@ class _Simulation:
         write_json(run / "manifest.json", {name: {**parent, **own}[name] for name in parent if name != "code"})
         write_lines(run / "sent.jsonl", sent)
         write_lines(run / "observed" / "accepted.jsonl", rows)
-        write_lines(run / "history.jsonl", [{"t": T0, "event": "phase", "phase": "steady"}, fault], end=False)
+        batch = {"event": "epoch", "epoch": 0, "generation": 1, "driver": 70}
+        write_lines(run / "history.jsonl", [
+            {"t": T0, "event": "phase", "phase": "steady"}, fault, {"t": T0 + 1, **batch, "state": "declared"},
+            {"t": T0 + 8, **batch, "state": "published", "in": 40},
+            {"t": T0 + 10, "event": "phase", "phase": "judge", "lines": 4},
+        ], end=False)  # fmt: skip

@@ -27,7 +27,7 @@ from tests.harness.faults.arsenal import (
     ExecutorArsenal,
     Lengths,
 )
-from tests.harness.faults.campaign import SAID, SIGNALS
+from tests.harness.faults.campaign import SAID
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut import CutLink
 from tests.harness.faults.slow_disk import SlowedServer
@@ -39,6 +39,7 @@ from tests.harness.mixture import CLOCK, EMBEDDED, ERRORS, LATE, LOST, NO_ROOM, 
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.results import DIRECTIONS
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
+from tests.harness.signals import SIGNALS
 from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS

@@ -13,18 +13,35 @@ from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import CONTROLS, Row, write_lines
 from tests.unit.harness.tamper import change_json, change_lines, lines_of, rebind
 
-NAME = CONTROLS[0]
+NAME, UNKILLED = CONTROLS[0], "bloom_alone"
 
 
-def control_of(run: Path, shows: str, *, killed: bool = True) -> Path:
+def control_of(run: Path, shows: str) -> Path:
     """Make the first control of a run one that is built to show something else; its output is exact."""
     control = run / "controls" / NAME
     change_json(run / "manifest.json", lambda one: one["controls"][0].update(shows=shows))
-    change_json(control / "manifest.json", lambda one: one.update(shows=shows, faults_planned=int(killed)))
+    change_json(control / "manifest.json", lambda one: one.update(shows=shows))
     change_lines(control / "observed" / "accepted.jsonl", lambda rows: rows.__delitem__(slice(40, None)))
-    if not killed:
-        change_lines(control / "history.jsonl", lambda rows: rows.__delitem__(slice(1, None)))
     return control
+
+
+def without_kill(run: Path) -> Path:
+    """Make the first control of a run one that loses rows by itself."""
+    control = control_of(run, "missing").rename(run / "controls" / UNKILLED)
+    change_json(run / "manifest.json", lambda one: one["controls"][0].update(name=UNKILLED))
+    # A part of a campaign: it has the controls that it has.
+    change_json(run / "manifest.json", lambda one: one["settings"].update(campaign="embedded"))
+    name = {"run": f"{run.name}/{UNKILLED}", "control": UNKILLED, "faults_planned": 0}
+    change_json(control / "manifest.json", lambda one: one.update(name))
+    change_lines(control / "history.jsonl", forget_the_kill)
+    tampered(control, lambda rows: rows.pop())
+    return control
+
+
+def forget_the_kill(rows: list[Row]) -> None:
+    """Leave out the kill, and count the lines that are left."""
+    rows[:] = [row for row in rows if row["event"] != "fault"]
+    rows[-1]["lines"] = len(rows) - 1
 
 
 def tampered(control: Path, change: Callable[[list[Row]], object]) -> None:
@@ -40,6 +57,13 @@ def read_uncommitted(control: Path, *aborted: int) -> None:
         {"t": 3, "reader": "stopped"},
     ])  # fmt: skip
     rebind(control / "manifest.json")
+
+
+def complains(control: Path, guard: str, why: str) -> None:
+    """Assert that a guard of a control says why it shows nothing."""
+    found = judge(control, write=False).oracle(guard)
+    assert found.verdict is Verdict.UNKNOWN
+    assert any(why in one for one in (found.says, *found.evidence)), found
 
 
 def verdicts(run: Path) -> tuple[Verdict, Verdict]:
@@ -72,8 +96,74 @@ def test_loss_without_the_kill_that_was_planned_shows_nothing(run: Path) -> None
 
 
 def test_a_control_that_is_planned_without_a_kill_needs_none(run: Path) -> None:
-    control = control_of(run, "missing", killed=False)
-    tampered(control, lambda rows: rows.pop())
+    without_kill(run)
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
+
+
+def test_a_manifest_that_plans_no_kill_does_not_spare_a_control_that_needs_one(run: Path) -> None:
+    control = run / "controls" / NAME
+    change_json(control / "manifest.json", lambda one: one.update(faults_planned=0))
+    assert verdicts(run) == (Verdict.FAIL, Verdict.PASS), "it has one all the same"
+    change_lines(control / "history.jsonl", forget_the_kill)
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    complains(control, "kill", "it shows something only of a kill")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "stall", "planned_s": 1.0}, {"target": "driver"}, {"hit": False}, {"signal": "SIGSTOP"}, {"epoch": 7},
+     {"epoch": None}, {"process_after": "71@1.0"}, {"injected_at": 1}],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_a_kill_of_a_control_has_to_be_one_that_hit(run: Path, change: Row) -> None:
+    control = run / "controls" / NAME
+    change_json(control / "manifest.json", lambda one: one.update(faults_planned=0))
+    change_lines(control / "history.jsonl", lambda rows: rows[1].update(change))
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    complains(control, "kill", "it shows something only of a kill")
+
+
+def test_a_kill_of_a_control_whose_batches_nobody_tells_hit_none(run: Path) -> None:
+    control = run / "controls" / NAME
+    change_lines(control / "history.jsonl", lambda rows: rows.__delitem__(slice(2, 4)))
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    complains(control, "kill", "it shows something only of a kill")
+
+
+def test_a_control_that_does_not_exist_shows_nothing(run: Path) -> None:
+    control = without_kill(run)
+    change_json(control / "manifest.json", lambda one: one.update(control="other"))
+    complains(control, "kill", "there is no control other")
+
+
+HISTORIES: list[tuple[Callable[[list[Row]], object], str]] = [
+    (lambda rows: rows.pop(0), "line 1 is not that of phase steady"),
+    (lambda rows: rows.pop(), "is not that of phase judge"),
+    (lambda rows: rows[0].update(phase="warm-up"), "line 1 is not that of phase steady"),
+    (lambda rows: rows.pop(2), "and nothing tells that it began"),
+    (lambda rows: rows.pop(3), "nothing tells that it was published"),
+    (lambda rows: rows[2].update(state="guessed"), "tells of a batch that was 'guessed'"),
+    (lambda rows: rows[2].update(event="batch"), "tells of 'batch', which is no event"),
+    (lambda rows: rows.insert(2, {**rows[0], "phase": "drain"}), "5 lines stand before the end, which says 4"),
+    (lambda rows: rows.append({**rows[-1], "lines": 5}), "it has 3 phases, a control has steady and judge"),
+    (lambda rows: rows[2].update(t=0), "which is before the begin or after the end"),
+    (lambda rows: rows[3].update(t=rows[0]["t"] + 10**6), "which is before the begin or after the end"),
+    (lambda rows: rows.__delitem__(slice(1, 4)), "no batch is told to have been published"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), HISTORIES, ids=[str(at) for at in range(len(HISTORIES))])
+def test_a_history_of_a_control_that_is_not_whole_shows_nothing(
+    run: Path, change: Callable[[list[Row]], object], why: str
+) -> None:
+    control = run / "controls" / NAME
+    change_lines(control / "history.jsonl", change)
+    assert verdicts(run) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    complains(control, "history", why)
+
+
+def test_a_control_recorded_before_its_end_told_the_number_of_lines_counts(run: Path) -> None:
+    change_lines(run / "controls" / NAME / "history.jsonl", lambda rows: rows[-1].pop("lines"))
     assert verdicts(run) == (Verdict.FAIL, Verdict.PASS)
 
 

@@ -101,7 +101,7 @@ def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World
     }  # fmt: skip
     assert fault.after() == [who], "the server itself is as it was"
     event = {
-        "t": at + 1, "event": "fault", "kind": CUT, "target": TO_STORE.target, "injected_at": at, "epoch": 3,
+        "t": at + 10_001, "event": "fault", "kind": CUT, "target": TO_STORE.target, "injected_at": at, "epoch": 3,
         "phase": DECLARED, "healed_at": at + 10_000, "process_before": who, "process_after": who, "hit": True,
         **fault.evidence(),
     }  # fmt: skip

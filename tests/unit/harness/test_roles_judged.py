@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.checkers import faults, measured
+from tests.harness.checkers import faults, measured, role
 from tests.harness.results import Effect, Fault
+from tests.harness.signals import SIGNALS
 from tests.unit.harness.witnessed import witnessed
 
 Row = dict[str, Any]
@@ -20,10 +21,14 @@ HISTORY: list[Row] = [
 REFUSAL = "exit code 75: StaleDriverError: driver a was replaced by b"
 
 
-def fault(kind: str, target: str, after: str = "9@5.50", **more: Any) -> Row:
+def fault(kind: str, target: str, after: str | None = None, **more: Any) -> Row:
+    """Return what is told of a fault; of one that stood still also when it was undone."""
+    at = more.get("injected_at", 2_000)
+    undone = {"healed_at": at + round(1000 * more["stopped_s"])} if more.get("stopped_s") else {}
+    taken = ("9@5.50" if target == "driver" else "5@5.50") if after is None else after
     return {
-        "t": 8_001, "event": "fault", "kind": kind, "target": target, "epoch": 0, "process_before": "1@0.50",
-        "process_after": after, "injected_at": 2_000, "phase": "declared", "hit": True, **more,
+        "t": 200_000, "event": "fault", "kind": kind, "target": target, "epoch": 0, "process_before": "1@0.50",
+        "process_after": taken, "injected_at": at, "phase": "declared", "hit": True, **undone, **more,
     }  # fmt: skip
 
 
@@ -37,10 +42,10 @@ GOOD = [
     fault("zombie", "driver", stopped_s=5.0, refusal=REFUSAL),
     fault("sigkill", "broker"),
     fault("sigkill", "python worker"),
-    fault("sigstop", "broker", after="1@0.50", stopped_s=8.0),
+    fault("sigstop", "broker", after="1@0.50", stopped_s=5.0),
     fault("sigstop", "executor", stopped_s=25.0),
     fault("second_driver", "driver", refusal=REFUSAL),
-    fault("sigstop_beyond_time_out", "broker", after="1@0.50", stopped_s=14.0),
+    fault("sigstop_beyond_time_out", "broker", after="1@0.50", stopped_s=5.5),
     fault("restart", "broker"),
     fault("taken_id", "producer", after="1@0.50", reopened=[1]),
     fault("error_answers", "object store", after="1@0.50", requests={"PUT: 503": 2}),
@@ -118,7 +123,7 @@ def test_a_fault_with_its_evidence_hit(event: Row) -> None:
         (fault("taken_id", "producer", after="1@0.50"), "opened again"),
         (fault("taken_id", "producer", after="1@0.50", reopened=[]), "opened again"),
         (fault("leader_move", "broker", after="1@0.50"), "got another leader"),
-        (fault("leader_move", "broker", after="9@5.50", leaders={}), "got another leader"),
+        (fault("leader_move", "broker", after="5@5.50", leaders={}), "got another leader"),
         (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "after": 0}}), "got another leader"),
         (fault("leader_move", "broker", leaders={"a/0": {**LEADERS["events/0"], "epoch_after": 4}}), "another leader"),
         (fault("leader_move", "broker", leaders=LEADERS, after=""), "before and after"),
@@ -220,10 +225,8 @@ def test_who_stood_still_can_be_killed_later_and_who_was_killed_cannot_be_stoppe
     kill = {**fault("sigkill", "broker"), "injected_at": 4_000}
     assert [one.fault.effect for one in faults.check(witnessed([*HISTORY, stop, kill]))] == [Effect.HELD, Effect.REDONE]
     assert [one.fault.hit for one in faults.check(witnessed([*HISTORY, stop, kill]))] == [True, True]
-    assert [one.fault.hit for one in faults.check(witnessed([*HISTORY, kill, {**stop, "injected_at": 4_500}]))] == [
-        True,
-        False,
-    ]
+    later = {**stop, "injected_at": 4_500, "healed_at": 5_500}
+    assert [one.fault.hit for one in faults.check(witnessed([*HISTORY, kill, later]))] == [True, False]
 
 
 def test_a_server_has_recovered_with_what_is_published_when_it_is_back() -> None:
@@ -283,3 +286,76 @@ def test_a_slow_disk_without_its_evidence_did_not_hit(change: Row, why: str) -> 
     one = checked(slowed(**change), [*HISTORY, *LATER])
     assert not one.fault.hit
     assert why in (one.refuted or "")
+
+
+OTHER_SIGNALS = [
+    (fault("sigkill", "broker", signal="SIGSTOP"), "says SIGSTOP, and its kind sends SIGKILL"),
+    (fault("sigkill", "driver", signal="kill"), "says kill, and its kind sends SIGKILL"),
+    (fault("sigstop", "broker", after="1@0.50", stopped_s=5.0, signal="SIGKILL"), "its kind sends SIGSTOP"),
+    (fault("restart", "broker", signal="SIGKILL"), "its kind sends SIGTERM"),
+    (fault("leader_move", "broker", leaders=LEADERS, signal="SIGTERM"), "its kind sends no signal"),
+]
+
+
+@pytest.mark.parametrize(("event", "why"), OTHER_SIGNALS)
+def test_a_fault_with_the_signal_of_another_kind_did_not_hit(event: Row, why: str) -> None:
+    one = checked(event)
+    assert not one.fault.hit
+    assert why in (one.refuted or "")
+    own = checked({**event, "signal": SIGNALS.get(event["kind"])})
+    assert own.fault.hit, own.refuted
+
+
+@pytest.mark.parametrize("target", role.OTHERS)
+def test_who_announced_itself_as_a_driver_is_nobody_else_in_a_fault(target: str) -> None:
+    assert "9@5.50 is no" in (checked(fault("sigkill", target, after="9@5.50")).refuted or "")
+    started = {"t": 900, "event": "driver", "state": "started", "pid": 1, "generation": 1}
+    one = checked(fault("sigkill", target), [started, *HISTORY])
+    assert f"1@0.50 is no {target}: it announced itself as a driver" in (one.refuted or "")
+
+
+def test_a_pod_that_announced_itself_as_a_driver_is_no_executor() -> None:
+    uid = "0fe1b2aa-0000-0000-0000-000000000000"
+    pod = {"pod": "uc-driver", "pod_uid": uid}
+    history = [HISTORY[0], {**HISTORY[1], **pod}, *HISTORY[2:]]
+    assert "is no executor" in (checked(fault("sigkill", "executor", after=f"uc-driver@{uid}"), history).refuted or "")
+
+
+@pytest.mark.parametrize("others", ["9@6.50", "9@0.10"], ids=["begun after it", "gone before it"])
+def test_the_pid_of_a_driver_may_be_anothers_before_and_after_it(others: str) -> None:
+    gone = [{"t": 150, "event": "process", "state": "seen", "process": "9@0.10"},
+            {"t": 5_900, "event": "process", "state": "gone", "process": "9@0.10", "last": 5_800}]  # fmt: skip
+    history = [*HISTORY, *gone]
+    assert "announced itself" not in (checked(fault("sigkill", "executor", after=others), history).refuted or "")
+
+
+LONG = [
+    (fault("sigstop", "broker", after="1@0.50", stopped_s=60.0, healed_at=7_000), "undone 5 s after it came"),
+    (fault("zombie", "driver", stopped_s=7.6, healed_at=7_000, refusal=REFUSAL), "undone 5 s after it came"),
+    (fault("sigstop", "executor", stopped_s=5.0, healed_at=None), "when it was undone is not known"),
+    (fault("sigstop", "executor", stopped_s=-5.0, healed_at=3_000), "stopped_s is -5"),
+    (fault("sigstop", "broker", after="1@0.50", stopped_s=5.0, t=6_000), "told 1 s before it was over"),
+    (fault("sigkill", "broker", t=1_000), "told 1 s before it was over"),
+]
+
+
+@pytest.mark.parametrize(("event", "why"), LONG)
+def test_what_lasted_longer_than_the_clocks_say_did_not_hit(event: Row, why: str) -> None:
+    one = checked(event)
+    assert not one.fault.hit
+    assert why in (one.refuted or "")
+
+
+@pytest.mark.parametrize("lasted_s", [4.9, 5.0, 7.4])
+def test_who_began_to_stand_still_moments_before_it_was_seen_to_hit(lasted_s: float) -> None:
+    one = checked(fault("sigstop", "broker", after="1@0.50", stopped_s=lasted_s, healed_at=7_000))
+    assert one.fault.hit, one.refuted
+
+
+def test_a_cut_or_a_slow_disk_that_lasted_longer_than_the_clocks_say_did_not_hit() -> None:
+    for one in (checked(cut(cut_s=60.0), [*HISTORY, *LATER]), checked(slowed(slowed_s=60.0), [*HISTORY, *LATER])):
+        assert not one.fault.hit
+        assert one.refuted
+    # Their own evidence is asked for at both, in whichever kind the field stands.
+    stray = checked(fault("sigkill", "broker", cut_s=60.0, healed_at=7_000))
+    assert "cut_s is 60, and it was undone 5 s after it came" in (stray.refuted or "")

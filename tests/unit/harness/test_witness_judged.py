@@ -29,6 +29,13 @@ def successor_never_existed(rows: list[Row]) -> None:
 
 def began_before(rows: list[Row]) -> None:
     """The successor is a process that really was there, and long before."""
+    first = of_faults(rows)[0]
+    who = first["process_after"] = "31999@1749999999.00"
+    rows.insert(1, {"t": rows[0]["t"], "event": "process", "state": "seen", "process": who, "role": "executor"})
+
+
+def driver_as_executor(rows: list[Row]) -> None:
+    """The successor is a driver."""
     first, second = of_faults(rows)
     first["process_after"] = second["process_before"]
 
@@ -94,6 +101,7 @@ def nobody_looked(rows: list[Row]) -> None:
         (never_existed, "nobody but the injector saw 31999@"),
         (successor_never_existed, "nobody but the injector saw 31999@"),
         (began_before, "took no place: it began"),
+        (driver_as_executor, "is no executor: it announced itself as a driver"),
         (full_moon, "had not come by 'full_moon'"),
         (step_of_another_epoch, "had not come by 'transaction_open:user_counts'"),
         (told_twice, ""),

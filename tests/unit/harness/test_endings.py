@@ -1,0 +1,197 @@
+"""That a driver was killed excuses its refusal, and a missing end, only where others than who tells it say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers.endings import Endings
+from tests.harness.judge import judge
+from tests.harness.results import Effect, Fault, Verdict
+from tests.unit.harness.fabricate import Row
+from tests.unit.harness.refused_run import WORDS, refused
+from tests.unit.harness.tamper import change_lines, lines_of
+
+WHO = "7@1.00"
+STARTED: Row = {"t": 1_500, "event": "driver", "state": "started", "pid": 7, "generation": 1}
+KILLED: Row = {"t": 5_100, "event": "driver", "state": "killed", "pid": 7, "process": WHO}
+SEEN: Row = {"t": 1_100, "event": "process", "state": "seen", "process": WHO}
+GONE: Row = {"t": 5_200, "event": "process", "state": "gone", "process": WHO, "last": 5_000, "code": -9}
+REFUSED: Row = {"t": 6_000, "event": "driver", "state": "ended", "pid": 7, "code": 76, "says": WORDS}
+POD, UID = "uc-driver", "0fe1b2aa-0000-0000-0000-000000000000"
+
+
+def blow(kind: str = "sigkill", **more: Any) -> Fault:
+    told: Row = {"target": "driver", "process_before": WHO, "process_after": "8@5.50", "injected_at": 5_000,
+                 "effect": Effect.SUCCEEDED, "hit": True, **more}  # fmt: skip
+    return Fault(kind=kind, **told)
+
+
+@pytest.mark.parametrize(
+    ("events", "faults"),
+    [
+        ([STARTED, KILLED], [blow()]),
+        ([STARTED, KILLED], [blow("pod_delete_graceful")]),
+        ([STARTED, KILLED], [blow("away", process_before=f"6@0.50 + {WHO}")]),
+        ([STARTED, SEEN, GONE, KILLED], []),
+        ([STARTED, KILLED, {**REFUSED, "code": -9}], [blow()]),
+    ],
+    ids=["blow", "deleted", "with another", "witness", "words before its end"],
+)
+def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list[Fault]) -> None:
+    ends = Endings(events, faults)
+    assert ends.is_killed(7)
+    assert not ends.complaints()
+
+
+@pytest.mark.parametrize(
+    ("events", "faults"),
+    [
+        ([KILLED], []),
+        ([KILLED], [blow(hit=False)]),
+        ([KILLED], [blow("stall")]),
+        ([KILLED], [blow("zombie")]),
+        ([KILLED], [blow("task_kill")]),
+        ([KILLED], [blow(process_before="70@1.00")]),
+        ([KILLED], [blow(process_before="8@1.00", process_after=WHO)]),
+        ([KILLED], [blow(injected_at=7_000)]),
+        ([{**KILLED, "t": 90_000}], [blow()]),
+        ([SEEN, {**GONE, "code": 76}, KILLED], []),
+        ([SEEN, {**GONE, "code": 0}, KILLED], []),
+        ([SEEN, GONE, {**KILLED, "t": 90_000}], []),
+        ([SEEN, KILLED], []),
+        ([{**SEEN, "process": "9@1.00"}, {**GONE, "process": "9@1.00"}, KILLED], []),
+        ([{**KILLED, "process": "7@3.00"}], [blow()]),
+        ([SEEN, GONE, {**KILLED, "process": "7@3.00"}], []),
+        ([KILLED, REFUSED], [blow()]),
+        ([SEEN, GONE, KILLED, REFUSED], []),
+    ],
+    ids=[
+        "nobody", "missed", "stopped", "zombie", "task", "another", "successor", "before the blow", "long after it",
+        "exit code 76", "exit code 0", "long after its end", "still there", "end of another",
+        "another of its pid struck", "another of its pid seen", "blow and own exit code", "witness and own exit code",
+    ],
+)  # fmt: skip
+def test_a_driver_of_which_one_line_alone_says_so_was_not_killed(events: list[Row], faults: list[Fault]) -> None:
+    ends = Endings([STARTED, *events], faults)
+    assert not ends.is_killed(7)
+    assert any("driver 7 is told to have been killed, and neither" in one for one in ends.complaints())
+
+
+def test_an_end_of_which_nobody_could_read_the_exit_code_excuses_no_refusal() -> None:
+    ends = Endings([STARTED, SEEN, {**GONE, "code": None}, KILLED], [])
+    assert not ends.is_killed(7)
+    assert not ends.complaints()
+
+
+def test_a_pod_is_known_by_the_begin_of_its_uid() -> None:
+    line = {**KILLED, "pid": f"{POD}@{UID[:8]}", "process": f"{POD}@{UID}", "t": 25_000}
+    assert Endings([line], [blow(process_before=f"{POD}@{UID}")]).is_killed(line["pid"])
+    seen = [{**SEEN, "process": f"{POD}@{UID}/1f"}, {**GONE, "process": f"{POD}@{UID}/1f", "code": 137}]
+    assert Endings([*seen, line], []).is_killed(line["pid"])
+    assert not Endings([line], [blow(process_before=f"{POD}@1{UID[1:]}")]).is_killed(line["pid"])
+
+
+@pytest.mark.parametrize("end", ["stopped", "ended"])
+def test_a_driver_whose_end_is_told_or_seen_is_no_complaint(end: str) -> None:
+    assert not Endings([STARTED, {**REFUSED, "state": end, "generation": 1}], []).complaints()
+    assert not Endings([STARTED, SEEN, GONE], []).complaints()
+
+
+@pytest.mark.parametrize("events", [[STARTED], [STARTED, SEEN], [STARTED, {**KILLED, "state": "repaired"}]])
+def test_a_driver_of_whose_end_nobody_tells_is_a_complaint(events: list[Row]) -> None:
+    assert Endings(events, []).complaints() == ["nobody tells how driver 7 ended"]
+
+
+@pytest.mark.parametrize("line", [KILLED, {**REFUSED, "code": -9}], ids=["killed", "ended"])
+def test_a_driver_ends_once(line: Row) -> None:
+    found = Endings([STARTED, KILLED, {**REFUSED, "code": -9}, line], [blow()]).complaints()
+    assert found == [f"driver 7 is told twice to have been {line['state']}"]
+
+
+@pytest.mark.parametrize("change", [{"pid": 8}, {"generation": 2}, {"generation": None}])
+def test_who_stops_is_a_driver_that_started_of_that_generation(change: Row) -> None:
+    stopped = {**STARTED, "t": 5_000, "state": "stopped"}
+    assert not Endings([STARTED, stopped], []).complaints()
+    assert any("did not start as that" in one for one in Endings([STARTED, {**stopped, **change}], []).complaints())
+
+
+def test_what_the_witness_did_not_write_like_this_does_not_end_the_judge(run: Path) -> None:
+    def change(rows: list[Row]) -> None:
+        next(row for row in rows if row.get("state") == "gone").update(last=None)
+
+    change_lines(run / "history.jsonl", change)
+    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
+
+
+def test_a_state_that_no_driver_has_is_a_complaint() -> None:
+    assert "a driver is told to have been 'gone'" in Endings([{**STARTED, "state": "gone"}], []).complaints()
+
+
+def forged(rows: list[Row]) -> None:
+    """Have one of two drivers that were refused killed before."""
+    (first, *_) = [row for row in rows if row.get("state") == "ended"]
+    killed = {"t": first["t"] - 1, "event": "driver", "state": "killed", "pid": first["pid"]}
+    rows.insert(rows.index(first), {**killed, "process": f"{first['pid']}@1.00"})
+
+
+def forged_with_a_blow(rows: list[Row]) -> None:
+    """Tell of a blow too, of which the history shows nothing else."""
+    forged(rows)
+    (line,) = [row for row in rows if row.get("state") == "killed"]
+    rows.insert(rows.index(line), {
+        "t": line["t"], "event": "fault", "kind": "sigkill", "target": "driver", "injected_at": line["t"], "epoch": 5,
+        "phase": "declared", "process_before": line["process"], "process_after": "9002@2.00", "hit": True,
+    })  # fmt: skip
+
+
+def forged_with_a_broken_blow(rows: list[Row]) -> None:
+    forged_with_a_blow(rows)
+    next(row for row in rows if row["event"] == "fault").pop("injected_at")
+
+
+@pytest.mark.parametrize("change", [forged, forged_with_a_blow, forged_with_a_broken_blow])
+def test_a_forged_line_does_not_excuse_a_driver_that_a_sink_refused(
+    change: Callable[[list[Row]], None], tmp_path: Path
+) -> None:
+    run = refused(tmp_path / "20261124-090000-7")
+    change_lines(run / "history.jsonl", change)
+    results = judge(run, write=False)
+    assert results.oracle("goes on").verdict is Verdict.FAIL
+    assert results.oracle("goes on").says == "the pipeline stopped for good: 2 drivers were refused"
+    assert results.oracle("endings").verdict is Verdict.UNKNOWN
+
+
+def test_a_driver_that_was_killed_after_its_last_words_is_not_counted_as_refused(tmp_path: Path) -> None:
+    run = refused(tmp_path / "20261124-090000-7")
+
+    def killed(rows: list[Row]) -> None:
+        forged(rows)
+        line = next(row for row in rows if row.get("state") == "killed")
+        told = {"event": "process", "process": line["process"]}
+        gone = {**told, "t": line["t"], "state": "gone", "last": line["t"], "code": -9}
+        at = rows.index(line)
+        rows[at:at] = [{**told, "t": line["t"], "state": "seen"}, gone]
+        next(row for row in rows if row.get("state") == "ended")["code"] = -9
+
+    change_lines(run / "history.jsonl", killed)
+    assert judge(run, write=False).oracle("goes on").verdict is Verdict.PASS
+
+
+def test_of_a_run_it_is_known_how_each_driver_ended(run: Path) -> None:
+    assert judge(run, write=False).oracle("endings").says == "how each of 4 drivers ended is known"
+    ends = [row for row in lines_of(run / "history.jsonl") if row.get("state") in ("killed", "stopped")]
+    assert [row["state"] for row in ends] == ["killed", "killed", "stopped", "stopped"]
+
+
+@pytest.mark.parametrize("nth", range(4))
+def test_a_line_of_a_drivers_end_that_is_of_another_driver_is_unknown(run: Path, nth: int) -> None:
+    def change(rows: list[Row]) -> None:
+        [row for row in rows if row.get("state") in ("killed", "stopped")][nth]["pid"] = 5
+
+    change_lines(run / "history.jsonl", change)
+    results = judge(run, write=False)
+    assert (results.verdict, results.oracle("endings").verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
