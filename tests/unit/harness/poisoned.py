@@ -42,6 +42,7 @@ class _OfFile(_Simulation):
             self._epoch()
         boundary, steps = self._boundary(), []
         for checkpoint in ("kept", "deleted"):
+            self._end("killed" if checkpoint == "kept" else "stopped")
             self.generation, self.driver = self.generation + 1, self.driver + 1
             after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
             self._start()
@@ -54,6 +55,7 @@ class _OfFile(_Simulation):
             self._epoch()
         closing["after"], after = self._boundary(), len(self.chain) - 1
         self._send_again(records)
+        self._end("stopped")
         steps.append({"step": "closed", "resent": len(records), "after_epoch": after})
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
