@@ -20,7 +20,7 @@ from tests.harness.cluster_chaos import changes_of, strikes_of
 from tests.harness.cluster_sorts import USUAL_ROLES
 from tests.harness.conditions import Conditions
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.lag import AwayDriver, LaggingPartition, Lags
+from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
@@ -90,7 +90,7 @@ def test_where_there_is_no_driver_nobody_is_kept_away(world: Supervised) -> None
 
 def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
     held, healing = HeldBack(), Healing(print)
-    one = LaggingPartition(held, 2, healing, threading.Event())
+    one = KeptBack(held, 2, "partition 2", healing, threading.Event())
     one.prepare(planned(0.05, "partition-lag"))
     ((who, _),) = one.strike({})
     assert who == "partition 2"
@@ -107,7 +107,7 @@ def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
 
 
 def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
-    one = LaggingPartition(HeldBack(), 2, Healing(print), threading.Event())
+    one = KeptBack(HeldBack(), 2, "partition 2", Healing(print), threading.Event())
     one.prepare(planned(0.01, "partition-lag"))
     one.strike({})
     one.endure()
@@ -117,10 +117,10 @@ def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
 
 def test_every_partition_lags_before_one_lags_twice() -> None:
     lags = Lags.of(HeldBack(), 8, 3)
-    who = [lags.fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    who = [lags.partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
     assert len({*who[:8]}) == 8
     assert who[8:] == who[:8]
-    assert who != [Lags.of(HeldBack(), 8, 4).fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    assert who != [Lags.of(HeldBack(), 8, 4).partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
 
 
 LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 40.0, "held_s": 40.1, "kept": 90, "healed_at": 4_000}
