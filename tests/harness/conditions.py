@@ -75,7 +75,7 @@ class Conditions(BaseModel):
     def pipeline(self, gateways: Sequence[str] = ()) -> dict[str, Any]:
         """Settings of the pipeline, where records come from these registered sources."""
         settings: dict[str, Any] = {} if self.idle_ms is None else {"idle_ms": self.idle_ms}
-        return {**settings, "sources": [*gateways], "hold_max_ms": self.hold_max_ms} if gateways else settings
+        return {**settings, "sources": tuple(gateways), "hold_max_ms": self.hold_max_ms} if gateways else settings
 
     @property
     def spark(self) -> dict[str, str]:

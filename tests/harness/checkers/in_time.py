@@ -130,7 +130,7 @@ def judge(case: Case) -> Oracle:
     kept = kept_by_partition(sends, reference, settings)
     gone = len(let_go(case))
     if not kept and not gone:
-        says = "no partition lagged: the largest event time seen anywhere would have refused no record either"
+        says = "nothing lagged: the largest event time seen anywhere would have refused no record either"
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=says)
     says = (
         f"all {late} records that were refused were acknowledged after their window's certificate; the largest event "
