@@ -50,7 +50,8 @@ class Send(NamedTuple):
 
     The payload is not kept: the CRC-32 covers it, and a run may hold millions of sends. `value` is the raw
     message where the sender recorded it (malformed records have no other content to compare), in `encoding`, which
-    runs recorded before it was noted do not say. `gateway`: the registered source that had it; None where there are none.
+    runs recorded before it was noted do not say. `gateway`: the registered source that had it, where
+    there are such.
     """
 
     id: str | None

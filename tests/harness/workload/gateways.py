@@ -1,4 +1,4 @@
-"""Registered sources of a workload: who has which record, and how far each says it is, in the topic beside the input."""
+"""Registered sources of a workload: who has which record, and how far each says it is in the topic of statements."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ def line_of(
 ) -> dict[str, Any]:  # fmt: skip
     """Line of `sent.jsonl`; in ms since 1970 (UTC).
 
-    `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard. `gateway` had
-    it, where there are registered sources.
+    `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard. `gateway`
+    had it, where there are registered sources.
     """
     line = {
         "n": record.n,

@@ -1,4 +1,4 @@
-"""A run without servers whose records come from two gateways: the sender's words, and a chain that heeds them or not."""
+"""A run without servers whose records come from two gateways: their words, and a chain that heeds them or not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from effectively_once.clock import Silence
 from effectively_once.sources.statements import Pending
 from effectively_once.statement import Statement
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.certificates import Said
 from tests.harness.checkers.reference import replay
+from tests.harness.checkers.statements import Said
 from tests.harness.checkers.watermark import Watermark
 from tests.harness.evidence import Clock, EpochRecord, Send, Settings
 from tests.harness.spread import PARTITIONS

@@ -9,8 +9,9 @@ import pytest
 
 from tests.harness.checkers import aggregates, certificates, in_time
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.certificates import Said, held_for_ever, incomplete, let_go, too_early, unsaid, untrue
+from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, too_early
 from tests.harness.checkers.reference import Outcome
+from tests.harness.checkers.statements import Said, unsaid, untrue
 from tests.harness.evidence import Clock, Send
 from tests.harness.results import Oracle, Verdict
 from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, GatewayWorld

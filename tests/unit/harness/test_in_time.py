@@ -53,6 +53,19 @@ def test_a_seal_is_after_what_was_acknowledged_before_it(
     assert Seal(record(1, 5, clock), 100, announced_ms).is_after(send(kind), acked_ms) is after
 
 
+@pytest.mark.parametrize(
+    ("clock", "after"),
+    [
+        (Clock(released=("north",)), False),
+        (Clock(released=("south",)), True),
+        (Clock(idle={"events": (0,)}), True),  # its gateway's word holds time for it
+    ],
+)
+def test_a_record_of_a_gateway_is_excused_where_the_certificate_names_that_gateway(clock: Clock, after: bool) -> None:
+    one = send()._replace(gateway="north")
+    assert Seal(record(1, 5, clock), 100, 200).is_after(one, 150) is after
+
+
 def test_what_the_epochs_before_have_read_was_sent_before_a_seal_too() -> None:
     epochs = [record(0, None), record(1, 10), record(2, 20)]
     found = seals(epochs, [0, 0, 2, -1], [50, 70, 60, 999], {2: 80})
