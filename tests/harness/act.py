@@ -282,7 +282,7 @@ class Act:
         patient = {"log_level": 0, "delivery.timeout.ms": DELIVERY_MS}
         return kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
 
-    def _sender(self, lines: LinesWriter, gateways: Gateways | None) -> Sender:
+    def _sender(self, lines: LinesWriter, gateways: Gateways | None = None) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:
             self.history.record("unacknowledged", id=record.id, error=error)
 
