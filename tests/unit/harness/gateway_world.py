@@ -22,12 +22,12 @@ from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.record import Planned, partition_of
 from tests.harness.workload.seeded import closers, in_every_partition
 
-RATE, EPOCH_MS, AWAY_FROM_S, AWAY_S, AWAY = 250, 1_500, 20, 40, GATEWAYS[1]
+RATE, EPOCH_MS, AWAY_FROM_S, AWAY_S, AWAY = 250, 1_500, 20, 41, GATEWAYS[1]
 
 
 @dataclass
 class GatewayWorld:
-    """Twenty minutes of the stream in 80 s, of which a gateway is away for 40 s.
+    """Twenty minutes of the stream in 80 s, of which a gateway is away for 41 s: it is back in the middle of an epoch's time.
 
     Attributes:
         hold_max_ms: of the pipeline.
