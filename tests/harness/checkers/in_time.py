@@ -138,8 +138,8 @@ def judge(case: Case) -> Oracle:
         says = "nothing lagged: the largest event time seen anywhere would have refused no record either"
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=says)
     says = (
-        f"all {late - gone} records that were refused were acknowledged after their window's certificate; the largest event "
-        f"time seen anywhere would have refused {kept} more"
+        f"all {late - gone} records that were refused were acknowledged after their window's certificate; the largest "
+        f"event time seen anywhere would have refused {kept} more"
     )
     if gone:
         says += f". {gone} others are of gateways that had been let go, as their certificates say"

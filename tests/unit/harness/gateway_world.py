@@ -27,7 +27,7 @@ RATE, EPOCH_MS, AWAY_FROM_S, AWAY_S, AWAY = 250, 1_500, 20, 41, GATEWAYS[1]
 
 @dataclass
 class GatewayWorld:
-    """Twenty minutes of the stream in 80 s, of which a gateway is away for 41 s: it is back in the middle of an epoch's time.
+    """Twenty minutes of the stream in 80 s, of which a gateway is away for 41 s: it is back between two epochs.
 
     Attributes:
         hold_max_ms: of the pipeline.
