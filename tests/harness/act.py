@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from effectively_once.object_store import PATIENCE_S, BucketAddress
+from effectively_once.statement import Statement, topic_of
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
@@ -21,10 +23,11 @@ from tests.harness.place import Place
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
+from tests.harness.workload.gateways import Gateways
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers, in_every_partition, settler
-from tests.harness.workload.sender import Sender, Target, kafka_producer
+from tests.harness.workload.sender import KafkaProducer, Sender, Target, kafka_producer
 
 PARTITIONS = 4
 DRAIN_S = 600.0
@@ -96,7 +99,9 @@ class Act:
         Raises whatever ended it early; where that was drivers that were refused, the evidence is there all the same.
         """
         sinks = {f"{self.pipeline}.{sink}": self.shards for sink in KAFKA_SINKS}
-        self.topics.create({self.topic: self.partitions, **sinks}, {f"{name}.progress": self.shards for name in sinks})
+        compacted = {f"{name}.progress": self.shards for name in sinks}
+        said = {topic_of(self.topic): 1} if self.subject.gateways else {}
+        self.topics.create({self.topic: self.partitions, **sinks}, {**compacted, **said})
         self.watch.start()
         self.witness.start()
         self.reader.start()
@@ -125,8 +130,11 @@ class Act:
 
         What readers see of such a run is evidence like that of any other, and the servers are there.
         """
-        with self.directory.sent_writer() as lines, ThreadPoolExecutor(1, "beside") as pool:
-            sender = self._sender(lines)
+        with (
+            self.directory.sent_writer() as lines, self._gateways() as gateways,
+            ThreadPoolExecutor(1, "beside") as pool,
+        ):  # fmt: skip
+            sender = self._sender(lines, gateways)
             try:
                 self._main_act(sender)
                 # The controls have an application and topics of their own: they run beside the epilogue, which
@@ -251,16 +259,37 @@ class Act:
             closing, settling = self._closers(sender), self._settlers(sender)
             epilogue.play(sender, self.collector.boundary, self._published, closing, settling)
 
-    def _sender(self, lines: LinesWriter) -> Sender:
+    @contextmanager
+    def _gateways(self) -> Iterator[Gateways | None]:
+        """Have registered sources say how far they are, to the end of the run; None where there are none."""
+        if not self.subject.gateways:
+            yield None
+            return
+        producer, topic = self._producer(), topic_of(self.topic)
+
+        def publish(said: Statement) -> None:
+            producer.produce(topic, said.encode(), said.source.encode(), 0, on_delivery=lambda *_: None)
+            producer.poll(0)
+
+        with (
+            self.directory.statements_writer() as lines,
+            Gateways(self.subject.disorder_ms, self.subject.held.holds, publish, lines) as gateways,
+        ):  # fmt: skip
+            yield gateways
+
+    def _producer(self) -> KafkaProducer:
+        # A broker that is away is part of the plan; what it never acknowledged is told by the records.
+        patient = {"log_level": 0, "delivery.timeout.ms": DELIVERY_MS}
+        return kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
+
+    def _sender(self, lines: LinesWriter, gateways: Gateways | None = None) -> Sender:
         def unacknowledged(record: Planned, error: str) -> None:
             self.history.record("unacknowledged", id=record.id, error=error)
 
-        # A broker that is away is part of the plan; what it never acknowledged is told by the records.
-        patient = {"log_level": 0, "delivery.timeout.ms": DELIVERY_MS}
-        producer = kafka_producer(self.place.endpoints.kafka_bootstrap, patient)
         return Sender(
-            producer, lines, Pacer(self.subject.pace), self.chain.progress,
+            self._producer(), lines, Pacer(self.subject.pace), self.chain.progress,
             unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, self.partitions, DRAIN_S),
+            gateways=gateways,
         )  # fmt: skip
 
     def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:

@@ -50,6 +50,7 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.judge import show
+from tests.harness.lag_sorts import GATEWAY
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
 from tests.harness.mixture import (
     CLOCK,
@@ -81,6 +82,7 @@ from tests.harness.surroundings import linked, result_store
 from tests.harness.table_collector import TableCollector
 from tests.harness.way_out import WayOut
 from tests.harness.workload.errors import InputError
+from tests.harness.workload.gateways import GATEWAYS
 
 CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors, drivers, workers, brokers "
@@ -190,7 +192,7 @@ class Chaos:
             )
             own = {
                 "kafka_bootstrap": kafka, "s3_endpoint": store, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
-                "job": job, "database": results or None, **self.conditions.pipeline,
+                "job": job, "database": results or None, **self.conditions.pipeline(subject.gateways),
             }  # fmt: skip
             settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
@@ -273,7 +275,12 @@ def sent_by(seed: int, records: int, strikes: Sequence[Strike], conditions: Cond
     payload_bytes = conditions.payload_bytes
     if conditions.rate is None:
         return subject_of(seed, records, strikes, payload_bytes)
-    return unpaced(seed, records, conditions.rate, conditions.skew, payload_bytes=payload_bytes)
+    away = any(one.target == GATEWAY for one in strikes)
+    if away and conditions.idle_ms is None:
+        raise InputError("gateway-away needs --idle-ms: the time of a gateway is beside that of the partitions")
+    return unpaced(
+        seed, records, conditions.rate, conditions.skew, payload_bytes=payload_bytes, gateways=GATEWAYS if away else ()
+    )
 
 
 def lags_of(subject: Subject, seed: int) -> Lags | None:

@@ -73,7 +73,7 @@ LENGTHS = {
 def strikes_of(
     faults: str, seed: int, nodes: int, roles: Collection[str], brokers: int = USUAL_BROKERS, *, unpaced: bool = False
 ) -> tuple[Strike, ...]:
-    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag too.
+    """The strikes that FAULTS= names on a cluster; `unpaced`: partitions can lag, and gateways be away.
 
     Raises:
         NoFaultError: a name is none, or this cluster does not have that sort.
@@ -118,11 +118,13 @@ def programme_of(
             ) if strace else None,
             seed=seed, say=stage.console.say,
         ),
-        table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes),
+        table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes, subject.gateways),
     )  # fmt: skip
 
 
-def changes_of(conditions: Conditions, strikes: Sequence[Strike] = ()) -> dict[str, Any]:
+def changes_of(
+    conditions: Conditions, strikes: Sequence[Strike] = (), gateways: Sequence[str] = ()
+) -> dict[str, Any]:  # fmt: skip
     """Values of the chart under which the pipeline runs in its pods, and its drivers take what is asked of Spark."""
     changes: dict[str, Any] = {"sparkConf": conditions.spark}
     if conditions.short_pipes:
@@ -131,8 +133,8 @@ def changes_of(conditions: Conditions, strikes: Sequence[Strike] = ()) -> dict[s
     if conditions.unproven:
         job = Path(__file__).with_name(f"{UNPROVEN}.py").read_text(encoding="utf-8")
         changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
-    if conditions.pipeline:
-        changes["settings"] = {**changes.get("settings", {}), **conditions.pipeline}
+    if own := conditions.pipeline(gateways):
+        changes["settings"] = {**changes.get("settings", {}), **own}
     return laid_over(changes, values_of_requests()) if asks_spark(strikes) else changes
 
 

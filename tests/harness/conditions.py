@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
 
+HOLD_MAX_MS = 600_000
+"""The product's own."""
 LONGEST_S = 150.0
 """The harness gives up a store that does not answer for 180 s."""
 Length = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
@@ -30,7 +32,8 @@ class Conditions(BaseModel):
         rate: records/s that are sent whatever the pipeline does; None: the chain holds the sender back.
         idle_ms: the pipeline's time goes by partition, and one that was silent for so long is not waited for.
         skew: the first partition gets so many times the records of each other one.
-        lag_s: likewise of drivers that are away and partitions that lag, of an unpaced sender.
+        lag_s: likewise of drivers and gateways that are away and partitions that lag, of an unpaced sender.
+        hold_max_ms: so long windows wait for a gateway that says nothing; only where one is away.
         repair: but for the way out, which is taken once drivers were refused: `effectively-once repair`, and drivers
             with proof from then on.
     """
@@ -48,6 +51,7 @@ class Conditions(BaseModel):
     idle_ms: int | None = Field(default=None, ge=1)
     skew: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     lag_s: tuple[Length, ...] = Field(default=lag_sorts.LENGTHS_S, min_length=1)
+    hold_max_ms: int = Field(default=HOLD_MAX_MS, ge=1)
 
     @model_validator(mode="after")
     def _repairs_what_breaks(self) -> Self:
@@ -68,10 +72,10 @@ class Conditions(BaseModel):
         """What a command line with `add_conditions` says."""
         return cls(**{name: getattr(given, name) for name in cls.model_fields})
 
-    @property
-    def pipeline(self) -> dict[str, Any]:
-        """Settings of the pipeline."""
-        return {} if self.idle_ms is None else {"idle_ms": self.idle_ms}
+    def pipeline(self, gateways: Sequence[str] = ()) -> dict[str, Any]:
+        """Settings of the pipeline, where records come from these registered sources."""
+        settings: dict[str, Any] = {} if self.idle_ms is None else {"idle_ms": self.idle_ms}
+        return {**settings, "sources": tuple(gateways), "hold_max_ms": self.hold_max_ms} if gateways else settings
 
     @property
     def spark(self) -> dict[str, str]:
@@ -107,7 +111,8 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
     _add(parser, "rate", float, "N", "send so many records a second, whatever the pipeline does")
     _add(parser, "idle_ms", int, "MS", "with --rate: time goes by partition; one silent for so long is not waited for")
     _add(parser, "skew", float, "N", "with --rate: the first partition gets so many times the records of another")
-    _add(parser, "lag_s", _lengths, "S,S", "lengths of driver-away and partition-lag, with --rate")
+    _add(parser, "lag_s", _lengths, "S,S", "lengths of driver-away, partition-lag and gateway-away, with --rate")
+    _add(parser, "hold_max_ms", int, "MS", "windows wait so long for a gateway that is away")
     _add(parser, "payload_bytes", int, "N", "of each record, at least: input that no pipe holds")
     for name, says in (
         ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),

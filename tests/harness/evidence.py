@@ -50,7 +50,8 @@ class Send(NamedTuple):
 
     The payload is not kept: the CRC-32 covers it, and a run may hold millions of sends. `value` is the raw
     message where the sender recorded it (malformed records have no other content to compare), in `encoding`, which
-    runs recorded before it was noted do not say.
+    runs recorded before it was noted do not say. `gateway`: the registered source that had it, where
+    there are such.
     """
 
     id: str | None
@@ -64,6 +65,7 @@ class Send(NamedTuple):
     offset: int
     value: str | None = None
     encoding: str | None = None
+    gateway: str | None = None
 
     @property
     def coordinate(self) -> tuple[str, int, int]:
@@ -113,7 +115,7 @@ def send_of(row: Mapping[str, Any]) -> Send:
             raise ValueError("a well-formed send lacks one of id, user, event_time_ms, crc")
         if crc_of(id_, user, time, row.get("payload")) != crc:
             raise ValueError(f"the crc of {id_} does not match its fields")
-    value, encoding = row.get("value"), row.get("encoding")
+    value, encoding, gateway = row.get("value"), row.get("encoding"), row.get("gateway")
     if encoding is not None:
         bytes_of(value, encoding)
     return Send(
@@ -128,6 +130,7 @@ def send_of(row: Mapping[str, Any]) -> Send:
         offset=offset,
         value=value,
         encoding=encoding,
+        gateway=sys.intern(gateway) if isinstance(gateway, str) else None,
     )
 
 
@@ -139,7 +142,8 @@ class Settings(_Frozen):
     """The settings of the pipeline that a verdict depends on; `campaign` names the stack of a part of a campaign.
 
     `repair`: whether the run had to come to an epoch that is to be repaired, and to repair it. `rate`: records/s that
-    were sent whatever the pipeline did; None: the sender waited for the chain.
+    were sent whatever the pipeline did; None: the sender waited for the chain. `gateways`: registered sources that the
+    records came from; the pipeline waits for one that says nothing for `hold_max_ms`.
     """
 
     pipeline: str = ""
@@ -151,6 +155,8 @@ class Settings(_Frozen):
     campaign: str | None = None
     repair: bool = False
     rate: float | None = None
+    gateways: tuple[str, ...] = ()
+    hold_max_ms: PositiveInt = 600_000
 
 
 class PlannedWorkload(_Frozen):

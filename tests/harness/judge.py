@@ -19,6 +19,7 @@ from tests.harness.checkers import (
     aggregates,
     agreement,
     bound,
+    certificates,
     chain,
     claim,
     decisions,
@@ -108,6 +109,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         _protected(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
         *_in_time(case),
+        *_certificates(case),
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
@@ -136,6 +138,13 @@ def _in_time(case: Case) -> list[Oracle]:
     manifest = _or(lambda: case.manifest, None)
     due = manifest is not None and manifest.settings.rate is not None
     return [_protected(in_time.NAME, in_time.NUMBER, in_time.judge, case)] if due else []
+
+
+def _certificates(case: Case) -> list[Oracle]:
+    """What final results say of being complete, of a run whose records come from registered sources."""
+    manifest = _or(lambda: case.manifest, None)
+    due = manifest is not None and bool(manifest.settings.gateways)
+    return [_protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:

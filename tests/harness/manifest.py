@@ -71,7 +71,7 @@ def manifest_of(
         format=1, run=run, claim=claim, seed=seed, started_at=time.time_ns() // 1_000_000,
         settings=Settings(
             pipeline=pipeline, topic=topic, shards=shards, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
-            sinks=tuple(schemas),
+            sinks=tuple(schemas), gateways=subject.gateways,
         ),
         workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=len(strikes),
         faults=sorts_of(strikes), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),

@@ -141,6 +141,7 @@ class RunDirectory:
         self.path = path
         self.manifest_path = path / "manifest.json"
         self.sent_path = path / "sent.jsonl"
+        self.statements_path = path / "statements.jsonl"
         self.history_path = path / "history.jsonl"
         self.observed = path / "observed"
         self.chain_path = self.observed / "chain.json"
@@ -256,6 +257,10 @@ class RunDirectory:
     def sent_writer(self) -> LinesWriter:
         """Open a writer for `sent.jsonl`."""
         return LinesWriter(self.sent_path)
+
+    def statements_writer(self) -> LinesWriter:
+        """Open a writer for `statements.jsonl`."""
+        return LinesWriter(self.statements_path)
 
     def observed_writer(self, sink: str) -> LinesWriter:
         """Open a writer for the records of a sink."""

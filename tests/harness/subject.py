@@ -39,7 +39,9 @@ class Subject:
         payload_bytes: of each record, at least.
         portion: records after which the sender waits until a fault waits for its step; 0: never.
         rate: records/s that are sent whatever the chain does; None: the chain holds the sender back (`pace`).
-        held: partitions whose records an unpaced sender keeps back.
+        held: partitions and gateways whose records an unpaced sender keeps back.
+        gateways: registered sources that the records come from.
+        disorder_ms: by how much a record in time may be behind another one of an unpaced stream.
     """
 
     kind: str
@@ -56,6 +58,8 @@ class Subject:
     portion: int = 0
     rate: float | None = None
     held: HeldBack = field(default_factory=HeldBack)
+    gateways: tuple[str, ...] = ()
+    disorder_ms: int = 0
 
     def records(self) -> Iterable[Planned]:
         """The records, from the first; may be asked for again and gives the same bytes."""
@@ -85,7 +89,10 @@ def seeded(
                    payload_bytes=payload_bytes)  # fmt: skip
 
 
-def unpaced(seed: int, records: int, rate: float, skew: float | None = None, *, payload_bytes: int = 0) -> Subject:
+def unpaced(
+    seed: int, records: int, rate: float, skew: float | None = None, *, payload_bytes: int = 0,
+    gateways: tuple[str, ...] = (),
+) -> Subject:  # fmt: skip
     """A seeded stream that goes on through outages, for a pipeline whose time goes by partition.
 
     Its time goes SPEED times as fast as the clock, so that 40 s of outage are ten minutes. No record lies at a bound:
@@ -97,6 +104,7 @@ def unpaced(seed: int, records: int, rate: float, skew: float | None = None, *, 
         rate: records/s.
         skew: the first partition gets so many times the records of each other one; None: as users fall.
         payload_bytes: of each record, at least.
+        gateways: registered sources that the records come from.
     """
     if rate <= 0:
         raise InputError(f"rate is {rate:g} records/s: it must be more than 0")
@@ -114,8 +122,9 @@ def unpaced(seed: int, records: int, rate: float, skew: float | None = None, *, 
     )
     unbounded = Pace(lateness_ms=pace.lateness_ms, horizon_ms=None, max_outstanding=records + 1_000_000)
     return Subject(
-        "seeded", says, n, unbounded, stream, shape.window_ms, pace.lateness_ms, payload_bytes=payload_bytes, rate=rate
-    )
+        "seeded", says, n, unbounded, stream, shape.window_ms, pace.lateness_ms, payload_bytes=payload_bytes, rate=rate,
+        gateways=gateways, disorder_ms=pace.jitter_ms,
+    )  # fmt: skip
 
 
 def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:

@@ -7,10 +7,11 @@ generator says every record is. The two must agree, so that a wrong chain cannot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.expectations import user_window_of, window_of
 from tests.harness.checkers.reference import Outcome, Reference, is_malformed, window_start
 from tests.harness.evidence import EvidenceError, Send, Settings
@@ -66,24 +67,30 @@ def differences(what: str, observed: Mapping[Any, Any], due: Mapping[Any, int]) 
     ]
 
 
-def misclassified(sends: list[Send], reference: Reference) -> list[str]:
-    """Describe sends whose outcome is none that their kind allows, and ids accepted against the generator's plan."""
+def misclassified(sends: list[Send], reference: Reference, gone: Container[int] = ()) -> list[str]:
+    """Describe sends whose outcome is none that their kind allows, and ids accepted against the generator's plan.
+
+    `gone`: indexes of those whose gateway was not waited for, as the certificate of their window says.
+    """
     found: list[str] = []
     for index, send in enumerate(sends):
         outcome = Outcome(reference.outcomes[index])
-        if outcome is Outcome.LOST:
+        if outcome is Outcome.LOST or index in gone:
             continue
         if outcome not in _ALLOWED[send.kind] or (outcome is Outcome.MALFORMED) != is_malformed(send):
             found.append(f"{send.kind} id {send.id} from {source_of(send)} is {outcome.name.lower()} by the reference")
-    planned = generator_accepts(_there(sends, reference))
+    planned = generator_accepts(_there(sends, reference, gone))
     found += [f"id {id_} was planned in time and is not accepted" for id_ in planned if id_ not in reference.accepted]
     found += [f"id {id_} was accepted and not planned so" for id_ in reference.accepted if id_ not in planned]
     return found
 
 
-def _there(sends: list[Send], reference: Reference) -> list[Send]:
-    """Sends that the topic held until an epoch read them, as far as the chain says."""
-    return [send for send, outcome in zip(sends, reference.outcomes, strict=True) if outcome != Outcome.LOST]
+def _there(sends: list[Send], reference: Reference, gone: Container[int]) -> list[Send]:
+    """Sends that the topic held until an epoch read them, as far as the chain says, and that were waited for."""
+    return [
+        send for index, send in enumerate(sends)
+        if reference.outcomes[index] != Outcome.LOST and index not in gone
+    ]  # fmt: skip
 
 
 def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
@@ -109,10 +116,12 @@ def judge(case: Case) -> Oracle:
         closers = [send.event_time_ms for send in sends if send.kind == "closer" and send.event_time_ms is not None]
         if not closers:
             raise EvidenceError("no closer was sent", case.run.sent_path, "let the run end, it closes the windows")
-        planned = closed_counts(generator_accepts(_there(sends, reference)).values(), max(closers), settings)
+        # Of what was let go, oracle *certificates* judges whether it had to be.
+        gone = let_go(case)
+        planned = closed_counts(generator_accepts(_there(sends, reference, gone)).values(), max(closers), settings)
         groups.append(differences("user_counts without the chain", users, planned))
         groups.append(differences("global_counts without the chain", windows, by_window(planned)))
-        groups.append(misclassified(sends, reference))
+        groups.append(misclassified(sends, reference, gone))
     found = sum(len(group) for group in groups)
     if found:
         return Oracle(

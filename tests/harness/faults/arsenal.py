@@ -35,7 +35,7 @@ from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
 from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
 from tests.harness.faults.worker import HungWorker
-from tests.harness.lag_sorts import AWAY, HELD_BACK, PARTITION
+from tests.harness.lag_sorts import AWAY
 from tests.harness.mixture import CLOCK, ERRORS, LATE, LONG_STOP, LOST, NO_ROOM, PRODUCER, RESTART, SECOND, TAKEN_ID
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, RESULT_STORE, SIGSTOP
 from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR, PYTHON_WORKER, Strike
@@ -129,7 +129,7 @@ class EmbeddedArsenal(DrawingArsenal):
         network_s: the time-out of heartbeats.
         cuts: links that can be cut, by the target of the cut.
         disks: what slows those of servers; None where none can be.
-        lags: keeps back what is sent to a partition; None where the sender waits for the chain.
+        lags: keeps back what is sent to a partition or by a gateway; None where the sender waits for the chain.
     """
 
     torn_down = True
@@ -231,7 +231,7 @@ class EmbeddedArsenal(DrawingArsenal):
         if lags is None:
             return {}
         away = partial(AwayDriver, self.drivers, self.watch, self.healing, self.ended)
-        return {(AWAY, DRIVER): away, (HELD_BACK, PARTITION): lambda: lags.fault(self.healing, self.ended)}
+        return {(AWAY, DRIVER): away, **lags.makers(self.healing, self.ended)}
 
     @property
     def _servers(self) -> dict[str, Restartable]:

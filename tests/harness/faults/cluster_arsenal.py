@@ -31,7 +31,6 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks
 from tests.harness.faults.slowable import SlowablePod
 from tests.harness.faults.spark_request import request_makers
-from tests.harness.lag_sorts import HELD_BACK, PARTITION
 from tests.harness.platform_sorts import OUT_OF_MEMORY
 from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR
 from tests.harness.spread import NETWORK_S
@@ -52,7 +51,7 @@ class ClusterArsenal(DrawingArsenal):
         zombie_s: how long the driver beside a zombie may take to publish.
         leaders: which brokers lead the pipeline's partitions; None: there is one, or nobody asks.
         network_s: the time-out of heartbeats.
-        lags: keeps back what is sent to a partition; None where the sender waits for the chain.
+        lags: keeps back what is sent to a partition or by a gateway; None where the sender waits for the chain.
         requests: to the drivers; None where they take none.
         disks: what slows those of servers; None where none can be.
     """
@@ -97,7 +96,7 @@ class ClusterArsenal(DrawingArsenal):
                 healing=healing, ended=ended,
             )  # fmt: skip
         if (lags := self.lags) is not None:
-            makers[HELD_BACK, PARTITION] = lambda: lags.fault(healing, ended)
+            makers |= lags.makers(healing, ended)
         platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)
         stalls = cluster_stalls(
             drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s

@@ -1,4 +1,4 @@
-"""Lag: a driver that is away while records come, and a partition whose records come later than all others."""
+"""Lag: a driver that is away while records come, and a partition or a gateway whose records come later than others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -17,8 +17,10 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import KilledDriver
 from tests.harness.faults.fault import Fault, now_ms
 from tests.harness.faults.healing import Debt, Healing
+from tests.harness.lag_sorts import GATEWAY, HELD_BACK, PARTITION
 from tests.harness.schedule import PlannedFault
-from tests.harness.workload.held_back import HeldBack
+from tests.harness.workload.gateways import GATEWAYS
+from tests.harness.workload.held_back import HeldBack, Name
 
 
 class AwayDriver(KilledDriver):
@@ -64,23 +66,23 @@ class AwayDriver(KilledDriver):
         return {"planned_s": self._planned_s}
 
 
-class LaggingPartition(Fault):
-    """What is sent to one partition is kept back, as if its leader were away or its gateway offline; then it comes.
+class KeptBack(Fault):
+    """Records are kept back as if their partition's leader were away, or their gateway offline; then they come.
 
     Args:
-        held: keeps it back.
-        partition: of the input topic.
-        healing: lets it go whatever happens.
+        held: keeps them back.
+        name: of whose records, as `held` knows it.
+        who: as the history calls it.
+        healing: lets them go whatever happens.
         ended: ends the wait early.
     """
 
     lasting = True
 
-    def __init__(self, held: HeldBack, partition: int, healing: Healing, ended: threading.Event) -> None:
-        self._held, self._partition = held, partition
-        self._who = f"partition {partition}"
+    def __init__(self, held: HeldBack, name: Name, who: str, healing: Healing, ended: threading.Event) -> None:
+        self._held, self._name, self._who = held, name, who
         self._healing, self._ended = healing, ended
-        self._debt = Debt(f"let go what is kept back of {self._who}", partial(held.let_go, partition))
+        self._debt = Debt(f"let go what is kept back of {who}", partial(held.let_go, name))
         self._planned_s, self._kept = 0.0, 0
         self._began_s = self._held_s = 0.0
 
@@ -91,7 +93,7 @@ class LaggingPartition(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         self._healing.owe(self._debt)
         self._began_s = time.monotonic()
-        self._held.hold(self._partition)
+        self._held.hold(self._name)
         return [(self._who, now_ms())]
 
     def endure(self) -> None:
@@ -99,7 +101,7 @@ class LaggingPartition(Fault):
 
     def heal(self) -> None:
         if not self._held_s:
-            self._kept, self._held_s = self._held.kept(self._partition), time.monotonic() - self._began_s
+            self._kept, self._held_s = self._held.kept(self._name), time.monotonic() - self._began_s
         self._healing.pay(self._debt)
 
     def after(self) -> list[str]:
@@ -115,22 +117,38 @@ class LaggingPartition(Fault):
 
 @dataclass(frozen=True)
 class Lags:
-    """Makes lagging partitions of a run: each one once before one lags twice, in an order of the seed.
+    """Makes lags of a run: each partition and gateway once before one of its kind comes twice, in an order of the seed.
 
     Attributes:
         held: of the run's sender.
         partitions: that lag, one after the other.
+        gateways: that are away, one after the other.
     """
 
     held: HeldBack
     partitions: Iterator[int]
+    gateways: Iterator[str]
 
     @classmethod
     def of(cls, held: HeldBack, partitions: int, seed: int) -> Self:
         """Those of a topic with so many partitions."""
         order = random.Random(f"partitions of {seed}").sample(range(partitions), partitions)
-        return cls(held, itertools.cycle(order))
+        names = random.Random(f"gateways of {seed}").sample(GATEWAYS, len(GATEWAYS))
+        return cls(held, itertools.cycle(order), itertools.cycle(names))
 
-    def fault(self, healing: Healing, ended: threading.Event) -> LaggingPartition:
-        """The next one."""
-        return LaggingPartition(self.held, next(self.partitions), healing, ended)
+    def partition(self, healing: Healing, ended: threading.Event) -> KeptBack:
+        """The next one lags."""
+        number = next(self.partitions)
+        return KeptBack(self.held, number, f"partition {number}", healing, ended)
+
+    def gateway(self, healing: Healing, ended: threading.Event) -> KeptBack:
+        """The next one is away: it sends nothing, and says nothing."""
+        name = next(self.gateways)
+        return KeptBack(self.held, name, f"gateway {name}", healing, ended)
+
+    def makers(self, healing: Healing, ended: threading.Event) -> dict[tuple[str, str], Callable[[], KeptBack]]:
+        """What makes them, by kind and target."""
+        return {
+            (HELD_BACK, PARTITION): partial(self.partition, healing, ended),
+            (HELD_BACK, GATEWAY): partial(self.gateway, healing, ended),
+        }

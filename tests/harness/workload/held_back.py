@@ -1,4 +1,4 @@
-"""Partitions whose records are kept back at their sender: their leader is away, or the gateway that has them."""
+"""Records that are kept back at their sender: a partition's, whose leader is away, or those of a gateway offline."""
 
 from __future__ import annotations
 
@@ -8,43 +8,52 @@ from collections.abc import Iterator
 
 from tests.harness.workload.record import Planned
 
+Name = int | str
+"""The number of a partition, or the name of a gateway."""
+
 
 class HeldBack:
-    """Which partitions are held, and what waits for each, in its order; a fault holds, the sender keeps and takes."""
+    """Who is held, and what waits for each, in its order; a fault holds, the sender keeps and takes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: set[int] = set()
-        self._waiting: dict[int, deque[Planned]] = {}
-        self._kept: dict[int, int] = {}
+        self._held: set[Name] = set()
+        self._waiting: dict[Name, deque[Planned]] = {}
+        self._kept: dict[Name, int] = {}
 
-    def hold(self, partition: int) -> None:
-        """Keep what is sent to a partition from now on."""
+    def hold(self, name: Name) -> None:
+        """Keep what is sent to a partition, or by a gateway, from now on."""
         with self._lock:
-            self._held.add(partition)
-            self._kept[partition] = 0
+            self._held.add(name)
+            self._kept[name] = 0
 
-    def let_go(self, partition: int) -> None:
-        """Let the partition's records go, those that wait first. Safe to repeat."""
+    def let_go(self, name: Name) -> None:
+        """Let these records go, those that wait first. Safe to repeat."""
         with self._lock:
-            self._held.discard(partition)
+            self._held.discard(name)
 
-    def kept(self, partition: int) -> int:
-        """How many records of a partition were kept since it was held last."""
+    def holds(self, name: Name) -> bool:
+        """Whether it is held."""
         with self._lock:
-            return self._kept.get(partition, 0)
+            return name in self._held
 
-    def keep(self, record: Planned, partition: int) -> bool:
-        """Keep a record if its partition is held, or if others of it wait: they go first. Whether it was kept."""
+    def kept(self, name: Name) -> int:
+        """How many records were kept since it was held last."""
         with self._lock:
-            if partition not in self._held and not self._waiting.get(partition):
+            return self._kept.get(name, 0)
+
+    def keep(self, record: Planned, *names: Name) -> bool:
+        """Keep a record if one of its names is held, or if others of it wait: they go first. Whether it was kept."""
+        with self._lock:
+            name = next((one for one in names if one in self._held or self._waiting.get(one)), None)
+            if name is None:
                 return False
-            self._waiting.setdefault(partition, deque()).append(record)
-            self._kept[partition] = self._kept.get(partition, 0) + 1
+            self._waiting.setdefault(name, deque()).append(record)
+            self._kept[name] = self._kept.get(name, 0) + 1
             return True
 
     def take(self) -> Iterator[Planned]:
-        """Yield the records that waited for partitions which are held no more."""
+        """Yield the records that waited for who is held no more."""
         while (record := self._next()) is not None:
             yield record
 
@@ -56,7 +65,7 @@ class HeldBack:
 
     def _next(self) -> Planned | None:
         with self._lock:
-            for partition, waiting in self._waiting.items():
-                if waiting and partition not in self._held:
+            for name, waiting in self._waiting.items():
+                if waiting and name not in self._held:
                     return waiting.popleft()
         return None

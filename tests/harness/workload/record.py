@@ -86,11 +86,13 @@ def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> P
 
 
 def line_of(
-    record: Planned, topic: str, partition: int, offset: int, sent_at: int, *, acked_at: int | None = None
+    record: Planned, topic: str, partition: int, offset: int, sent_at: int, *, acked_at: int | None = None,
+    gateway: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Line of `sent.jsonl`; in ms since 1970 (UTC).
 
-    `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard.
+    `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard. `gateway`
+    had it, where there are registered sources.
     """
     line = {
         "n": record.n,
@@ -108,6 +110,8 @@ def line_of(
     }
     if acked_at is not None:
         line["acked_at"] = acked_at
+    if gateway is not None:
+        line["gateway"] = gateway
     if record.reason is not None:  # no checksum covers a malformed record: its bytes are the ground truth
         line["value"], line["encoding"] = as_text(record.value)
     return line

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from effectively_once.destinations import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
+from tests.harness.workload.gateways import Gateways, gateway_of
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.progress import Progress
@@ -80,6 +81,7 @@ class Sender:
 
     `lines` gets one line for each acknowledged record, `unacknowledged` each record given up with the broker's error
     (it may or may not be in the log), `progress` reads the chain and is asked only while the sender has to wait.
+    `gateways`: registered sources that the records come from; None: nobody says how far they are.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Sender:
         unacknowledged: Callable[[Planned, str], None],
         stop: threading.Event,
         target: Target | None = None,
+        gateways: Gateways | None = None,
     ) -> None:
         self.target = target or Target()
         self.acknowledged = 0
@@ -102,6 +105,7 @@ class Sender:
         self._seen = Progress()
         self._queued = 0
         self._tells_acks = False
+        self._gateways = gateways
 
     @property
     def last_event_time_ms(self) -> int | None:
@@ -114,7 +118,7 @@ class Sender:
         Raises SendStalled when the pacer, a gate, a record's turn or the broker keeps it waiting past the deadline.
         """
         for record in records:
-            if not self._wait_for_turn(record) or not self._queue(record):
+            if not self._wait_for_turn(record) or not self._queue(self._taken(record)):
                 self._flush()
                 return False
         self._flush()
@@ -123,7 +127,8 @@ class Sender:
     def send_unpaced(self, records: Iterable[Planned], rate: float, held: HeldBack) -> bool:
         """Send all records at a rate (records/s), whatever the chain and its servers do; False when `stop` was set.
 
-        Late ones wait aside until the chain has passed their gate; those of partitions that are held wait in `held`.
+        Late ones wait aside until the chain has passed their gate; those of partitions and gateways that are held wait
+        in `held`.
         From now on lines tell when a record was acknowledged. Raises SendStalled as `send` does, for the chain alone
         after the last turn.
         """
@@ -142,7 +147,9 @@ class Sender:
                     if not self._queue(one):
                         return False
         # The workload is over: from here on somebody has to come back.
-        if not self._wait("partitions that are held to be let go", lambda: self._take_all(held)):
+        if self._gateways is not None:
+            self._gateways.all_taken()
+        if not self._wait("partitions and gateways that are held to be let go", lambda: self._take_all(held)):
             return False
         return self.send(aside.rest())
 
@@ -191,7 +198,18 @@ class Sender:
         return False
 
     def _queue_or_keep(self, record: Planned, held: HeldBack) -> bool:
-        return held.keep(record, partition_of(record, self.target.partitions)) or self._queue(record)
+        self._taken(record)
+        gateway = self._gateway(record)
+        names = (partition_of(record, self.target.partitions), *(() if gateway is None else (gateway,)))
+        return held.keep(record, *names) or self._queue(record)
+
+    def _gateway(self, record: Planned) -> str | None:
+        return None if self._gateways is None else gateway_of(record, self.target.partitions)
+
+    def _taken(self, record: Planned) -> Planned:
+        if self._gateways is not None:
+            self._gateways.take(record, gateway_of(record, self.target.partitions))
+        return record
 
     def _take_all(self, held: HeldBack) -> bool:
         for one in held.take():
@@ -247,13 +265,15 @@ class Sender:
         moving = record.event_time_ms if record.moves_watermark else None
         # Noted before the record is handed over: its callback may run inside that very call.
         entry = self._pacer.sent(moving)
-        sent_at = time.time_ns() // 1_000_000
+        sent_at, gateway = time.time_ns() // 1_000_000, self._gateway(record)
 
         def delivered(error: Any, message: Any) -> None:
             self._queued -= 1
             if error is not None:
                 self._pacer.failed(entry)
                 self.failed += 1
+                if self._gateways is not None:
+                    self._gateways.given_up(record, gateway or "")
                 self._unacknowledged(record, str(error))
                 return
             partition, offset = message.partition(), message.offset()
@@ -261,7 +281,12 @@ class Sender:
             self.acknowledged += 1
             self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
             acked_at = time.time_ns() // 1_000_000 if self._tells_acks else None
-            self._lines.write(line_of(record, message.topic(), partition, offset, sent_at, acked_at=acked_at))
+            self._lines.write(
+                line_of(record, message.topic(), partition, offset, sent_at, acked_at=acked_at, gateway=gateway)
+            )
+            # Last: what a gateway vouches for is written down.
+            if self._gateways is not None:
+                self._gateways.acknowledged(record, gateway or "", partition, offset)
 
         return delivered
 

@@ -27,6 +27,7 @@ class Played(Act):
         self.topics: Any = SimpleNamespace(create=tell("topics"))
         self.watch = self.witness = SimpleNamespace(start=lambda: None, stop=lambda: None)  # type: ignore[assignment]
         self.reader: Any = SimpleNamespace(start=lambda: None, stop=lambda: None, finish=tell("read"), complete=True)
+        self.subject: Any = SimpleNamespace(gateways=())
         self.campaign: Any = SimpleNamespace(end=tell("faults undone"))
         self.drivers: Any = SimpleNamespace(end=tell("drivers ended"), refused=refused)
         self.console: Any = SimpleNamespace(step=lambda *_: nullcontext(), say=lambda *_: None)
@@ -34,7 +35,7 @@ class Played(Act):
         self.open_transactions, self.beside_epilogue = (lambda: []), tell("controls")
         self._sending, self._beside, self._send_error = None, None, None
 
-    def _sender(self, lines: Any) -> Any:
+    def _sender(self, lines: Any, gateways: Any = None) -> Any:
         lines.write({"n": 0})
 
     def _main_act(self, sender: Any) -> None:

@@ -20,13 +20,15 @@ from tests.harness.cluster_chaos import changes_of, strikes_of
 from tests.harness.cluster_sorts import USUAL_ROLES
 from tests.harness.conditions import Conditions
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.lag import AwayDriver, LaggingPartition, Lags
+from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
 from tests.harness.report.naming import done
 from tests.harness.schedule import PlannedFault
 from tests.harness.soak_plan import Part, read_plan
+from tests.harness.workload.errors import InputError
+from tests.harness.workload.gateways import GATEWAYS
 from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.record import well_formed
 from tests.unit.harness.test_roles_judged import checked, fault
@@ -90,7 +92,7 @@ def test_where_there_is_no_driver_nobody_is_kept_away(world: Supervised) -> None
 
 def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
     held, healing = HeldBack(), Healing(print)
-    one = LaggingPartition(held, 2, healing, threading.Event())
+    one = KeptBack(held, 2, "partition 2", healing, threading.Event())
     one.prepare(planned(0.05, "partition-lag"))
     ((who, _),) = one.strike({})
     assert who == "partition 2"
@@ -107,7 +109,7 @@ def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
 
 
 def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
-    one = LaggingPartition(HeldBack(), 2, Healing(print), threading.Event())
+    one = KeptBack(HeldBack(), 2, "partition 2", Healing(print), threading.Event())
     one.prepare(planned(0.01, "partition-lag"))
     one.strike({})
     one.endure()
@@ -117,10 +119,10 @@ def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
 
 def test_every_partition_lags_before_one_lags_twice() -> None:
     lags = Lags.of(HeldBack(), 8, 3)
-    who = [lags.fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    who = [lags.partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
     assert len({*who[:8]}) == 8
     assert who[8:] == who[:8]
-    assert who != [Lags.of(HeldBack(), 8, 4).fault(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    assert who != [Lags.of(HeldBack(), 8, 4).partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
 
 
 LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 40.0, "held_s": 40.1, "kept": 90, "healed_at": 4_000}
@@ -208,9 +210,47 @@ def test_the_plan_has_a_hundred_outages_on_both_stacks_and_records_for_as_long_a
         assert part.conditions.rate is not None
         assert part.conditions.idle_ms is not None
         assert part.strikes["partition-lag"] >= 1, "without one nothing shows that a partition lagged"
+        assert part.strikes["gateway-away"] >= 1
         lags = [name for name in part.strikes.elements() if name in LAGS]
         longest_s = max(part.conditions.lag_s)
         needed_s = 30 * sum(part.strikes.values()) + longest_s * len(lags)
         assert part.records / part.conditions.rate >= needed_s, part.name
         assert part.conditions.idle_ms >= 2_000 * longest_s, "a partition that lags must not become idle"
     assert {one.kind for one in LAGS.values()} == {*LASTING}
+    for stack in ("embedded", "cluster"):
+        holds = [one.conditions.hold_max_ms < 1_000 * min(one.conditions.lag_s) for one in parts if one.stack == stack]
+        assert {*holds} == {True, False}, "both cases: windows wait, and are released by the bound"
+
+
+def test_gateways_are_away_one_after_the_other_and_send_and_say_nothing_meanwhile() -> None:
+    held = HeldBack()
+    lags = Lags.of(held, 8, 3)
+    first, second, third = (lags.gateway(Healing(print), threading.Event()) for _ in range(3))
+    assert {*first.after(), *second.after()} == {f"gateway {name}" for name in GATEWAYS}
+    assert third.after() == first.after()
+    name = first.after()[0].removeprefix("gateway ")
+    first.prepare(planned(0.01, "gateway-away"))
+    first.strike({})
+    assert held.holds(name)
+    assert held.keep(well_formed(0, "a", "u", 1, ""), 4, name)
+    assert not held.keep(well_formed(1, "b", "u", 1, ""), 4, next(one for one in GATEWAYS if one != name))
+    first.endure()
+    first.heal()
+    assert first.landed()
+    assert not held.holds(name)
+    assert held.keep(well_formed(2, "c", "u", 1, ""), 4, name), "what waits goes first"
+    assert [one.id for one in held.take()] == ["a", "c"]
+
+
+def test_a_plan_with_a_gateway_has_registered_sources_and_no_other_has() -> None:
+    away = asked_for("gateway-away", 1, LAGS)
+    subject = sent_by(3, 20_000, away, RATED)
+    assert subject.gateways == GATEWAYS
+    own = RATED.model_copy(update={"hold_max_ms": 15_000})
+    expected = {"idle_ms": 300_000, "sources": GATEWAYS, "hold_max_ms": 15_000}
+    assert own.pipeline(subject.gateways) == changes_of(own, away, subject.gateways)["settings"] == expected
+    assert sent_by(3, 20_000, (), RATED).gateways == ()
+    assert RATED.pipeline() == {"idle_ms": 300_000}
+    with pytest.raises(InputError, match="needs --idle-ms"):
+        sent_by(3, 20_000, away, RATED.model_copy(update={"idle_ms": None}))
+    assert strikes_of("gateway-away", 1, 2, USUAL_ROLES, unpaced=True) == away

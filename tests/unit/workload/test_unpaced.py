@@ -98,7 +98,7 @@ def test_what_is_held_comes_after_all_else_in_its_order_and_before_what_follows_
 def test_a_partition_that_nobody_lets_go_ends_the_run() -> None:
     sending = Sending()
     sending.held.hold(0)
-    with pytest.raises(SendStalled, match="partitions that are held to be let go"):
+    with pytest.raises(SendStalled, match="partitions and gateways that are held to be let go"):
         sending.send([of(0, 0)])
 
 

@@ -1,0 +1,127 @@
+"""Certificates: a window that is complete lacks no record of a registered source, and none is let go before the bound.
+
+Asked of runs whose records come from gateways that say how far they are (`settings.gateways`). What each of them said
+is in `statements.jsonl`, what it sent in `sent.jsonl`, what epochs made of it in their clocks. The certificate of a
+window is the clock of the epoch that closed it: complete where nobody is released there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.reference import Outcome, Reference, window_start
+from tests.harness.checkers.statements import ON_PURPOSE, Said, statements, unsaid, untrue
+from tests.harness.evidence import EpochRecord, Send, Settings
+from tests.harness.results import Oracle, Verdict
+
+NAME, NUMBER = "certificates", 0
+RELEASED_WITHIN_S = 10.0
+"""An epoch is declared within so long after the bound, and the time counts in which sources could be heard."""
+
+
+def too_early(
+    epochs: Iterable[EpochRecord], said: Iterable[Said], events: Iterable[Mapping[str, Any]], hold_max_ms: int
+) -> list[str]:
+    """Describe releases that did not wait for the bound, counted from when the gateway had said what it said last."""
+    first: dict[tuple[str, int], int] = {}
+    for one in said:
+        first.setdefault((one.source, one.time_ms), one.said_at)
+    # The harness's clock alone: that of a driver may have been stepped. It reads an announcement after the pin.
+    declared: dict[int, int] = {}
+    for event in events:
+        if event["event"] == "epoch" and event.get("state") == "declared":
+            declared.setdefault(event.get("epoch", -1), event["t"])
+    found = []
+    for record in epochs:
+        clock, at = record.clock, declared.get(record.epoch)
+        for source in clock.released if clock is not None and at is not None else ():
+            assert clock is not None
+            assert at is not None
+            last = first.get((source, time_ms)) if (time_ms := clock.sources.get(source)) is not None else None
+            if last is not None and at - last < hold_max_ms:
+                found.append(
+                    f"epoch {record.epoch} let {source} go {at - last} ms after its last word, hold_max_ms is "
+                    f"{hold_max_ms}"
+                )
+    return found
+
+
+def refused(
+    sends: Sequence[Send], reference: Reference, epochs: Iterable[EpochRecord], settings: Settings
+) -> Iterator[tuple[int, EpochRecord]]:
+    """Yield the records of gateways that were refused though nobody sent them late, and who closed their window."""
+    closing = [one for one in epochs if one.watermark_ms is not None]
+    watermarks = [one.watermark_ms or 0 for one in closing]
+    for index, send in enumerate(sends):
+        late = reference.outcomes[index] == Outcome.LATE and send.kind not in ON_PURPOSE
+        if late and send.gateway is not None and send.event_time_ms is not None:
+            end = window_start(send.event_time_ms, settings.window_ms) + settings.window_ms
+            yield index, closing[bisect_left(watermarks, end + settings.lateness_ms)]
+
+
+def let_go(case: Case) -> frozenset[int]:
+    """Return the records that were refused as their gateway was not waited for: their window's certificate says so."""
+    found = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+    return frozenset(
+        index for index, epoch in found
+        if epoch.clock is not None and case.sends[index].gateway in epoch.clock.released
+    )  # fmt: skip
+
+
+def incomplete(case: Case, excused: frozenset[int]) -> list[str]:
+    """Describe refused records of windows that are complete as far as their gateway goes."""
+    return [
+        f"id {send.id} of {send.gateway} at {source_of(send)} was refused: epoch {epoch.epoch} closed its window "
+        f"{window_start(send.event_time_ms or 0, case.manifest.settings.window_ms)}, and let nobody of that name go"
+        for index, epoch in refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+        if index not in excused and (send := case.sends[index])
+    ]
+
+
+def held_for_ever(case: Case) -> list[str]:
+    """Describe gateways that were away beyond the bound, and that no epoch let go."""
+    settings = case.manifest.settings
+    gone = {name for record in case.chain.pinned if record.clock is not None for name in record.clock.released}
+    return [
+        f"{name} was away for {event['held_s']:g} s, hold_max_ms is {settings.hold_max_ms}, and no epoch let it go"
+        for event in case.events
+        if event["event"] == "fault" and event.get("target") == "gateway" and event.get("held_s")
+        and event["held_s"] > settings.hold_max_ms / 1000 + RELEASED_WITHIN_S
+        and (name := str(event.get("process_before", "")).removeprefix("gateway ")) not in gone
+    ]  # fmt: skip
+
+
+def judge(case: Case) -> Oracle:
+    """Judge it; raises EvidenceError."""
+    settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
+    excused = let_go(case)
+    groups = (
+        untrue(said, case.sends), unsaid(epochs, said, settings),
+        too_early(epochs, said, case.events, settings.hold_max_ms), incomplete(case, excused),
+    )  # fmt: skip
+    if total := sum(map(len, groups)):
+        says = f"{total} words of gateways, clocks, releases or certificates are not true"
+        evidence = tuple(line for group in groups for line in clipped(group[:FIRST], len(group)))
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+    if endless := held_for_ever(case):
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=endless[0], evidence=tuple(endless))
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
+
+
+def _sentence(case: Case, excused: frozenset[int]) -> str:
+    clocks = {record.epoch: record.clock for record in case.chain.pinned}
+    windows: Counter[str] = Counter()
+    for _, epoch in case.reference.global_counts.values():
+        clock = clocks.get(epoch)
+        windows["" if clock is None else ", ".join(clock.released)] += 1
+    found = f"{windows.pop('', 0)} windows are complete"
+    for names, count in sorted(windows.items()):
+        found += f"; {count} were released by the bound, without {names}"
+    by_gateway = Counter(str(case.sends[index].gateway) for index in excused)
+    for name, count in sorted(by_gateway.items()):
+        found += f"; {count} records of {name} were refused, as their certificates say"
+    return found

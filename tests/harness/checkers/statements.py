@@ -1,0 +1,80 @@
+"""What gateways said of themselves: whether it was true of what they sent, and whether clocks have it from them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.run_directory import RunDirectory, read_lines
+
+ON_PURPOSE = ("late", "resent", "malformed")
+"""Kinds that no gateway vouches for."""
+
+
+class Said(NamedTuple):
+    """One statement: of `source` nothing before `time_ms` is unsent, it lies before these offsets."""
+
+    said_at: int
+    source: str
+    time_ms: int
+    offsets: Mapping[int, int]
+
+
+def statements(run: RunDirectory) -> list[Said]:
+    """Read what was said; raises EvidenceError."""
+    found: list[Said] = []
+    for row in read_lines(run.statements_path):
+        try:
+            offsets = {int(partition): int(end) for partition, end in row["offsets"].items()}
+            found.append(Said(int(row["said_at"]), str(row["source"]), int(row["time_ms"]), offsets))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            where = f"{run.statements_path}:{len(found) + 1}"
+            raise EvidenceError(f"no statement of a source ({error!r})", where, "run again") from error
+    return found
+
+
+def untrue(said: Iterable[Said], sends: Sequence[Send]) -> list[str]:
+    """Describe statements that ran ahead of what was sent: a record from before it lies behind its offsets."""
+    places: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for send in sends:
+        if send.gateway is not None and send.event_time_ms is not None and send.kind not in ON_PURPOSE:
+            places.setdefault((send.gateway, send.partition), []).append((send.offset, send.event_time_ms))
+    least: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+    for place, records in places.items():
+        offsets, times = map(list, zip(*sorted(records), strict=True))
+        for at in reversed(range(len(times) - 1)):
+            times[at] = min(times[at], times[at + 1])
+        least[place] = offsets, times
+    return [
+        f"{one.source} said at {one.said_at} that nothing before {one.time_ms} is unsent: a record of {times[at]} "
+        f"came to partition {partition} behind offset {one.offsets.get(partition, 0)}"
+        for one in said
+        for (source, partition), (offsets, times) in least.items()
+        if source == one.source and (at := bisect_left(offsets, one.offsets.get(partition, 0))) < len(times)
+        and times[at] < one.time_ms
+    ]  # fmt: skip
+
+
+def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settings) -> list[str]:
+    """Describe clocks that do not have each gateway where it had said it is, by what the epochs before have read."""
+    by_word: dict[tuple[str, int], list[Mapping[int, int]]] = {}
+    for one in said:
+        by_word.setdefault((one.source, one.time_ms), []).append(one.offsets)
+    read: dict[int, int] = {}
+    found: list[str] = []
+    for record in epochs:
+        pinned = {} if record.clock is None else record.clock.sources
+        if not record.keeps_watermark and {*pinned} != {*settings.gateways}:
+            found.append(f"epoch {record.epoch} waits for {sorted(pinned)}, registered are {sorted(settings.gateways)}")
+        for source, time_ms in pinned.items():
+            words = [] if time_ms is None else by_word.get((source, time_ms), [])
+            if time_ms is not None and not any(
+                all(end <= read.get(partition, 0) for partition, end in offsets.items()) for offsets in words
+            ):
+                why = "not said yet by what was read" if words else "never said"
+                found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
+        for partition, (_, end) in record.ranges.get(settings.topic, {}).items():
+            read[partition] = max(end, read.get(partition, 0))
+    return found

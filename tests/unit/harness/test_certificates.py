@@ -1,0 +1,172 @@
+"""Certificates are judged: complete windows lack nothing, and who is let go was silent for the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from tests.harness.checkers import aggregates, certificates, in_time
+from tests.harness.checkers.case import Case
+from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, too_early
+from tests.harness.checkers.reference import Outcome
+from tests.harness.checkers.statements import Said, unsaid, untrue
+from tests.harness.evidence import Clock, Send
+from tests.harness.results import Oracle, Verdict
+from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, GatewayWorld
+
+LONG_MS, SHORT_MS = 600_000, 10_000
+
+
+@cache
+def world(hold_max_ms: int) -> GatewayWorld:
+    return GatewayWorld(hold_max_ms)
+
+
+def judged(one: GatewayWorld, monkeypatch: pytest.MonkeyPatch) -> Oracle:
+    monkeypatch.setattr(certificates, "statements", lambda _: one.said)
+    return certificates.judge(one.case)
+
+
+def late(case: Case) -> int:
+    return sum(outcome == Outcome.LATE for outcome in case.reference.outcomes)
+
+
+def test_a_hold_beyond_the_outage_refuses_nothing_and_every_window_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = world(LONG_MS)
+    assert late(one.case) == 0
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.PASS, oracle.evidence
+    assert "windows are complete" in oracle.says
+    assert "released" not in oracle.says
+    kept = in_time.kept_by_partition(one.sends, one.case.reference, one.case.manifest.settings)
+    assert kept > 1_000, "the largest time seen would have refused what the gateway held"
+
+
+def test_a_hold_within_the_outage_lets_go_and_what_comes_later_is_refused_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = world(SHORT_MS)
+    gone = let_go(one.case)
+    assert len(gone) == late(one.case) > 1_000
+    assert {one.sends[index].gateway for index in gone} == {AWAY}
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.PASS, oracle.evidence
+    assert f"were released by the bound, without {AWAY}" in oracle.says
+    assert f"{len(gone)} records of {AWAY} were refused" in oracle.says
+
+
+@pytest.mark.parametrize(("hold_max_ms", "says"), [(LONG_MS, "would have refused"), (SHORT_MS, "had been let go")])
+def test_what_comes_before_its_certificate_is_in_time_unless_that_names_its_gateway(
+    hold_max_ms: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_time, "_acked_at", lambda case: case.sent_at)
+    oracle = in_time.judge(world(hold_max_ms).case)
+    assert oracle.verdict is Verdict.PASS, oracle.evidence
+    assert says in oracle.says
+    tampered = in_time.judge(replace_released(world(SHORT_MS)).case)
+    assert tampered.verdict is Verdict.FAIL
+
+
+def test_what_was_let_go_is_no_offence_against_the_generators_plan_and_anything_else_is() -> None:
+    one = world(SHORT_MS).case
+    assert aggregates.misclassified(one.sends, one.reference, let_go(one)) == []
+    assert len(aggregates.misclassified(one.sends, one.reference)) > 1_000
+
+
+@pytest.mark.parametrize("hold_max_ms", [LONG_MS, SHORT_MS])
+def test_a_word_that_runs_ahead_of_what_was_sent_fails_the_run(
+    hold_max_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = judged(GatewayWorld(hold_max_ms, runs_ahead_ms=400_000), monkeypatch)
+    assert oracle.verdict is Verdict.FAIL
+    assert "that nothing before" in oracle.evidence[0]
+
+
+def test_a_certificate_that_says_complete_and_lacks_records_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = replace_released(world(SHORT_MS))
+    assert let_go(one.case) == frozenset()
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.FAIL
+    assert any("let nobody of that name go" in line for line in oracle.evidence)
+
+
+def replace_released(of: GatewayWorld) -> GatewayWorld:
+    """The same chain, whose clocks do not say who was let go."""
+    found = GatewayWorld.__new__(GatewayWorld)
+    found.__dict__.update(of.__dict__)
+    found.epochs = [
+        record.model_copy(update={"clock": (record.clock or Clock()).model_copy(update={"released": ()})})
+        for record in of.epochs
+    ]
+    return found
+
+
+def ignored(now_ms: int, clock: Clock) -> Clock:
+    """A driver that waits for nobody from a moment within the outage on."""
+    early = now_ms > 1_000 * (AWAY_FROM_S + 3)
+    return clock.model_copy(update={"released": (AWAY,)}) if early else clock
+
+
+def invented(now_ms: int, clock: Clock) -> Clock:
+    """A driver that takes another gateway's word for it."""
+    return clock.model_copy(update={"sources": dict.fromkeys(clock.sources, max(clock.sources.values(), key=_or_0))})
+
+
+def forgotten(_: int, clock: Clock) -> Clock:
+    """A driver that knows of no source."""
+    return clock.model_copy(update={"sources": {}})
+
+
+def _or_0(time_ms: int | None) -> int:
+    return time_ms or 0
+
+
+@pytest.mark.parametrize(
+    ("bends", "says"),
+    [
+        (ignored, "after its last word, hold_max_ms is 600000"),
+        (invented, "was never said"),
+        (forgotten, "waits for [], registered are"),
+    ],
+)
+def test_a_hold_that_is_ignored_fails_the_run(
+    bends: Callable[[int, Clock], Clock], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = judged(GatewayWorld(LONG_MS, bends), monkeypatch)
+    assert oracle.verdict is Verdict.FAIL
+    assert any(says in line for line in oracle.evidence), oracle.evidence
+
+
+def test_a_word_counts_once_what_it_speaks_of_was_read() -> None:
+    one = world(LONG_MS)
+    ends = {0: 10**9}
+    farther = [said._replace(offsets=ends) for said in one.said]
+    found = unsaid(one.epochs, farther, one.case.manifest.settings)
+    assert "not said yet by what was read" in found[0]
+
+
+def test_a_gateway_that_nobody_lets_go_has_shown_nothing_of_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = GatewayWorld(SHORT_MS, lambda _, clock: clock.model_copy(update={"released": ()}))
+    assert len(held_for_ever(one.case)) == 1
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert "no epoch let it go" in oracle.says
+    assert held_for_ever(world(LONG_MS).case) == held_for_ever(world(SHORT_MS).case) == []
+
+
+def test_the_last_record_before_a_word_may_lie_just_before_its_offset() -> None:
+    one = Send("a", "u", 4_999, 0, "fresh", None, "events", 2, 7, gateway="north")
+    assert untrue([Said(1, "north", 5_000, {2: 8})], [one]) == []
+    for said in (Said(1, "north", 5_000, {2: 7}), Said(1, "north", 5_000, {})):
+        assert len(untrue([said], [one])) == 1
+    assert untrue([Said(1, "north", 4_999, {2: 7}), Said(1, "south", 5_000, {})], [one]) == []
+    assert untrue([Said(1, "north", 5_000, {})], [one._replace(kind="late")]) == []
+
+
+def test_who_is_let_go_at_the_bound_is_let_go_in_time() -> None:
+    one = world(SHORT_MS)
+    assert too_early(one.epochs, one.said, one.events, SHORT_MS) == []
+    assert too_early(one.epochs, one.said, one.events, SHORT_MS + 3_000)
+    assert incomplete(one.case, let_go(one.case)) == []
