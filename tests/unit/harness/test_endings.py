@@ -112,6 +112,20 @@ def test_a_driver_ends_once(line: Row) -> None:
     assert found == [f"driver 7 is told twice to have been {line['state']}"]
 
 
+def test_a_number_that_the_kernel_gave_anew_is_another_driver() -> None:
+    """Of 32,768 numbers a long run has some twice; each driver of one ends in its own way."""
+    later: Row = {**STARTED, "t": 20_000, "generation": 9}
+    words = {**REFUSED, "t": 30_000, "says": "UnreachableError: no store"}
+    first = [STARTED, SEEN, GONE, KILLED]
+    for then in ([later, words], [later, {**later, "t": 30_000, "state": "stopped"}]):
+        ends = Endings([*first, *then], [blow()])
+        assert ends.is_killed(7)
+        assert not ends.complaints()
+    times = ({"t": 21_100}, {"t": 25_200, "last": 25_000}, {"t": 25_100})
+    again = [{**one, **at, "process": "7@21.00"} for one, at in zip((SEEN, GONE, KILLED), times, strict=True)]
+    assert not Endings([*first, later, *again], [blow()]).complaints()
+
+
 @pytest.mark.parametrize("change", [{"pid": 8}, {"generation": 2}, {"generation": None}])
 def test_who_stops_is_a_driver_that_started_of_that_generation(change: Row) -> None:
     stopped = {**STARTED, "t": 5_000, "state": "stopped"}
