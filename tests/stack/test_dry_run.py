@@ -156,6 +156,22 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
     assert there(owner, address) == []
 
 
+def test_a_session_that_ended_between_two_epochs_is_opened_anew(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    """As for a commit: a server that was restarted meanwhile costs no task."""
+    sink = made(address)
+    owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
+    for _ in range(2):
+        assert sink.refused(1, rows(*GOOD, ("c", 0))) == {2: "positive"}
+        own = f"{address.pipeline}.{address.sink}.0"
+        ended = owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s", [own]
+        )
+        assert ended.fetchall() == [(True,)]
+    assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
+
+
 def test_very_many_refused_rows_cost_few_answers_of_the_server(
     owner: psycopg.Connection[Any], address: TableAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
