@@ -13,8 +13,8 @@ from typing import Any
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.vacuity import guard
-from tests.harness.checkers.witness import BLOWS, KILLED, POD_ENDS_MS, PROCESS_ENDS_MS, TAKES_MS, Census
-from tests.harness.processes import is_driver, names
+from tests.harness.checkers.witness import BLOWS, KILLED, POD_ENDS_MS, PROCESS_ENDS_MS, TAKES_MS, TICK_S, Census
+from tests.harness.processes import is_driver, names, started_s
 from tests.harness.results import Fault, Oracle
 
 NAME = "endings"
@@ -129,7 +129,15 @@ def judge(case: Case, checked: Iterable[Checked]) -> Oracle:
 def _is_of(line: Event, who: str) -> bool:
     """Whether a process, or a container of a pod, is the driver of a line, which may name the process too."""
     own = line.get("process")
-    return is_driver(who, line.get("pid")) and (own is None or who == own or who.startswith(f"{own}/"))
+    return is_driver(who, line.get("pid")) and (own is None or _is_same(who, str(own)))
+
+
+def _is_same(who: str, own: str) -> bool:
+    """Whether two names are of one process. Who strikes and the witness each reckon when the machine was booted."""
+    one, other = started_s(who), started_s(own)
+    if one is None or other is None:
+        return who == own or who.startswith(f"{own}/")
+    return abs(one - other) <= TICK_S
 
 
 def _within(line: Event) -> int:

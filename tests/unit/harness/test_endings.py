@@ -37,9 +37,10 @@ def blow(kind: str = "sigkill", **more: Any) -> Fault:
         ([STARTED, KILLED], [blow("pod_delete_graceful")]),
         ([STARTED, KILLED], [blow("away", process_before=f"6@0.50 + {WHO}")]),
         ([STARTED, SEEN, GONE, KILLED], []),
+        ([STARTED, {**SEEN, "process": "7@1.01"}, {**GONE, "process": "7@1.01"}, KILLED], []),
         ([STARTED, KILLED, {**REFUSED, "code": -9}], [blow()]),
     ],
-    ids=["blow", "deleted", "with another", "witness", "words before its end"],
+    ids=["blow", "deleted", "with another", "witness", "another reckoning of its start", "words before its end"],
 )
 def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list[Fault]) -> None:
     ends = Endings(events, faults)
