@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -10,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
-from effectively_once.errors import RefusedRowsError, SinkError
+from effectively_once.errors import AccessError, RefusedRowsError, SinkError
 from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
 from effectively_once.preflight import Preflight
-from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.dry_run import added
+from effectively_once.sinks.constraints import added
+from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress, Session
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
 from effectively_once.sinks.tables import TableShape, make
 from infra.embedded.postgres import PostgresServer
@@ -153,6 +154,98 @@ def test_a_trigger_that_raises_is_named_and_a_mistake_of_somebody_else_is_no_row
         with pytest.raises(SinkError, match=r"function nobody\(\) does not exist"):
             sink.refused(1, rows(*GOOD))
     assert there(owner, address) == []
+
+
+def test_a_session_that_ended_between_two_epochs_is_opened_anew(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    """As for a commit: a server that was restarted meanwhile costs no task."""
+    sink = made(address)
+    owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
+    for _ in range(2):
+        assert sink.refused(1, rows(*GOOD, ("c", 0))) == {2: "positive"}
+        own = f"{address.pipeline}.{address.sink}.0"
+        ended = owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s", [own]
+        )
+        assert ended.fetchall() == [(True,)]
+    assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
+
+
+def test_very_many_refused_rows_cost_few_answers_of_the_server(
+    owner: psycopg.Connection[Any], address: TableAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one 20,000 took half a minute; a task that works for two is ended, and its repeat takes as long."""
+    sink = made(address)
+    asked: list[Any] = []
+    owner.execute(f'ALTER TABLE "{address.pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
+    execute = Session.execute
+
+    def counted(*given: Any, **more: Any) -> Any:
+        asked.append(given)
+        return execute(*given, **more)
+
+    monkeypatch.setattr(Session, "execute", counted)
+    given = rows(*((f"row{number}", number % 3 - 2) for number in range(20_000)))
+    assert sink.refused(1, given) == dict.fromkeys(range(20_000), "positive")
+    assert len(asked) < 2_000
+
+
+def test_what_a_table_refuses_only_together_stops_the_epoch_before_it_is_shown(
+    owner: psycopg.Connection[Any], address: TableAddress
+) -> None:
+    """Each row alone is taken, so none is at fault; all of them in one statement are refused."""
+    name = f'"{address.pipeline}"'
+    sink = made(address)
+    owner.execute(f"""
+        CREATE FUNCTION {name}.few() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM fresh) > 2 THEN RAISE 'too many'; END IF; RETURN NULL; END $$;
+        CREATE TRIGGER few AFTER INSERT ON {name}.orders REFERENCING NEW TABLE AS fresh
+        FOR EACH STATEMENT EXECUTE FUNCTION {name}.few();""")  # noqa: S608
+    assert sink.refused(1, rows(*GOOD)) == {}
+    with pytest.raises(SinkError, match="too many"):
+        sink.refused(1, rows(*GOOD, ("c", 3)))
+    assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
+
+
+def test_a_row_that_its_policy_refuses_stops_the_epoch_before_it_is_shown(
+    owner: psycopg.Connection[Any], address: TableAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL tells it by the code of a missing right, which is no row's fault."""
+    made(address)
+    name = f'"{address.pipeline}"'
+    owner.execute(f"""
+        CREATE ROLE limited LOGIN PASSWORD 'limited';
+        GRANT ALL ON SCHEMA {name}, effectively_once TO limited;
+        GRANT ALL ON {name}.orders, effectively_once.progress TO limited;
+        CREATE POLICY small ON {name}.orders WITH CHECK (amount < 100);
+        ALTER TABLE {name}.orders ENABLE ROW LEVEL SECURITY;""")
+    assert added(address.database, address.table, SHAPE) == [], "the tests' own user is above policies"
+    monkeypatch.setenv(USER, "limited")
+    monkeypatch.setenv(PASSWORD, "limited")
+    sink = TableSink(address, SHAPE, patience_s=5)
+    assert added(address.database, address.table, SHAPE) == ["row-level security"]
+    assert sink.refused(1, rows(*GOOD)) == {}
+    with pytest.raises(AccessError, match="row-level security"):
+        sink.refused(1, rows(*GOOD, ("c", 100)))
+    assert sink.publish(0, 1, rows(*GOOD))[0].rows == 2
+
+
+def test_a_table_that_refers_to_another_one_of_the_pipeline_is_not_tried(
+    owner: psycopg.Connection[Any], database: PostgresServer, pipeline: str
+) -> None:
+    """Rows of the other one come with the same epoch: the trial would find none, and all would be dead letters."""
+    heads = ToTable("heads", columns=("id", "user"), key=("id",))
+    two = replace(ORDERS, rows=(heads, ToTable("orders", columns=("id", "amount"))), windows=())
+    settings = pipeline_settings(pipeline=pipeline, database=database.url, shards=2, **two.defaults)
+    preflight = Preflight(Job(two, settings), Layout(pipeline), None, None)  # type: ignore[arg-type]
+    for name, shape in two.tables.items():
+        make(DatabaseAddress(database.url), pipeline, name, shape, 2)
+    owner.execute(f'ALTER TABLE "{pipeline}".heads ADD CONSTRAINT named CHECK (length("user") > 0)')
+    owner.execute(f'ALTER TABLE "{pipeline}".orders ADD CONSTRAINT positive CHECK (amount > 0)')
+    assert preflight.tried() == ("heads", "orders")
+    owner.execute(f'ALTER TABLE "{pipeline}".orders ADD FOREIGN KEY (id) REFERENCES "{pipeline}".heads')
+    assert preflight.tried() == ("heads",)
 
 
 def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_alike(

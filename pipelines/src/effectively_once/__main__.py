@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from effectively_once import create, describe, life_cycle, refusals
+from effectively_once import create, describe, life_cycle
 from effectively_once.backup import Backup
 from effectively_once.certificate import complete
 from effectively_once.errors import PipelineError
@@ -63,7 +63,6 @@ def _backup(job: Job, given: argparse.Namespace) -> int:
     place = place_of(given.place, settings, given.endpoint)
     source, layout = S3ObjectStore(settings.bucket), Layout(settings.pipeline)
     steps = [job.pipeline.recorded.name] if job.pipeline.recorded else []
-    steps += [refusals.STEP] if job.pipeline.tables else []
     manifest = Backup(source, layout, place, list(job.pipeline.file_sinks), _say, steps=steps).take(
         all_output=not given.output_from_floor, checkpoint=given.checkpoint
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from effectively_once import contents
+from effectively_once import contents, refusals
 from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManifest, Copied
 from effectively_once.contents import NamedObject
 from effectively_once.errors import ChainError
@@ -126,7 +126,8 @@ class Backup:
         if head.declared is None:
             return set()
         names = set()
-        for step in self._steps:
+        steps = [*self._steps, *([refusals.STEP] if head.declared.tried else [])]
+        for step in steps:
             for shard in range(head.declared.shards):
                 key = self._layout.recorded(step, head.declared.epoch, shard, head.declared.decides)
                 body = run(body_of(key), self._source)
@@ -135,7 +136,7 @@ class Backup:
                     name = key.removeprefix(f"{self._layout.pipeline}/")
                     self._write(name, body)
                     names.add(name)
-        if self._steps and self._head()[1].declared != head.declared:
+        if steps and self._head()[1].declared != head.declared:
             raise _MissingError(f"what was recorded for epoch {head.declared.epoch}")
         return names
 

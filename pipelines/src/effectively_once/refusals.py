@@ -195,20 +195,12 @@ def _closing(step: ShardStep, each: Windowed) -> tuple[pa.Table, int]:
 
 def _refused_rows(step: ShardStep, rows: pa.Table) -> dict[str, str]:
     pipeline, tried = step.task.pipeline, step.task.declaration.tried
-    found: dict[str, str] = {}
     names = [to.name for to in pipeline.rows if to.name in tried]
-    while rows.num_rows:
-        now: dict[int, str] = {}
-        for name in names:
-            for row, what in step.try_rows(name, rows.select(pipeline.schema_of(name).names)).items():
-                now.setdefault(row, f"{REFUSED_BY_TABLE} {name}: {what}")
-        if not now:
-            break
-        where = places(rows)
-        found |= {where[row].as_py(): why for row, why in now.items()}
-        # Once more without them: what is left has to be taken as it is, by every table.
-        rows = rows.filter(pa.array([row not in now for row in range(rows.num_rows)], pa.bool_()))
-    return found
+    found = _untaken(step, {name: rows.select(pipeline.schema_of(name).names) for name in names}, REFUSED_BY_TABLE)
+    if not found:
+        return {}
+    where = places(rows)
+    return {where[row].as_py(): why for row, why in found.items()}
 
 
 def _refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iterator[tuple[str, dict[Result, str]]]:
@@ -217,13 +209,31 @@ def _refused_results(step: ShardStep, closing: dict[str, pa.Table]) -> Iterator[
         if results is None:
             continue
         given = results.rename_columns(each.schema.names).select(step.task.pipeline.schema_of(each.name).names)
-        yield (
-            each.name,
-            {
-                (
-                    results[state.KEY][row].as_py(),
-                    results[state.START][row].as_py(),
-                ): f"{RESULT_REFUSED} {each.name}: {what}"
-                for row, what in step.try_rows(each.name, given).items()
-            },
-        )
+        found = _untaken(step, {each.name: given}, RESULT_REFUSED)
+        keys, starts = results[state.KEY], results[state.START]
+        yield each.name, {(keys[row].as_py(), starts[row].as_py()): why for row, why in found.items()}
+
+
+def _untaken(step: ShardStep, tables: dict[str, pa.Table], reason: str) -> dict[int, str]:
+    """Say which rows no table is to get, by number: of what is left every table takes all, as it is published.
+
+    Args:
+        step: the first one of a shard.
+        tables: what each of them would get, with as many rows.
+        reason: how the reasons begin.
+
+    """
+    found: dict[int, str] = {}
+    left = list(range(len(next(iter(tables.values()), ()))))
+    while left:
+        now: dict[int, str] = {}
+        for name, rows in tables.items():
+            part = rows.filter(pa.array([row not in found for row in range(len(rows))], pa.bool_())) if found else rows
+            for at, what in step.try_rows(name, part).items():
+                now.setdefault(left[at], f"{reason} {name}: {what}")
+        if not now:
+            break
+        found |= now
+        # Once more without them.
+        left = [row for row in left if row not in now]
+    return found

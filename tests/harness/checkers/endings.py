@@ -13,8 +13,8 @@ from typing import Any
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.vacuity import guard
-from tests.harness.checkers.witness import BLOWS, KILLED, POD_ENDS_MS, PROCESS_ENDS_MS, TAKES_MS, Census
-from tests.harness.processes import is_driver, names
+from tests.harness.checkers.witness import BLOWS, KILLED, POD_ENDS_MS, PROCESS_ENDS_MS, TAKES_MS, TICK_S, Census
+from tests.harness.processes import is_driver, names, started_s
 from tests.harness.results import Fault, Oracle
 
 NAME = "endings"
@@ -53,7 +53,13 @@ class Endings:
             if not (self._is_shown(line) or self._may_be(line))
         ]
         ends = Counter((str(one.get("pid")), one.get("state")) for one in self._told if one.get("state") in ENDS)
-        found += [f"driver {driver} is told twice to have been {state}" for (driver, state), n in ends.items() if n > 1]
+        # A kernel gives numbers anew: each who started with one may end.
+        begun = Counter(str(one.get("pid")) for one in self._of("started"))
+        found += [
+            f"driver {driver} is told twice to have been {state}"
+            for (driver, state), number in ends.items()
+            if number > max(1, begun[driver])
+        ]
         starts = {(str(one.get("pid")), one.get("generation")) for one in self._of("started")}
         found += [
             f"driver {line.get('pid')} stopped as generation {line.get('generation')}, and did not start as that"
@@ -94,7 +100,15 @@ class Endings:
 
     def _ended_otherwise(self, line: Event) -> bool:
         """Whether the driver of a line ended with an exit code of its own."""
-        return any(one.get("code") not in KILLED for one in self._of("ended", line.get("pid")))
+        return any(
+            one.get("code") not in KILLED and not self._another_between(line, one)
+            for one in self._of("ended", line.get("pid"))
+        )
+
+    def _another_between(self, line: Event, other: Event) -> bool:
+        """Whether a driver of the same number started between two lines, so that they are of two drivers."""
+        first, last = sorted((line["t"], other["t"]))
+        return any(first < one["t"] <= last for one in self._of("started", line.get("pid")))
 
     def _gone(self, line: Event) -> list[tuple[int, Any]]:
         """Return when the witness last saw the driver of a line, if it is gone, and its exit code."""
@@ -115,7 +129,15 @@ def judge(case: Case, checked: Iterable[Checked]) -> Oracle:
 def _is_of(line: Event, who: str) -> bool:
     """Whether a process, or a container of a pod, is the driver of a line, which may name the process too."""
     own = line.get("process")
-    return is_driver(who, line.get("pid")) and (own is None or who == own or who.startswith(f"{own}/"))
+    return is_driver(who, line.get("pid")) and (own is None or _is_same(who, str(own)))
+
+
+def _is_same(who: str, own: str) -> bool:
+    """Whether two names are of one process. Who strikes and the witness each reckon when the machine was booted."""
+    one, other = started_s(who), started_s(own)
+    if one is None or other is None:
+        return who == own or who.startswith(f"{own}/")
+    return abs(one - other) <= TICK_S
 
 
 def _within(line: Event) -> int:

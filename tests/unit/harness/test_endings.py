@@ -37,9 +37,10 @@ def blow(kind: str = "sigkill", **more: Any) -> Fault:
         ([STARTED, KILLED], [blow("pod_delete_graceful")]),
         ([STARTED, KILLED], [blow("away", process_before=f"6@0.50 + {WHO}")]),
         ([STARTED, SEEN, GONE, KILLED], []),
+        ([STARTED, {**SEEN, "process": "7@1.01"}, {**GONE, "process": "7@1.01"}, KILLED], []),
         ([STARTED, KILLED, {**REFUSED, "code": -9}], [blow()]),
     ],
-    ids=["blow", "deleted", "with another", "witness", "words before its end"],
+    ids=["blow", "deleted", "with another", "witness", "another reckoning of its start", "words before its end"],
 )
 def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list[Fault]) -> None:
     ends = Endings(events, faults)
@@ -110,6 +111,20 @@ def test_a_driver_of_whose_end_nobody_tells_is_a_complaint(events: list[Row]) ->
 def test_a_driver_ends_once(line: Row) -> None:
     found = Endings([STARTED, KILLED, {**REFUSED, "code": -9}, line], [blow()]).complaints()
     assert found == [f"driver 7 is told twice to have been {line['state']}"]
+
+
+def test_a_number_that_the_kernel_gave_anew_is_another_driver() -> None:
+    """Of 32,768 numbers a long run has some twice; each driver of one ends in its own way."""
+    later: Row = {**STARTED, "t": 20_000, "generation": 9}
+    words = {**REFUSED, "t": 30_000, "says": "UnreachableError: no store"}
+    first = [STARTED, SEEN, GONE, KILLED]
+    for then in ([later, words], [later, {**later, "t": 30_000, "state": "stopped"}]):
+        ends = Endings([*first, *then], [blow()])
+        assert ends.is_killed(7)
+        assert not ends.complaints()
+    times = ({"t": 21_100}, {"t": 25_200, "last": 25_000}, {"t": 25_100})
+    again = [{**one, **at, "process": "7@21.00"} for one, at in zip((SEEN, GONE, KILLED), times, strict=True)]
+    assert not Endings([*first, later, *again], [blow()]).complaints()
 
 
 @pytest.mark.parametrize("change", [{"pid": 8}, {"generation": 2}, {"generation": None}])

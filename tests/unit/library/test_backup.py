@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effectively_once import refusals
 from effectively_once.backup import Backup
 from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
 from effectively_once.errors import ChainError, SinkError
@@ -359,6 +360,29 @@ def test_what_a_step_recorded_for_the_declared_epoch_is_copied_and_for_others_no
     Backup(store, LAYOUT, place, [GLOBAL_COUNTS], steps=["look_up"]).take()
     assert [name for name in names if name in restored(place).objects] == names[2:]
     goes_on(restored(place), 8)
+
+
+@pytest.mark.parametrize("tried", [("orders",), ()])
+def test_what_tables_refused_of_the_declared_epoch_is_copied_where_one_is_tried(tried: tuple[str, ...]) -> None:
+    """Where none is, nothing is asked for, and no epoch that ends meanwhile has the backup begin anew."""
+    store = stored(5)
+    assert next(LedgerDriver.started(store, LAYOUT, "second").steps()) == "declared"
+    head = head_of(store)
+    assert head.declared is not None
+    pinned = head.declared.model_copy(update={"tried": tried})
+    store.objects[LAYOUT.head] = head.model_copy(update={"declared": pinned}).encoded()
+    name = LAYOUT.recorded(refusals.STEP, 5, 1)
+    asked: list[Request] = []
+
+    class Asked(ListedStore):
+        def answer(self, request: Request) -> Answer:
+            asked.append(request)
+            return store.answer(request)
+
+    store.objects[name] = b"refused"
+    place = Place(MemoryStore(), "memory")
+    Backup(Asked(), LAYOUT, place, []).take()
+    assert (name in restored(place).objects) == (Get(name) in asked) == bool(tried)
 
 
 def test_an_epoch_that_ends_while_its_records_are_copied_is_not_left_without_them() -> None:

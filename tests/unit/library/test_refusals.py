@@ -162,6 +162,23 @@ def test_a_result_that_a_table_refuses_is_a_dead_letter_of_the_epoch_that_closes
         place.constraints.clear()
 
 
+def test_results_are_tried_until_the_table_takes_all_that_is_left() -> None:
+    """Without the first the second is one too few: the table would refuse it where rows are shown by then."""
+
+    def both(rows: list[dict[str, Any]]) -> dict[int, str]:
+        users = {row["user"] for row in rows}
+        return {number: "both" for number, row in enumerate(rows)
+                if row["n"] == 2 or (row["user"] == "bob" and "ann" not in users)}  # fmt: skip
+
+    place = Place()
+    named = opened_windows(place)
+    place.constraints["per_user"] = both
+    carried, _ = place.dedup(ORDERS, table(ORDERS), named=named, **CLOSING)
+    place.aggregate(ORDERS, carried, named=named, **CLOSING)
+    assert [json.loads(letter["value"])["user"] for letter in letters(place)] == ["ann", "bob"]
+    assert place.published["per_user"].num_rows == 0
+
+
 def test_a_record_that_is_damaged_or_missing_is_named() -> None:
     """Deciding anew might come to something else than what is visible."""
     place = Place(constraints={"orders": where("positive", "amount", -1)})

@@ -13,24 +13,25 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, naming
+from effectively_once.sinks.database import Session
 from effectively_once.sinks.tables import Name, TableShape, listed
 
-# Somebody's unique index may be partial, or over an expression: it names no columns then.
-_ADDED = """
-WITH the AS (SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%(table)s))
-SELECT 'constraint ' || conname FROM pg_constraint, the WHERE conrelid = the.oid AND contype IN ('c', 'f', 'x', 't')
-UNION SELECT 'unique index ' || indexrelid::regclass FROM pg_index, the WHERE indrelid = the.oid AND indisunique
-    AND (indpred IS NOT NULL OR indexprs IS NOT NULL OR %(key)s::text[] <> (
-        SELECT array_agg(attname::text ORDER BY attname::text COLLATE "C") FROM pg_attribute
-        WHERE attrelid = the.oid AND attnum = ANY(indkey)))
-UNION SELECT 'not null ' || attname FROM pg_attribute, the WHERE attrelid = the.oid AND attnum > 0 AND attnotnull
-    AND NOT attisdropped AND attname = ANY(%(columns)s::text[]) AND attname <> ALL(%(key)s::text[])
-UNION SELECT 'generated column ' || attname FROM pg_attribute, the WHERE attrelid = the.oid AND attgenerated <> ''
-UNION SELECT 'trigger ' || tgname FROM pg_trigger, the WHERE tgrelid = the.oid AND NOT tgisinternal
-UNION SELECT 'rule ' || rulename FROM pg_rewrite, the WHERE ev_class = the.oid
-UNION SELECT 'partitions' FROM the WHERE relkind = 'p'
-ORDER BY 1
+# At the server: a refused row costs a millisecond of answers otherwise, and an epoch may have a million. The class of
+# an error is looked at there, as whatever is not a row's fault ends the trial.
+_EACH = """
+DECLARE tried bigint;
+BEGIN
+    FOREACH tried IN ARRAY $1 LOOP
+        BEGIN
+            EXECUTE {insert} USING tried;
+        EXCEPTION WHEN OTHERS OR assert_failure THEN
+            GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, refuser = CONSTRAINT_NAME, field = COLUMN_NAME;
+            IF left(code, 2) <> ALL({classes}::text[]) THEN RAISE; END IF;
+            refused := tried;
+            RETURN NEXT;
+        END;
+    END LOOP;
+END
 """
 InsertFrom = Callable[[sql.Composable], sql.Composed]
 """The sink's statement, given what it selects from."""
@@ -38,19 +39,9 @@ _STAGE = sql.Identifier("pg_temp", "tried")
 _NUMBER = sql.Identifier("effectively_once_row")
 _CLASSES = ("22", "23", "54", "P0")
 """Of SQLSTATE: data, integrity, a program's limits, and what a trigger raises. All else is said of no row."""
-
-
-def added(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: float = PATIENCE_S) -> list[str]:
-    """Name what somebody added to a table of `create` that may refuse a row.
-
-    Raises:
-        PipelineError: Settings, Access or Unreachable, as `connect` does.
-
-    """
-    asked = {"table": ".".join(name), "key": sorted(shape.key), "columns": shape.schema.names}
-    there = ".".join(name)
-    with naming(f"table {there} at {address.url}"), connect(address, f"look at {there}", patience_s) as session:
-        return [what for (what,) in session.execute(_ADDED, asked).fetchall()]
+_FOREIGN_KEY = "23503"
+_TOGETHER = 256
+"""So many rows are tried one by one where one of them is refused: a halving of them takes as long."""
 
 
 def refused(
@@ -58,7 +49,8 @@ def refused(
 ) -> dict[int, str]:
     """Try rows on a table; return the numbers of those that it refuses, and what refuses each. Nothing of them stays.
 
-    Of rows that only together are too many (of one unique value), the first ones are kept.
+    Of rows that only together are too many (of one unique value), the first ones are kept. Where none is returned, the
+    table has taken all of them in one statement.
 
     Args:
         session: one that commits by itself; after an error it is of no use.
@@ -74,34 +66,65 @@ def refused(
     number = _stage(session, name, shape, rows)
     session.execute("BEGIN")
     session.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    found: dict[int, psycopg.Error] = {}
-    spans = [(0, number - 1)] if number else []
+    found = _found(session, insert, number) if number and _refusal(session, insert, 0, number - 1) else {}
+    session.execute("ROLLBACK")
+    return found
+
+
+def _found(session: Session, insert: InsertFrom, number: int) -> dict[int, str]:
+    """Find by halves what is refused of rows that were refused together."""
+    session.execute(sql.SQL("CREATE INDEX ON {} ({})").format(_STAGE, _NUMBER))
+    _make_each(session, insert)
+    session.execute("SAVEPOINT begun")
+    found: dict[int, tuple[str, str]] = {}
+    whole = (0, number - 1)
+    spans = [whole]
     while spans:
-        first, last = spans.pop()
-        error = _refusal(session, insert, first, last)
-        if error is None:
+        first, last = span = spans.pop()
+        if span != whole and _refusal(session, insert, first, last) is None:
             continue
-        if first == last:
-            found[first] = error
+        if last - first < _TOGETHER:
+            found |= _each(session, range(first, last + 1))
             continue
-        if last - first == number - 1:
-            session.execute(sql.SQL("CREATE INDEX ON {} ({})").format(_STAGE, _NUMBER))
         middle = (first + last) // 2
         spans += [(middle + 1, last), (first, middle)]
-    _refer_to_later_rows(session, insert, found)
-    session.execute("ROLLBACK")
-    return {row: _what(error) for row, error in found.items()}
+    _refer_to_later_rows(session, found)
+    if not found:
+        # A trigger of the whole statement refuses them, or it was for somebody else's row that is gone by now.
+        session.execute("ROLLBACK TO SAVEPOINT begun")
+        if (error := _refusal(session, insert, *whole)) is not None:
+            raise error
+    return {row: what for row, (_, what) in found.items()}
 
 
-def _refer_to_later_rows(session: Session, insert: InsertFrom, found: dict[int, psycopg.Error]) -> None:
+def _make_each(session: Session, insert: InsertFrom) -> None:
+    one = insert(sql.SQL("(SELECT * FROM {} WHERE {} = $1) AS tried").format(_STAGE, _NUMBER)).as_string(session)
+    body = sql.SQL(_EACH).format(insert=sql.Literal(one), classes=sql.Literal(list(_CLASSES))).as_string(session)
+    session.execute(
+        sql.SQL(
+            "CREATE FUNCTION pg_temp.each_tried(bigint[], OUT refused bigint, OUT code text, OUT refuser text,"
+            " OUT field text) RETURNS SETOF record LANGUAGE plpgsql AS {}"
+        ).format(sql.Literal(body))
+    )
+
+
+def _each(session: Session, rows: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """Insert rows one by one; return the code of those that are refused, and what refuses them."""
+    told = session.execute("SELECT * FROM pg_temp.each_tried(%s::bigint[])", [list(rows)]).fetchall()
+    return {row: (code, _what(code, refuser, field)) for row, code, refuser, field in told}
+
+
+def _refer_to_later_rows(session: Session, found: dict[int, tuple[str, str]]) -> None:
     """Take out what was refused only because the row that it refers to came after it."""
-    again = True
-    while again:
-        again = False
-        for row in [row for row, error in found.items() if isinstance(error, pg.ForeignKeyViolation)]:
-            if _refusal(session, insert, row, row) is None:
-                del found[row]
-                again = True
+    left = [row for row, (code, _) in found.items() if code == _FOREIGN_KEY]
+    while left:
+        # Backwards: of a chain each one has the one after it.
+        refused = [row for at in range(len(left), 0, -_TOGETHER)
+                   for row in _each(session, reversed(left[max(0, at - _TOGETHER) : at]))]  # fmt: skip
+        taken = {*left} - {*refused}
+        for row in taken:
+            del found[row]
+        left = sorted(refused) if taken else []
 
 
 def _stage(session: Session, name: Name, shape: TableShape, rows: Iterable[tuple[Any, ...]]) -> int:
@@ -142,9 +165,14 @@ def _refusal(session: Session, insert: InsertFrom, first: int, last: int) -> psy
     return refusal
 
 
-def _what(error: psycopg.Error) -> str:
+def _what(code: str, constraint: str, column: str) -> str:
     """Name the constraint, never a value."""
-    told = error.diag
-    if told.constraint_name:
-        return told.constraint_name
-    return f"not null {told.column_name}" if told.column_name else type(error).__name__
+    if constraint:
+        return constraint
+    if column:
+        return f"not null {column}"
+    try:
+        return pg.lookup(code).__name__
+    except KeyError:
+        # A trigger's own.
+        return f"SQLSTATE {code}"

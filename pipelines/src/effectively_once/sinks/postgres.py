@@ -90,19 +90,27 @@ class TableSink(TransactionalSink[pa.Table]):
 
         """
         self._described(rows)
-        if self._session is None:
+        with naming(self._there):
+            if self._session is not None:
+                try:
+                    return self._tried(rows)
+                except psycopg.Error as error:
+                    # It may have ended since the last epoch: a commit opens another one, too.
+                    if named(error, self._there) is not None:
+                        raise
             self._kept = None
             self._open(generation)
-        assert self._session is not None  # noqa: S101 - it is open
-        with naming(self._there):
-            try:
-                return dry_run.refused(
-                    self._session, self.address.table, self.shape, self._insert_from, _tuples(rows)
-                )  # fmt: skip
-            except psycopg.Error:
-                self._kept = None
-                self.close()
-                raise
+            return self._tried(rows)
+
+    def _tried(self, rows: pa.Table) -> dict[int, str]:
+        session = self._session
+        assert session is not None  # noqa: S101 - refused() opens before it tries
+        try:
+            return dry_run.refused(session, self.address.table, self.shape, self._insert_from, _tuples(rows))
+        except psycopg.Error:
+            self._kept = None
+            self.close()
+            raise
 
     def _described(self, rows: pa.Table, like: str = digest.EMPTY) -> Rows:
         if rows.schema.names != self.shape.schema.names or rows.schema.types != self.shape.schema.types:
