@@ -13,8 +13,9 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_log import DRIVER, Pod
 from tests.harness.adapters.server_pods import ServerPod, ServerPods, server_pod
 from tests.harness.adapters.supervised_pods import SupervisedPods
+from tests.harness.adapters.tenancy import OURS
 from tests.harness.faults.cluster_control import StoppedControl
-from tests.harness.faults.cluster_node import OURS, RestartedNode
+from tests.harness.faults.cluster_node import RestartedNode
 from tests.harness.faults.healing import Healing
 from tests.unit.cluster.fake_platform import FakePlatform, node, server
 

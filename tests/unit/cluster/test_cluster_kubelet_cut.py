@@ -76,8 +76,8 @@ def test_the_node_with_most_pods_asks_the_api_server_in_vain(
     assert told["between"] == ["kubelet of two", "apiserver"]
     ways = {BOTH: (IN, OUT), IN: (IN,), OUT: (OUT,)}[direction]
     assert told["dropped"] == {f"packets {way}": 3 for way in ways}
-    named = {"kind": BETWEEN.strike.kind, "target": BETWEEN.target, "injected_at": 1_000, "healed_at": 2_000}
-    assert cuts.complaint(Fault.model_construct(**named, **told)) is None
+    struck = Fault(kind=BETWEEN.strike.kind, target=BETWEEN.target, injected_at=1_000, healed_at=2_000, **told)
+    assert cuts.complaint(struck) is None
 
 
 def test_a_cut_that_dropped_nothing_has_not_landed(world: World, platform: FakePlatform) -> None:

@@ -7,11 +7,13 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
 from effectively_once import session
+from tests.harness.adapters.disk_probes import Connectable, DatabaseProbe
 from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.events import AROUND_MS, Watch
 from tests.harness.adapters.hold import Hold
@@ -49,6 +51,7 @@ from tests.unit.harness.sleepers import Home, Server, state_of
 
 WITHOUT_SIGNAL = (SECOND, TAKEN_ID, ERRORS, LATE, LOST, NO_ROOM, CLOCK, TASK_KILL, STAGE_CANCEL, CUT, SLOW_DISK)
 DISKS = SERVER_DISKS.values()
+NO_DATABASE = cast("Connectable", None)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "chaos.md"
 
 
@@ -71,7 +74,9 @@ def arsenal(folder: Path, said: list[str], server: Server) -> EmbeddedArsenal:
         clock=DriverClock(Path("no library"), folder / "clock" / "offset"),
         requests=SparkRequests(folder / "requests"),
         cuts={one.target: TcpLink(one.target) for one in EMBEDDED_CUTS.values()},
-        disks=SlowDisks(folder / "strace", folder / "strace.log", {one.target: lambda: 0.0 for one in DISKS}),
+        disks=SlowDisks(
+            folder / "strace", folder / "strace.log", {one.target: DatabaseProbe(NO_DATABASE) for one in DISKS}
+        ),
     )
 
 
