@@ -71,8 +71,9 @@ class StalledKubelet(Stall):
             if self._kubelet.pid:
                 self._healing.pay(self._debt)
             raise NoProcessError(f"no kubelet was stopped: {error}") from error
-        self._began = time.monotonic()
-        return self._kubelet.who, now_ms()
+        self._began, at = time.monotonic(), now_ms()
+        self._healing.confirm(self._debt)
+        return self._kubelet.who, at
 
     def _resume(self) -> None:
         self._healing.pay(self._debt)

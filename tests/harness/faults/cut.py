@@ -55,6 +55,7 @@ class Cut(Fault):
             self._healing.pay(self._debt)
             raise
         self._began, at = time.monotonic(), now_ms()
+        self._healing.confirm(self._debt)
         return [(who, at) for who in victims]
 
     def endure(self) -> None:

@@ -36,6 +36,13 @@ class Healing:
             self._debts.append(debt)
         return debt
 
+    def confirm(self, debt: Debt) -> None:
+        """Know that its fault was done. Where the end of the run came between the two, it is undone again."""
+        with self._lock:
+            if debt in self._debts:
+                return
+        debt.undo()
+
     def pay(self, debt: Debt) -> None:
         """Undo it and forget it; nothing happens when that was done before."""
         with self._lock:

@@ -63,6 +63,7 @@ class SlowedServer(Fault):
         self._debt = Debt(f"let the disk of the {role} be as fast as it was", self._undo)
         self._planned_s, self._delay_ms = UNPLANNED_S, DELAYS_MS[0]
         self._began: float | None = None
+        self._held_at = 0.0
         self._slowed_s: float | None = None
         self._took_ms: dict[str, list[float]] = {"before": [], "during": [], "after": []}
 
@@ -86,14 +87,15 @@ class SlowedServer(Fault):
         except BaseException:
             self._healing.pay(self._debt)
             raise
-        self._began = time.monotonic()
+        self._began = self._held_at = time.monotonic()
         self._drivers.under = f"a slow disk of the {self._role}"
+        self._healing.confirm(self._debt)
         return [(who, now_ms())]
 
     def endure(self) -> None:
         """As long as planned, and longer until enough writes were measured; no longer than strace holds it."""
         assert self._began is not None
-        while self._disk.holds() and not self._ended.wait(EVERY_S):
+        while self._holds() and not self._ended.wait(EVERY_S):
             lasted = time.monotonic() - self._began
             enough = len(self._took_ms["during"]) >= LEAST or lasted >= self._planned_s + LONGEST_S
             if enough and lasted >= self._planned_s:
@@ -101,7 +103,7 @@ class SlowedServer(Fault):
             with suppress(Exception):  # who gave a write up has measured nothing
                 took_s = self._probe()
                 # Strace may have ended beneath it.
-                if self._disk.holds():
+                if self._holds():
                     self._took_ms["during"].append(1000 * took_s)
 
     def heal(self) -> None:
@@ -129,6 +131,12 @@ class SlowedServer(Fault):
             "latency_ms": self._latencies(), **self._server.told(),
         }  # fmt: skip
 
+    def _holds(self) -> bool:
+        """Whether strace still holds it, and when that was known last."""
+        if holds := self._disk.holds():
+            self._held_at = time.monotonic()
+        return holds
+
     def _measure(self, when: str) -> None:
         took = self._took_ms[when]
         for _ in range(TRIES):
@@ -145,8 +153,10 @@ class SlowedServer(Fault):
 
     def _undo(self) -> None:
         # Taken before it is undone: one that lasted a little longer is no worse, a shorter one is.
+        # Where strace had ended, a write that nobody answers may have hidden for how long.
         if self._began is not None and self._slowed_s is None:
-            self._slowed_s = round(time.monotonic() - self._began, 3)
+            self._holds()
+            self._slowed_s = round(self._held_at - self._began, 3)
         self._disk.detach()
         if self._began is not None:
             self._drivers.under = None

@@ -441,6 +441,20 @@ def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
     assert world.network.rules == {}
 
 
+def test_a_cut_that_comes_after_the_end_of_the_run_leaves_no_rule(world: World) -> None:
+    fault = world.fault("driver-executor-cut", planned_s=600.0)
+    fault.arm()
+    drop = world.network.drop
+
+    def late(*given: Any) -> None:
+        world.healing.close(torn_down=False)
+        drop(*given)
+
+    world.network.drop = late  # type: ignore[method-assign]
+    fault.strike(STEP)
+    assert world.network.rules == {}
+
+
 def test_executors_that_were_lost_are_followed_before_a_cut_is_over(world: World) -> None:
     fault = world.fault("executor-executor-cut")
     fault.arm()

@@ -104,3 +104,17 @@ def test_a_server_is_started_again_unless_the_whole_stack_ends(torn_down: bool, 
     assert len(starts) == started
     assert "start the broker again" in said[0]
     assert ("torn down" in said[0]) is torn_down
+
+
+def test_a_fault_that_is_done_after_the_end_of_the_run_is_undone_and_one_before_it_is_owed() -> None:
+    struck: list[str] = []
+    healing, debt = Healing(lambda _: None), Debt("let it go", struck.clear)
+    healing.owe(debt)
+    struck.append("struck")
+    healing.confirm(debt)
+    assert (struck, healing.owed) == (["struck"], ["let it go"])
+    healing.close(torn_down=False)
+    assert not struck
+    struck.append("struck")
+    healing.confirm(debt)
+    assert not struck

@@ -200,6 +200,19 @@ def test_the_end_of_a_run_undoes_it(world: World, server: Server) -> None:
     assert not one.landed()
 
 
+def test_the_end_of_a_run_undoes_it_while_strace_attaches(world: World, server: Server) -> None:
+    class Attaches(Disk):
+        def attach(self, processes: list[psutil.Process], delay_ms: float) -> None:
+            world.healing.close(torn_down=False)
+            super().attach(processes, delay_ms)
+
+    disk = Attaches()
+    one = fault(world, server, disk, seconds=600.0)
+    one.strike({})
+    assert not disk.holds()
+    assert one._drivers.under is None
+
+
 def test_it_ends_when_strace_does(world: World, server: Server) -> None:
     disk = Disk()
     one = fault(world, server, disk, seconds=600.0)
@@ -208,6 +221,24 @@ def test_it_ends_when_strace_does(world: World, server: Server) -> None:
     began = time.monotonic()
     lived(one)
     assert time.monotonic() - began < 60
+    assert not one.landed()
+
+
+def test_it_was_slow_no_longer_than_strace_is_known_to_have_held_it(world: World, server: Server) -> None:
+    disk = Disk()
+
+    def probe() -> float:
+        if len(one._took_ms["during"]) < LEAST:
+            return disk()
+        # The server ends, and a write hangs until long after the plan.
+        disk.detach()
+        time.sleep(1.0)
+        raise TimeoutError
+
+    one = fault(world, server, disk, disk, seconds=1.5)
+    one._probe = probe  # type: ignore[assignment]
+    one.strike({})
+    assert lived(one)["slowed_s"] < 1.5
     assert not one.landed()
 
 
