@@ -77,8 +77,9 @@ class ClusterArsenal(DrawingArsenal):
         super().__post_init__()
         self._rng = random.Random(f"executors of {self.seed}")
         if (disks := self.disks) is not None:
-            # The servers outlive the run.
-            self.healing.owe(Debt(f"delete topic and bucket {PLACE}", disks.forget))
+            # The servers outlive the run. One that does not answer keeps no other from being asked.
+            for role in disks.probes:
+                self.healing.owe(Debt(f"delete {PLACE} at the {role}", partial(disks.forget, role)))
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended

@@ -39,10 +39,9 @@ class SlowDisks:
     log: Path
     probes: Mapping[str, Probe]
 
-    def forget(self) -> None:
-        """Delete the places of the probes, where there are such. Safe to repeat. Raises whatever their clients do."""
-        for probe in self.probes.values():
-            probe.forget()
+    def forget(self, role: str) -> None:
+        """Delete the place of a probe, where there is one. Safe to repeat. Raises whatever its client does."""
+        self.probes[role].forget()
 
 
 def slow_disks_of(strace: Path, log: Path, endpoints: Endpoints, database: Connectable | None) -> SlowDisks:

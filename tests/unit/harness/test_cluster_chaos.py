@@ -73,6 +73,21 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     )  # fmt: skip
 
 
+def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_deleted(tmp_path: Path) -> None:
+    place, asked = arsenal(tmp_path, object()), list[str]()
+    assert place.disks is not None
+
+    def forget(_: SlowDisks, role: str) -> None:
+        asked.append(role)
+        raise ConnectionError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SlowDisks, "forget", forget)
+        place = replace(place)
+        place.close()
+    assert sorted(asked) == sorted(EVERY_ROLE)
+
+
 @pytest.mark.parametrize("name", CLUSTER)
 def test_the_cluster_has_every_sort_of_its_table(tmp_path: Path, name: str) -> None:
     place, strike = arsenal(tmp_path, object()), CLUSTER[name]
