@@ -52,7 +52,7 @@ class CutKubelet(Cut):
         """Find both before the epoch begins."""
         super().prepare(planned)
         # What cannot be found now is looked for again when it is struck.
-        with suppress(NoProcessError, ClusterError, EngineError, OSError):
+        with suppress(NoProcessError, ClusterError, EngineError, OSError, ValueError):
             self._look()
 
     def heal(self) -> None:
@@ -76,7 +76,7 @@ class CutKubelet(Cut):
         try:
             if self._netns is None:
                 self._look()
-        except (ClusterError, EngineError, OSError) as error:
+        except (ClusterError, EngineError, OSError, ValueError) as error:
             raise NoProcessError(f"no kubelet was cut off: {error}") from error
         return [self._kubelet.who, *(one.who for one in self._servers)]
 

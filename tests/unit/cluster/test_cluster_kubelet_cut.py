@@ -124,6 +124,15 @@ def test_a_node_whose_network_is_not_its_own_or_that_refuses_a_rule_is_a_miss(
     assert (world.network.rules, world.healing.owed) == ({}, [])
 
 
+def test_an_api_server_whose_address_no_rule_can_name_is_a_miss(world: World, platform: FakePlatform) -> None:
+    def refuses(_: str) -> Netns:
+        raise ValueError("fd00::2 is no IPv4 address")
+
+    world.network.of_node = refuses  # type: ignore[method-assign]
+    with pytest.raises(NoProcessError, match="no kubelet was cut off: fd00::2"):
+        fault(world, platform, Machines(platform)).strike({})
+
+
 def test_who_takes_the_kubelets_place_is_named(world: World, platform: FakePlatform) -> None:
     machines = Machines(platform)
     one = fault(world, platform, machines)
