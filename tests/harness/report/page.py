@@ -358,7 +358,8 @@ def _commands(run: Recording) -> list[tuple[str, str]]:
         words += [f"{key.upper()}={shlex.quote(value) if value else '...'}" for key, value in given.items()]
     if seed := _seed(run):
         words.append(f"SEED={shlex.quote(seed)}")
-    options = [*words_of({name: text(said) for name, said in settings.items()})]
+    # What no condition set stands there too, as a default of another type.
+    options = [*words_of({name: said for name, said in settings.items() if isinstance(said, str)})]
     if settings.get("campaign") in CAMPAIGNS and not run.manifest.get("controls"):
         options.append("--no-controls")
     if options:
