@@ -38,7 +38,7 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.campaign_options import add_campaign
-from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
+from tests.harness.conditions import HOLD_MAX_MS, USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_links import CutLinks, cut_links
@@ -278,6 +278,8 @@ def sent_by(seed: int, records: int, strikes: Sequence[Strike], conditions: Cond
     away = any(one.target == GATEWAY for one in strikes)
     if away and conditions.idle_ms is None:
         raise InputError("gateway-away needs --idle-ms: the time of a gateway is beside that of the partitions")
+    if not away and conditions.hold_max_ms != HOLD_MAX_MS:
+        raise InputError("--hold-max-ms needs gateway-away: without it no window waits for a gateway")
     return unpaced(
         seed, records, conditions.rate, conditions.skew, payload_bytes=payload_bytes, gateways=GATEWAYS if away else ()
     )

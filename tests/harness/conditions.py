@@ -65,6 +65,8 @@ class Conditions(BaseModel):
         """Bounds of time and portions are those of one clock, and of a sender that the chain holds back."""
         if self.rate is None and (self.idle_ms is not None or self.skew is not None):
             raise ValueError("--idle-ms and --skew need --rate: a sender that waits for the chain shows no lag")
+        if self.rate is None and self.hold_max_ms != HOLD_MAX_MS:
+            raise ValueError("--hold-max-ms needs --rate: a sender that waits for the chain has no gateways")
         return self
 
     @classmethod
@@ -112,7 +114,7 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
     _add(parser, "idle_ms", int, "MS", "with --rate: time goes by partition; one silent for so long is not waited for")
     _add(parser, "skew", float, "N", "with --rate: the first partition gets so many times the records of another")
     _add(parser, "lag_s", _lengths, "S,S", "lengths of driver-away, partition-lag and gateway-away, with --rate")
-    _add(parser, "hold_max_ms", int, "MS", "windows wait so long for a gateway that is away")
+    _add(parser, "hold_max_ms", int, "MS", "with gateway-away: windows wait so long for one")
     _add(parser, "payload_bytes", int, "N", "of each record, at least: input that no pipe holds")
     for name, says in (
         ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),

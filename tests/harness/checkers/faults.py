@@ -28,7 +28,7 @@ ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
 LAGGING = "held_back"
-"""The kind of fault under which records of a partition come later than others: nobody is struck."""
+"""The kind of fault under which records of a partition or gateway come later than others: nobody is struck."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
 OUTLIVED = (

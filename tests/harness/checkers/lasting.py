@@ -33,7 +33,7 @@ def too_long(fault: Fault, told_at: int) -> str | None:
         fault: as it was told.
         told_at: when the line was written that tells of it, in ms: it was over by then.
     """
-    for name, before_s in (("stopped_s", STANDS_S), ("cut_s", 0.0), ("slowed_s", 0.0)):
+    for name, before_s in (("stopped_s", STANDS_S), ("cut_s", 0.0), ("slowed_s", 0.0), ("held_s", 0.0)):
         lasted_s = getattr(fault, name)
         if lasted_s is None:
             continue

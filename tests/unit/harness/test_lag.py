@@ -125,7 +125,7 @@ def test_every_partition_lags_before_one_lags_twice() -> None:
     assert who != [Lags.of(HeldBack(), 8, 4).partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
 
 
-LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 40.0, "held_s": 40.1, "kept": 90, "healed_at": 4_000}
+LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 2.0, "held_s": 2.1, "kept": 90, "healed_at": 4_000}
 
 
 def lag(**changes: Any) -> dict[str, Any]:
@@ -134,8 +134,9 @@ def lag(**changes: Any) -> dict[str, Any]:
 
 def test_a_lag_hit_when_it_kept_records_for_as_long_as_it_was_to() -> None:
     assert checked(lag()).fault.hit, checked(lag()).refuted
-    for wrong in ({"kept": 0}, {"held_s": 39.0}, {"held_s": None}):
+    for wrong in ({"kept": 0}, {"held_s": 1.9}, {"held_s": None}):
         assert "kept back" in (checked(lag(**wrong)).refuted or "")
+    assert "held_s is 40.1, and it was undone 2 s after it came" in (checked(lag(held_s=40.1)).refuted or "")
 
 
 def test_a_driver_that_was_away_hit_when_another_took_over() -> None:
@@ -187,6 +188,18 @@ def test_who_waits_for_the_chain_shows_no_lag(word: str, capsys: pytest.CaptureF
         main(["--plan", "--seed", "1", option, "100"])
     assert "need --rate" in capsys.readouterr().err
     assert main(["--plan", "--seed", "1", "--faults", "driver-away", "--rate", "250", option, "100"]) == 0
+
+
+def test_a_bound_that_nobody_waits_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValidationError, match="needs --rate"):
+        Conditions(hold_max_ms=15_000)
+    own = RATED.model_copy(update={"hold_max_ms": 15_000})
+    with pytest.raises(InputError, match="needs gateway-away"):
+        sent_by(3, 20_000, asked_for("partition-lag", 1, LAGS), own)
+    asked = ["--plan", "--seed", "1", "--rate", "250", "--idle-ms", "100", "--hold-max-ms", "15000", "--faults"]
+    assert main([*asked, "partition-lag"]) == 1
+    assert "--hold-max-ms needs gateway-away" in capsys.readouterr().err
+    assert main([*asked, "gateway-away"]) == 0
 
 
 def test_an_unpaced_part_knows_its_run_by_its_manifest() -> None:
