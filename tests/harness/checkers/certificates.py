@@ -9,45 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.reference import Outcome, Reference, window_start
-from tests.harness.checkers.statements import ON_PURPOSE, Said, statements, unsaid, untrue
+from tests.harness.checkers.releases import too_early, unheard
+from tests.harness.checkers.statements import ON_PURPOSE, misattributed, statements, unsaid, untrue
 from tests.harness.evidence import EpochRecord, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "certificates", 0
 RELEASED_WITHIN_S = 10.0
 """An epoch is declared within so long after the bound, and the time counts in which sources could be heard."""
-
-
-def too_early(
-    epochs: Iterable[EpochRecord], said: Iterable[Said], events: Iterable[Mapping[str, Any]], hold_max_ms: int
-) -> list[str]:
-    """Describe releases that did not wait for the bound, counted from when the gateway had said what it said last."""
-    first: dict[tuple[str, int], int] = {}
-    for one in said:
-        first.setdefault((one.source, one.time_ms), one.said_at)
-    # The harness's clock alone: that of a driver may have been stepped. It reads an announcement after the pin.
-    declared: dict[int, int] = {}
-    for event in events:
-        if event["event"] == "epoch" and event.get("state") == "declared":
-            declared.setdefault(event.get("epoch", -1), event["t"])
-    found = []
-    for record in epochs:
-        clock, at = record.clock, declared.get(record.epoch)
-        for source in clock.released if clock is not None and at is not None else ():
-            assert clock is not None
-            assert at is not None
-            last = first.get((source, time_ms)) if (time_ms := clock.sources.get(source)) is not None else None
-            if last is not None and at - last < hold_max_ms:
-                found.append(
-                    f"epoch {record.epoch} let {source} go {at - last} ms after its last word, hold_max_ms is "
-                    f"{hold_max_ms}"
-                )
-    return found
 
 
 def refused(
@@ -100,8 +73,9 @@ def judge(case: Case) -> Oracle:
     settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
     excused = let_go(case)
     groups = (
-        untrue(said, case.sends), unsaid(epochs, said, settings),
-        too_early(epochs, said, case.events, settings.hold_max_ms), incomplete(case, excused),
+        misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
+        too_early(epochs, said, case.events, settings.hold_max_ms),
+        unheard(epochs, said, case.events, settings.topic), incomplete(case, excused),
     )  # fmt: skip
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"

@@ -35,6 +35,22 @@ def statements(run: RunDirectory) -> list[Said]:
     return found
 
 
+def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
+    """Describe sends of nobody who is registered, or of another one than those of the same user before it."""
+    owners: dict[str, str | None] = {}
+    found: list[str] = []
+    for send in sends:
+        owner = send.gateway if send.user is None else owners.setdefault(send.user, send.gateway)
+        if send.gateway not in gateways or send.gateway != owner:
+            found.append(f"id {send.id} of {send.user} is said to be of {send.gateway}, and its user of {owner}")
+    return found
+
+
+def covered(said: Said, read: Mapping[int, int]) -> bool:
+    """Whether what was read, by partition, holds all that a statement speaks of."""
+    return all(end <= read.get(partition, 0) for partition, end in said.offsets.items())
+
+
 def untrue(said: Iterable[Said], sends: Sequence[Send]) -> list[str]:
     """Describe statements that ran ahead of what was sent: a record from before it lies behind its offsets."""
     places: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -59,9 +75,9 @@ def untrue(said: Iterable[Said], sends: Sequence[Send]) -> list[str]:
 
 def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settings) -> list[str]:
     """Describe clocks that do not have each gateway where it had said it is, by what the epochs before have read."""
-    by_word: dict[tuple[str, int], list[Mapping[int, int]]] = {}
+    by_word: dict[tuple[str, int], list[Said]] = {}
     for one in said:
-        by_word.setdefault((one.source, one.time_ms), []).append(one.offsets)
+        by_word.setdefault((one.source, one.time_ms), []).append(one)
     read: dict[int, int] = {}
     found: list[str] = []
     for record in epochs:
@@ -70,9 +86,7 @@ def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settin
             found.append(f"epoch {record.epoch} waits for {sorted(pinned)}, registered are {sorted(settings.gateways)}")
         for source, time_ms in pinned.items():
             words = [] if time_ms is None else by_word.get((source, time_ms), [])
-            if time_ms is not None and not any(
-                all(end <= read.get(partition, 0) for partition, end in offsets.items()) for offsets in words
-            ):
+            if time_ms is not None and not any(covered(one, read) for one in words):
                 why = "not said yet by what was read" if words else "never said"
                 found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
         for partition, (_, end) in record.ranges.get(settings.topic, {}).items():

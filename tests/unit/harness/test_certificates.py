@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.harness.checkers import aggregates, certificates, in_time
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, too_early
+from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go
 from tests.harness.checkers.reference import Outcome
-from tests.harness.checkers.statements import Said, unsaid, untrue
+from tests.harness.checkers.releases import too_early, unheard
+from tests.harness.checkers.statements import Said, misattributed, unsaid, untrue
 from tests.harness.evidence import Clock, Send
+from tests.harness.judge import _certificates
 from tests.harness.results import Oracle, Verdict
+from tests.harness.run_directory import RunDirectory
+from tests.harness.workload.gateways import GATEWAYS
 from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, GatewayWorld
 
 LONG_MS, SHORT_MS = 600_000, 10_000
@@ -170,3 +177,50 @@ def test_who_is_let_go_at_the_bound_is_let_go_in_time() -> None:
     assert too_early(one.epochs, one.said, one.events, SHORT_MS) == []
     assert too_early(one.epochs, one.said, one.events, SHORT_MS + 3_000)
     assert incomplete(one.case, let_go(one.case)) == []
+
+
+class Deaf:
+    """A driver that hears nothing more of a gateway that speaks, and lets it go by its own bound."""
+
+    FROM_MS = 3_000
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+
+    def __call__(self, now_ms: int, clock: Clock) -> Clock:
+        if now_ms < self.FROM_MS:
+            self.last = clock.sources[AWAY]
+            return clock.model_copy(update={"released": ()})
+        gone = (AWAY,) if now_ms >= self.FROM_MS + SHORT_MS + 1_500 else ()
+        return clock.model_copy(update={"released": gone, "sources": {**clock.sources, AWAY: self.last}})
+
+
+def test_a_driver_that_lets_go_whom_it_does_not_hear_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = GatewayWorld(SHORT_MS, Deaf())
+    assert too_early(one.epochs, one.said, one.events, SHORT_MS) == []
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.FAIL
+    assert any(f"let {AWAY} go, which had said" in line for line in oracle.evidence), oracle.evidence
+    for heeds in (world(SHORT_MS), world(LONG_MS)):
+        assert unheard(heeds.epochs, heeds.said, heeds.events, "events") == []
+
+
+def test_a_record_is_of_the_gateway_of_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = world(LONG_MS)
+    assert misattributed(one.sends, GATEWAYS) == []
+    twice = next(i for i, send in enumerate(one.sends) if send.user in {earlier.user for earlier in one.sends[:i]})
+    for gateway in (next(name for name in GATEWAYS if name != one.sends[twice].gateway), "no-gate", None):
+        sends = [*one.sends]
+        sends[twice] = sends[twice]._replace(gateway=gateway)
+        assert len(misattributed(sends, GATEWAYS)) == 1
+    monkeypatch.setattr(certificates, "misattributed", lambda *_: ["of another one"])
+    assert judged(one, monkeypatch).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_gateways_said_is_judged_whatever_the_manifest_says(said: bool, tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    if said:
+        directory.statements_path.write_text("")
+    case: Any = SimpleNamespace(run=directory, manifest=SimpleNamespace(settings=SimpleNamespace(gateways=())))
+    assert [one.name for one in _certificates(case)] == [certificates.NAME] * said
