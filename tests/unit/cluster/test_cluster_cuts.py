@@ -450,7 +450,7 @@ def test_a_cut_that_comes_after_the_end_of_the_run_leaves_no_rule(world: World) 
         world.healing.close(torn_down=False)
         drop(*given)
 
-    world.network.drop = late  # type: ignore[method-assign]
+    world.network.drop = late  # type: ignore[method-assign, assignment]
     fault.strike(STEP)
     assert world.network.rules == {}
 

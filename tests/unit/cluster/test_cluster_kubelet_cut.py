@@ -128,7 +128,7 @@ def test_an_api_server_whose_address_no_rule_can_name_is_a_miss(world: World, pl
     def refuses(_: str) -> Netns:
         raise ValueError("fd00::2 is no IPv4 address")
 
-    world.network.of_node = refuses  # type: ignore[method-assign]
+    world.network.of_node = refuses  # type: ignore[method-assign, assignment]
     with pytest.raises(NoProcessError, match="no kubelet was cut off: fd00::2"):
         fault(world, platform, Machines(platform)).strike({})
 
