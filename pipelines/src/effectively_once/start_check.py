@@ -44,6 +44,7 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
     try:
         topic_ids = preflight.surroundings()
         preflight.warnings()
+        preflight.tried()
         stalled = preflight.stalled()
         for _ in range(TRIES):
             found = store.answer(Get(layout.head))
