@@ -22,7 +22,7 @@ EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md
 TITLES = {
     "semantics": "What exactly-once costs",
     "streams": "S1 beside plain Spark and Kafka Streams",
-    "against": "What the proof of whole input costs: beside the commit before it",
+    "against": "All changes since the commit before the proof of whole input",
     "dedup": "Deduplication alone, beside Spark's",
     "flat": "The dedup catalog as live ids grow",
     "state": "State of windows: in the ledger, or in Spark",
