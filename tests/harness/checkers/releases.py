@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.harness.checkers.statements import Said, covered
+from tests.harness.checkers.statements import Said, covered, read_on
 from tests.harness.evidence import EpochRecord
 
 HEARD_WITHIN_MS = 10_000
@@ -55,8 +55,7 @@ def unheard(
             if newer:
                 found.append(f"epoch {record.epoch} let {source} go, which had said {newer[-1].time_ms} by then")
         before = before if clock is None else {*clock.released}
-        for partition, (_, end) in record.ranges.get(topic, {}).items():
-            read[partition] = max(end, read.get(partition, 0))
+        read_on(read, record, topic)
     return found
 
 

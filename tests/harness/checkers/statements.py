@@ -51,6 +51,12 @@ def covered(said: Said, read: Mapping[int, int]) -> bool:
     return all(end <= read.get(partition, 0) for partition, end in said.offsets.items())
 
 
+def read_on(read: dict[int, int], record: EpochRecord, topic: str) -> None:
+    """Take note, by partition, of what an epoch has read."""
+    for partition, (_, end) in record.ranges.get(topic, {}).items():
+        read[partition] = max(end, read.get(partition, 0))
+
+
 def untrue(said: Iterable[Said], sends: Sequence[Send]) -> list[str]:
     """Describe statements that ran ahead of what was sent: a record from before it lies behind its offsets."""
     places: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -89,6 +95,5 @@ def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settin
             if time_ms is not None and not any(covered(one, read) for one in words):
                 why = "not said yet by what was read" if words else "never said"
                 found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
-        for partition, (_, end) in record.ranges.get(settings.topic, {}).items():
-            read[partition] = max(end, read.get(partition, 0))
+        read_on(read, record, settings.topic)
     return found

@@ -78,8 +78,8 @@ class ClusterArsenal(DrawingArsenal):
         self._rng = random.Random(f"executors of {self.seed}")
         if (disks := self.disks) is not None:
             # The servers outlive the run. One that does not answer keeps no other from being asked.
-            for role in disks.probes:
-                self.healing.owe(Debt(f"delete {PLACE} at the {role}", partial(disks.forget, role)))
+            for role, probe in disks.probes.items():
+                self.healing.owe(Debt(f"delete {PLACE} at the {role}", probe.forget))
 
     def _makers(self) -> Makers:
         drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended

@@ -39,10 +39,6 @@ class SlowDisks:
     log: Path
     probes: Mapping[str, Probe]
 
-    def forget(self, role: str) -> None:
-        """Delete the place of a probe, where there is one. Safe to repeat. Raises whatever its client does."""
-        self.probes[role].forget()
-
 
 def slow_disks_of(strace: Path, log: Path, endpoints: Endpoints, database: Connectable | None) -> SlowDisks:
     """Those of a stack; `log` and `strace` as in SlowDisks."""

@@ -14,6 +14,7 @@ from infra.cluster.access import Access
 from infra.console import Console
 from tests.harness import cluster_chaos
 from tests.harness.adapters.cluster import Cluster
+from tests.harness.adapters.disk_probes import DatabaseProbe
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.nodes import Nodes
@@ -66,7 +67,7 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
     drivers = cast("SupervisedPods", type("D", (), {"cluster": None, "log": None}))
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
-    disks = SlowDisks(Path("/usr/bin/strace"), folder / "strace.log", dict.fromkeys(EVERY_ROLE, NONE))
+    disks = SlowDisks(Path("/usr/bin/strace"), folder / "strace.log", dict.fromkeys(EVERY_ROLE, DatabaseProbe(NONE)))
     return ClusterArsenal(
         drivers, watch, cast("Cluster", NONE), platform(nodes), "r", seed=0, say=print, leaders=leaders,
         requests=PodRequests(drivers), disks=disks if nodes else None,
@@ -77,14 +78,16 @@ def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_dele
     place, asked = arsenal(tmp_path, object()), list[str]()
     assert place.disks is not None
 
-    def forget(_: SlowDisks, role: str) -> None:
-        asked.append(role)
-        raise ConnectionError
+    class Silent(DatabaseProbe):
+        def __init__(self, role: str) -> None:
+            self.role = role
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SlowDisks, "forget", forget)
-        place = replace(place)
-        place.close()
+        def forget(self) -> None:
+            asked.append(self.role)
+            raise ConnectionError
+
+    place = replace(place, disks=replace(place.disks, probes={role: Silent(role) for role in EVERY_ROLE}))
+    place.close()
     assert sorted(asked) == sorted(EVERY_ROLE)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import LiteralString
 
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, connect, naming
 from effectively_once.sinks.tables import Name, TableShape
@@ -25,8 +26,8 @@ UNION SELECT 'row-level security' FROM the WHERE row_security_active(oid)
 ORDER BY 1
 """
 _REFERS = """
-SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'f'
-    AND confrelid = ANY(SELECT to_regclass(other) FROM unnest(%s::text[]) AS other) ORDER BY 1
+SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f'
+    AND confrelid = ANY(SELECT to_regclass(other) FROM unnest(%(others)s::text[]) AS other) ORDER BY 1
 """
 
 
@@ -38,9 +39,7 @@ def added(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: f
 
     """
     asked = {"table": ".".join(name), "key": sorted(shape.key), "columns": shape.schema.names}
-    there = ".".join(name)
-    with naming(f"table {there} at {address.url}"), connect(address, f"look at {there}", patience_s) as session:
-        return [what for (what,) in session.execute(_ADDED, asked).fetchall()]
+    return _ask(address, name, _ADDED, asked, patience_s)
 
 
 def refers(address: DatabaseAddress, name: Name, others: Iterable[Name], patience_s: float = PATIENCE_S) -> list[str]:
@@ -50,7 +49,13 @@ def refers(address: DatabaseAddress, name: Name, others: Iterable[Name], patienc
         PipelineError: Settings, Access or Unreachable, as `connect` does.
 
     """
-    asked = [".".join(name), [".".join(other) for other in others]]
+    asked = {"table": ".".join(name), "others": [".".join(other) for other in others]}
+    return _ask(address, name, _REFERS, asked, patience_s)
+
+
+def _ask(
+    address: DatabaseAddress, name: Name, query: LiteralString, asked: Mapping[str, object], patience_s: float
+) -> list[str]:
     there = ".".join(name)
     with naming(f"table {there} at {address.url}"), connect(address, f"look at {there}", patience_s) as session:
-        return [key for (key,) in session.execute(_REFERS, asked).fetchall()]
+        return [what for (what,) in session.execute(query, asked).fetchall()]
