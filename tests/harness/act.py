@@ -31,6 +31,8 @@ from tests.harness.workload.sender import KafkaProducer, Sender, Target, kafka_p
 
 PARTITIONS = 4
 DRAIN_S = 600.0
+ANSWER_S = 0.1
+"""A word that the broker has acknowledged by then is known to be there before the next one is said."""
 AWAY_S = 180.0
 """A store may be away for so long, by a fault, before the run gives up reading from it."""
 DELIVERY_MS = 300_000
@@ -267,9 +269,13 @@ class Act:
             return
         producer, topic = self._producer(), topic_of(self.topic)
 
-        def publish(said: Statement) -> None:
-            producer.produce(topic, said.encode(), said.source.encode(), 0, on_delivery=lambda *_: None)
-            producer.poll(0)
+        def publish(said: Statement, delivered: Callable[[], object]) -> None:
+            def answer(error: object, _: object) -> None:
+                if error is None:
+                    delivered()
+
+            producer.produce(topic, said.encode(), said.source.encode(), 0, on_delivery=answer)
+            producer.poll(ANSWER_S)
 
         with (
             self.directory.statements_writer() as lines,

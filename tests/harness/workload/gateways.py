@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 from zlib import crc32
@@ -19,7 +20,8 @@ from tests.harness.workload.record import Planned
 GATEWAYS = ("north-gate", "south-gate")
 EVERY_S = 0.5
 """Between two statements of one gateway; real ones say it every second."""
-Publish = Callable[[Statement], object]
+Publish = Callable[[Statement, Callable[[], object]], object]
+"""Sends a statement, and calls back once the broker has acknowledged it."""
 
 
 class Lines(Protocol):
@@ -47,7 +49,7 @@ class Gateways:
         disorder_ms: by how much a record in time may be behind one that was taken before it.
         away: tells whether a gateway is offline. It says nothing then.
         publish: sends a statement to the topic.
-        lines: what was said, and when.
+        lines: what was said, and when; and when the broker had it.
     """
 
     def __init__(self, disorder_ms: int, away: Callable[[str], bool], publish: Publish, lines: Lines) -> None:
@@ -99,8 +101,12 @@ class Gateways:
             said = Statement(source=name, time_ms=at, offsets=offsets)
             if said != self._said.get(name):
                 self._lines.write({"said_at": time.time_ns() // 1_000_000, **said.model_dump()})
-                self._publish(said)
+                self._publish(said, partial(self._delivered, said))
                 self._said[name] = said
+
+    def _delivered(self, said: Statement) -> None:
+        at = time.time_ns() // 1_000_000
+        self._lines.write({"delivered_at": at, "source": said.source, "time_ms": said.time_ms})
 
     def __enter__(self) -> Self:
         self._thread.start()
