@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from effectively_once.object_store import PATIENCE_S, BucketAddress
-from effectively_once.statement import Statement, topic_of
+from effectively_once.statement import topic_of
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
@@ -23,7 +23,7 @@ from tests.harness.place import Place
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
-from tests.harness.workload.gateways import Gateways
+from tests.harness.workload.gateways import Gateways, publisher
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers, in_every_partition, settler
@@ -31,8 +31,6 @@ from tests.harness.workload.sender import KafkaProducer, Sender, Target, kafka_p
 
 PARTITIONS = 4
 DRAIN_S = 600.0
-ANSWER_S = 0.1
-"""A word that the broker has acknowledged by then is known to be there before the next one is said."""
 AWAY_S = 180.0
 """A store may be away for so long, by a fault, before the run gives up reading from it."""
 DELIVERY_MS = 300_000
@@ -267,16 +265,7 @@ class Act:
         if not self.subject.gateways:
             yield None
             return
-        producer, topic = self._producer(), topic_of(self.topic)
-
-        def publish(said: Statement, delivered: Callable[[], object]) -> None:
-            def answer(error: object, _: object) -> None:
-                if error is None:
-                    delivered()
-
-            producer.produce(topic, said.encode(), said.source.encode(), 0, on_delivery=answer)
-            producer.poll(ANSWER_S)
-
+        publish = publisher(self._producer(), self.topic)
         with (
             self.directory.statements_writer() as lines,
             Gateways(self.subject.disorder_ms, self.subject.held.holds, publish, lines) as gateways,

@@ -14,14 +14,42 @@ from zlib import crc32
 from confluent_kafka import KafkaException
 
 from effectively_once.gateway.unsent import Unsent
-from effectively_once.statement import Statement
+from effectively_once.statement import Statement, topic_of
 from tests.harness.workload.record import Planned
 
 GATEWAYS = ("north-gate", "south-gate")
 EVERY_S = 0.5
 """Between two statements of one gateway; real ones say it every second."""
+ANSWER_S = 0.1
+"""For so long the broker's answer is waited for: else it is known only when the next word is said."""
 Publish = Callable[[Statement, Callable[[], object]], object]
 """Sends a statement, and calls back once the broker has acknowledged it."""
+
+
+class Words(Protocol):
+    """The part of confluent_kafka.Producer that is used."""
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None, partition: int, on_delivery: Callable[[Any, Any], None]
+    ) -> None:
+        """Queue a word."""
+
+    def poll(self, timeout: float) -> int:
+        """Serve what the broker answered."""
+
+
+def publisher(producer: Words, topic: str) -> Publish:
+    """Return what sends statements about an input topic to the topic beside it."""
+
+    def publish(said: Statement, delivered: Callable[[], object]) -> None:
+        def answer(error: object, _: object) -> None:
+            if error is None:
+                delivered()
+
+        producer.produce(topic_of(topic), said.encode(), said.source.encode(), 0, on_delivery=answer)
+        producer.poll(ANSWER_S)
+
+    return publish
 
 
 class Lines(Protocol):
