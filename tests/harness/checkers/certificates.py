@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.reference import Outcome, Reference, window_start
-from tests.harness.checkers.releases import too_early, unheard
-from tests.harness.checkers.statements import ON_PURPOSE, misattributed, statements, unsaid, untrue
+from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
+from tests.harness.checkers.statements import ON_PURPOSE, Said, misattributed, statements, unsaid, untrue
 from tests.harness.evidence import EpochRecord, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
@@ -68,6 +68,14 @@ def held_for_ever(case: Case) -> list[str]:
     ]  # fmt: skip
 
 
+def undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> str | None:
+    """Tell that nobody knows when a gateway that was let go was back; None where that is known, or nobody was."""
+    if any(one.delivered_at is not None for one in said):
+        return None
+    gone = sorted({name for record in epochs if record.clock is not None for name in record.clock.released})
+    return f"{', '.join(gone)} was let go, and of no word it is known when the broker had it" if gone else None
+
+
 def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
@@ -75,7 +83,8 @@ def judge(case: Case) -> Oracle:
     groups = (
         misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
-        unheard(epochs, said, case.events, settings.topic), incomplete(case, excused),
+        unheard(epochs, said, case.events, settings.topic),
+        unheeded(epochs, said, case.events, _read_at(case), settings.hold_max_ms), incomplete(case, excused),
     )  # fmt: skip
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
@@ -83,7 +92,13 @@ def judge(case: Case) -> Oracle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
     if endless := held_for_ever(case):
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=endless[0], evidence=tuple(endless))
+    if unknown := undelivered(epochs, said):
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=unknown)
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
+
+
+def _read_at(case: Case) -> dict[int, int]:
+    return last_sent(case.chain.pinned, case.reference.epochs_of, case.sent_at)
 
 
 def _sentence(case: Case, excused: frozenset[int]) -> str:

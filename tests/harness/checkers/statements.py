@@ -14,25 +14,34 @@ ON_PURPOSE = ("late", "resent", "malformed")
 
 
 class Said(NamedTuple):
-    """One statement: of `source` nothing before `time_ms` is unsent, it lies before these offsets."""
+    """One statement: of `source` nothing before `time_ms` is unsent, it lies before these offsets.
+
+    `delivered_at`: the broker had acknowledged a word of this time by then; None where that is not known.
+    """
 
     said_at: int
     source: str
     time_ms: int
     offsets: Mapping[int, int]
+    delivered_at: int | None = None
 
 
 def statements(run: RunDirectory) -> list[Said]:
     """Read what was said; raises EvidenceError."""
     found: list[Said] = []
-    for row in read_lines(run.statements_path):
+    delivered: dict[tuple[str, int], int] = {}
+    for number, row in enumerate(read_lines(run.statements_path), 1):
         try:
+            if "delivered_at" in row:
+                delivered.setdefault((str(row["source"]), int(row["time_ms"])), int(row["delivered_at"]))
+                continue
             offsets = {int(partition): int(end) for partition, end in row["offsets"].items()}
             found.append(Said(int(row["said_at"]), str(row["source"]), int(row["time_ms"]), offsets))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            where = f"{run.statements_path}:{len(found) + 1}"
+            where = f"{run.statements_path}:{number}"
             raise EvidenceError(f"no statement of a source ({error!r})", where, "run again") from error
-    return found
+    # Of several words of one time it is the first that shows something new.
+    return [one._replace(delivered_at=delivered.pop((one.source, one.time_ms), None)) for one in found]
 
 
 def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
