@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain
 
 from confluent_kafka import (
@@ -38,6 +37,8 @@ CLIENT: dict[str, str | int | float | bool] = {
     "compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1_048_576, "log_level": 0, "topic.metadata.propagation.max.ms": PROPAGATION_MS,
     "message.max.bytes": MESSAGE_BYTES_MAX, "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
+    # A call of Python for each delivered message would take as long as handing it over.
+    "delivery.report.only.error": True,
 }  # fmt: skip
 """What every producer of a sink is set to."""
 MARK_KEY = b"mark"
@@ -277,20 +278,15 @@ def produced(producer: Producer, partition: int, records: Iterable[Record], fail
             failures.append((error, message))
 
     for topic, key, value in records:
-        queue = partial(producer.produce, topic, value, key, partition=partition, on_delivery=delivered)
-        while not _queued(queue):
-            # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
-            waiting = len(producer)
-            if producer.poll(COMMIT_TIMEOUT_S) == 0 and len(producer) >= waiting:
-                return False
-    return True
-
-
-def _queued(queue: Callable[[], None]) -> bool:
-    try:
-        queue()
-    except BufferError:
-        return False
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=partition, on_delivery=delivered)
+                break
+            except BufferError:
+                # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
+                waiting = len(producer)
+                if producer.poll(COMMIT_TIMEOUT_S) == 0 and len(producer) >= waiting:
+                    return False
     return True
 
 
