@@ -156,7 +156,8 @@ def kill_all(processes: Sequence[psutil.Process], timeout_s: float = 10.0) -> No
 def _runs(process: psutil.Process) -> bool:
     """Whether any thread of it is left: the first may have ended before the others."""
     try:
-        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
+        dead = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() < 2
+        return not dead and bool(process.is_running())
     except psutil.NoSuchProcess:
         return False
 
