@@ -13,12 +13,13 @@ from tests.harness.adapters.drivers import NoProcessError
 
 
 def script_in(folder: Path, processes: dict[int, str], word: Word = KILL) -> str:
-    """The script on a fabricated /proc; instead of sending a signal it tells which, and to whom."""
+    """The script on a fabricated /proc; it sends no signal, but tells which and to whom, and does not sleep."""
     for pid, name in processes.items():
         (folder / str(pid)).mkdir()
         (folder / str(pid) / "comm").write_text(name + "\n")
     (folder / "4711").mkdir()  # one that has just ended
     script = word.script.replace("/proc", str(folder)).replace('kill -9 "$victim"', 'echo "SIGKILL $victim"')
+    script = script.replace("sleep 0.01", ":")
     return script.replace("kill -9 -1", "echo SIGKILL everything").replace("kill -STOP -1", "echo SIGSTOP everything")
 
 
