@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain
 
@@ -194,21 +195,21 @@ def seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
 def _mark(address: ShardAddress, timeout_s: float, up_to: str) -> Mark | None:
     where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
     last: Mark | None = None
-    # What a consumer may read tells it where its partition ends.
-    asking, consumer = _consumer(address.bootstrap, up_to), _consumer(address.bootstrap, "read_committed")
     try:
-        low, high = ends(asking, where, timeout_s)
-        # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
-        for start in (max(low, high - 64), low):
-            consumer.assign([TopicPartition(address.progress, address.shard, start)])
-            last = _last(consumer, high, timeout_s, address)
-            if last is not None or start == low:
-                break
+        # What a consumer may read tells it where its partition ends. One after the other: where two connected at once,
+        # one of seven waited a second for it on a busy machine.
+        with closing(_consumer(address.bootstrap, up_to)) as asking:
+            low, high = ends(asking, where, timeout_s)
+        with closing(_consumer(address.bootstrap, "read_committed")) as consumer:
+            # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted
+            # away.
+            for start in (max(low, high - 64), low):
+                consumer.assign([TopicPartition(address.progress, address.shard, start)])
+                last = _last(consumer, high, timeout_s, address)
+                if last is not None or start == low:
+                    break
     except KafkaException as error:
         raise unreachable(error.args[0], address.bootstrap, address.progress) from error
-    finally:
-        asking.close()
-        consumer.close()
     return last
 
 
