@@ -10,12 +10,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+import orjson
+
+from tests.harness.checkers import away
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import too_early, unheard
 from tests.harness.checkers.statements import ON_PURPOSE, misattributed, statements, unsaid, untrue
-from tests.harness.evidence import EpochRecord, Send, Settings
+from tests.harness.checkers.words import mistimed, strangers, taken_back
+from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "certificates", 0
@@ -68,6 +74,20 @@ def held_for_ever(case: Case) -> list[str]:
     ]  # fmt: skip
 
 
+def other_settings(run: Path, settings: Settings) -> list[str]:
+    """Describe where drivers were started with other gateways, or another bound, than the manifest says."""
+    due = {"sources": sorted(settings.gateways), "hold_max_ms": settings.hold_max_ms}
+    found: list[str] = []
+    for path in (run / name for name in GIVEN if (run / name).is_file()):
+        try:
+            given = {"sources": [], "hold_max_ms": settings.hold_max_ms, **orjson.loads(path.read_bytes())}
+            said = {"sources": sorted(given["sources"]), "hold_max_ms": given["hold_max_ms"]}
+        except (ValueError, TypeError) as error:
+            raise EvidenceError(f"settings cannot be read ({error})", path, "judge an unaltered run") from error
+        found += [f"{path} says {name} {said[name]}, the manifest {due[name]}" for name in due if said[name] != due[name]]
+    return found
+
+
 def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
@@ -76,13 +96,19 @@ def judge(case: Case) -> Oracle:
         misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic), incomplete(case, excused),
+        strangers(said, settings.gateways), taken_back(said), mistimed(said, case.sends, case.acked_at),
     )  # fmt: skip
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
         evidence = tuple(line for group in groups for line in clipped(group[:FIRST], len(group)))
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
-    if endless := held_for_ever(case):
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=endless[0], evidence=tuple(endless))
+    # These are no offence of the pipeline, and without them nothing is shown of it.
+    idle = [
+        *held_for_ever(case), *other_settings(case.run.path, settings),
+        *away.complaints(case.events, case.sends, case.sent_at, said),
+    ]  # fmt: skip
+    if idle:
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
 
 

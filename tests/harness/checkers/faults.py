@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import cuts, lasting, role, slow_disks, witness
+from tests.harness.checkers import announced, cuts, lasting, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -126,6 +126,10 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no request is known that it hit"
     if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
         return "no partition is known that got another leader"
+    if fault.kind == LAGGING and fault.process_after != fault.process_before:
+        return f"it is told to have been {fault.process_after} that came back"
+    if fault.kind == LAGGING and fault.process_after != fault.process_before:
+        return "it is told to have been another one that came back"
     if fault.kind == LAGGING and not (fault.kept and fault.held_s and fault.held_s >= (fault.planned_s or 0.0)):
         return "no record is known that it kept back, or not for as long as it was to"
     if fault.kind == "taken_id" and not fault.reopened:
@@ -189,6 +193,8 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
         why, who = refutation(fault, events, chained=chained), f"{fault.kind} of {fault.target} {fault.process_before}"
         struck = names(fault.process_before)
         if why is None and (complaint := lasting.too_long(fault, event["t"])) is not None:
+            why = f"{who}: {complaint}"
+        if why is None and chained and (complaint := announced.complaint(event, events)) is not None:
             why = f"{who}: {complaint}"
         if why is None and struck & killed:
             why = f"{who}: this process was killed before"

@@ -27,8 +27,11 @@ def statements(run: RunDirectory) -> list[Said]:
     found: list[Said] = []
     for row in read_lines(run.statements_path):
         try:
-            offsets = {int(partition): int(end) for partition, end in row["offsets"].items()}
-            found.append(Said(int(row["said_at"]), str(row["source"]), int(row["time_ms"]), offsets))
+            offsets = {int(partition): end for partition, end in row["offsets"].items()}
+            one = Said(row["said_at"], row["source"], row["time_ms"], offsets)
+            if {type(number) for number in (one.said_at, one.time_ms, *offsets.values())} != {int}:
+                raise TypeError("a time or an offset is no whole number")
+            found.append(one)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             where = f"{run.statements_path}:{len(found) + 1}"
             raise EvidenceError(f"no statement of a source ({error!r})", where, "run again") from error
@@ -85,15 +88,22 @@ def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settin
     for one in said:
         by_word.setdefault((one.source, one.time_ms), []).append(one)
     read: dict[int, int] = {}
+    before: dict[str, int | None] = {}
     found: list[str] = []
     for record in epochs:
         pinned = {} if record.clock is None else record.clock.sources
+        released = () if record.clock is None else record.clock.released
         if not record.keeps_watermark and {*pinned} != {*settings.gateways}:
             found.append(f"epoch {record.epoch} waits for {sorted(pinned)}, registered are {sorted(settings.gateways)}")
+        if len({*released} & {*pinned}) < len(released):
+            found.append(f"epoch {record.epoch} let {list(released)} go, it waits for {sorted(pinned)}")
         for source, time_ms in pinned.items():
             words = [] if time_ms is None else by_word.get((source, time_ms), [])
             if time_ms is not None and not any(covered(one, read) for one in words):
                 why = "not said yet by what was read" if words else "never said"
                 found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
+            if (known := before.get(source)) is not None and (time_ms is None or time_ms < known):
+                found.append(f"epoch {record.epoch} has {source} at {time_ms}, after one that had it at {known}")
+        before = pinned
         read_on(read, record, settings.topic)
     return found
