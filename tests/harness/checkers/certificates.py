@@ -20,7 +20,7 @@ from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import too_early, unheard
 from tests.harness.checkers.statements import ON_PURPOSE, misattributed, statements, unsaid, untrue
-from tests.harness.checkers.words import mistimed, strangers, taken_back
+from tests.harness.checkers.words import mistimed, out_of_the_run, strangers, taken_back
 from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
@@ -84,7 +84,8 @@ def other_settings(run: Path, settings: Settings) -> list[str]:
             said = {"sources": sorted(given["sources"]), "hold_max_ms": given["hold_max_ms"]}
         except (ValueError, TypeError) as error:
             raise EvidenceError(f"settings cannot be read ({error})", path, "judge an unaltered run") from error
-        found += [f"{path} says {name} {said[name]}, the manifest {due[name]}" for name in due if said[name] != due[name]]
+        other = (name for name in due if said[name] != due[name])
+        found += [f"{path} says {name} {said[name]}, the manifest {due[name]}" for name in other]
     return found
 
 
@@ -96,7 +97,8 @@ def judge(case: Case) -> Oracle:
         misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic), incomplete(case, excused),
-        strangers(said, settings.gateways), taken_back(said), mistimed(said, case.sends, case.acked_at),
+        strangers(said, settings.gateways), out_of_the_run(said, case.events), taken_back(said),
+        mistimed(said, case.sends, case.acked_at),
     )  # fmt: skip
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"

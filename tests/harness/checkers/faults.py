@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import announced, cuts, lasting, role, slow_disks, witness
+from tests.harness.checkers import announced, cuts, lags, lasting, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -27,13 +27,11 @@ ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
 STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
-LAGGING = "held_back"
-"""The kind of fault under which records of a partition or gateway come later than others: nobody is struck."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
 OUTLIVED = (
     "sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT,
-    slow_disks.SLOW_DISK, LAGGING,
+    slow_disks.SLOW_DISK, lags.LAGGING,
 )  # fmt: skip
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
@@ -126,16 +124,10 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no request is known that it hit"
     if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
         return "no partition is known that got another leader"
-    if fault.kind == LAGGING and fault.process_after != fault.process_before:
-        return f"it is told to have been {fault.process_after} that came back"
-    if fault.kind == LAGGING and fault.process_after != fault.process_before:
-        return "it is told to have been another one that came back"
-    if fault.kind == LAGGING and not (fault.kept and fault.held_s and fault.held_s >= (fault.planned_s or 0.0)):
-        return "no record is known that it kept back, or not for as long as it was to"
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
-    complaint = {cuts.CUT: cuts.complaint, slow_disks.SLOW_DISK: slow_disks.complaint}.get(fault.kind)
-    return None if complaint is None else complaint(fault)
+    own = {cuts.CUT: cuts, slow_disks.SLOW_DISK: slow_disks, lags.LAGGING: lags}.get(fault.kind)
+    return None if own is None else own.complaint(fault)
 
 
 def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:

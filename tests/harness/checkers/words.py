@@ -7,10 +7,11 @@ by then, and what lies behind them had not.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tests.harness.checkers.clock import lasted
 from tests.harness.checkers.statements import Said
 from tests.harness.evidence import Send
 
@@ -30,6 +31,13 @@ def strangers(said: Iterable[Said], gateways: Sequence[str]) -> list[str]:
     """Describe words of who is not registered."""
     return [f"{one.source} said at {one.said_at} how far it is, registered are {sorted(gateways)}"
             for one in said if one.source not in gateways]  # fmt: skip
+
+
+def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Describe words that were said while there was no run."""
+    began, ended = lasted(events)
+    return [f"{one.source} said at {one.said_at} how far it is, when there was no run"
+            for one in said if not began <= one.said_at <= ended]  # fmt: skip
 
 
 def taken_back(said: Iterable[Said]) -> list[str]:

@@ -187,9 +187,7 @@ class Campaign(threading.Thread):
             for one in self._watch.seen
         )  # fmt: skip
 
-    def _settled(
-        self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]
-    ) -> Came:
+    def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
         epoch: int = event["epoch"]
         # All were struck by then.

@@ -107,10 +107,11 @@ class _Gateways(fabricate._Simulation):
 
     def _turn(self, turn: int, number: int) -> None:
         self.now += TURN_MS // 2
+        self.vouched = EVENT_T0 + turn * WINDOW_MS - DISORDER_MS
         if turn == BACK_AT:
             self._return()
-        self.vouched = EVENT_T0 + turn * WINDOW_MS - DISORDER_MS
-        self._say()
+        else:
+            self._say()
         self._produce(turn, number)
         self.vouched += WINDOW_MS // 2
         self._epoch(AWAY if turn == AWAY_FROM else None)

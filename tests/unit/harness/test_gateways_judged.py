@@ -111,6 +111,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (word(5, said_at="1750000000000"), UNKNOWN, "is no whole number"),
         (word(5, time_ms=0), FAIL, "took back at"),
         (dropped_and_swapped, FAIL, "took back at"),
+        (word_later(-1, 10**6), FAIL, "when there was no run"),
         (word_later(5, 15_000), FAIL, "a record behind it had been acknowledged"),
         (word_later(5, -15_000), FAIL, "a record before it was acknowledged"),
         (end_moved(5, -3), FAIL, "a record behind it had been acknowledged"),
@@ -143,3 +144,23 @@ def test_what_no_other_file_says_too_is_found(run: Path, does: Change, verdict: 
 def test_words_of_the_product_are_as_acknowledgements_made_them(hold_max_ms: int) -> None:
     one = GatewayWorld(hold_max_ms)
     assert strangers(one.said, GATEWAYS) == taken_back(one.said) == mistimed(one.said, one.sends, one.sent_at) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"target": "gatewax"}, "is no partition or gateway"),
+        ({"target": "partition"}, "is no partition or gateway"),
+        ({"process_after": f"gateway {NORTH}"}, f"to have been gateway {NORTH} that came back"),
+    ],
+)
+def test_who_lags_is_who_is_struck_and_who_comes_back(run: Path, changes: Row, why: str) -> None:
+    fault(**changes)(run)
+    oracle = judge(run, write=False).oracle("faults")
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert any(why in line for line in oracle.evidence), oracle.evidence
+
+
+def test_a_rate_is_more_than_nothing(run: Path) -> None:
+    settings(rate=0)(run)
+    assert judge(run, write=False).verdict is Verdict.UNKNOWN
