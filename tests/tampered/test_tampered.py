@@ -112,5 +112,10 @@ def test_the_recorded_run_is_of_before_drivers_announced_what_they_run(bases: di
     assert not is_told(run.manifest(), run.events()), "take what is harmless of that run alone out of HARMLESS"
 
 
+def test_the_recorded_run_is_of_before_faults_named_their_announcement(bases: dict[str, Path]) -> None:
+    faults = [one for one in RunDirectory(bases[RECORDED_RUN]).events() if one["event"] == "fault"]
+    assert not any("announced_at" in one for one in faults), "take `fault.phase` of that run alone out of HARMLESS"
+
+
 def test_what_a_process_found_can_be_handed_to_another() -> None:
     assert pickle.loads(pickle.dumps(HARMLESS)) == HARMLESS  # noqa: S301 - made here
