@@ -149,6 +149,14 @@ def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
     )  # fmt: skip
 
 
+def _overlap(one: Fault, other: Fault) -> bool:
+    """Whether two faults are of one kind and process, and the one came before the other was undone."""
+    if (one.kind, one.process_before) != (other.kind, other.process_before):
+        return False
+    first, second = sorted((one, other), key=lambda fault: fault.injected_at)
+    return second.injected_at <= (first.healed_at or first.injected_at)
+
+
 def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Backlog | None = None) -> list[Checked]:
     """Check every fault of a history, in its order, and measure its effect and its recovery.
 
@@ -163,6 +171,7 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
     """
     found: list[Checked] = []
     killed: set[str] = set()
+    told: list[Fault] = []
     for event in events:
         if event["event"] != "fault":
             continue
@@ -188,10 +197,13 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
             why = f"{who}: {complaint}"
         if why is None and chained and (complaint := announced.complaint(event, events)) is not None:
             why = f"{who}: {complaint}"
+        if why is None and any(_overlap(fault, other) for other in told):
+            why = f"{who}: it is told of it twice at one time"
         if why is None and struck & killed:
             why = f"{who}: this process was killed before"
         if why is None and chained and fault.recovered_s is None:
             why = f"{who}: no epoch that was declared or done again after it was published"
+        told.append(fault)
         if fault.kind in ENDING:
             killed |= struck
         hit = why is None and fault.effect is not Effect.NONE

@@ -161,6 +161,17 @@ def test_who_lags_is_who_is_struck_and_who_comes_back(run: Path, changes: Row, w
     assert any(why in line for line in oracle.evidence), oracle.evidence
 
 
+def test_a_lag_that_is_told_twice_is_one(run: Path) -> None:
+    def twice(rows: list[Row]) -> None:
+        at = next(at for at, row in enumerate(rows) if row["event"] == "fault")
+        rows.insert(at, {**rows[at], "injected_at": rows[at]["injected_at"] + 100})
+
+    change_lines(run / "history.jsonl", twice)
+    oracle = judge(run, write=False).oracle("faults")
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert any("told of it twice" in line for line in oracle.evidence), oracle.evidence
+
+
 def test_a_rate_is_more_than_nothing(run: Path) -> None:
     settings(rate=0)(run)
     assert judge(run, write=False).verdict is Verdict.UNKNOWN

@@ -182,6 +182,14 @@ def test_a_worker_in_a_pod_is_seen_by_what_it_announced_itself(announces: Row, w
     assert said is None if why is None else why in (said or "")
 
 
+def test_an_attempt_that_is_no_number_does_not_end_the_judge(run: Path) -> None:
+    def as_text(rows: list[Row]) -> None:
+        next(row for row in rows if row["event"] == "step")["attempt"] = "0"
+
+    change_lines(run / "history.jsonl", as_text)
+    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
+
+
 def test_a_history_in_which_no_fault_names_an_announcement_is_of_before_they_did(run: Path) -> None:
     def forget(rows: list[Row]) -> None:
         for fault in of_faults(rows):
