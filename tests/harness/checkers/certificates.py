@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -75,17 +76,18 @@ def held_for_ever(case: Case) -> list[str]:
 
 
 def other_settings(run: Path, settings: Settings) -> list[str]:
-    """Describe where drivers were started with other gateways, or another bound, than the manifest says."""
-    due = {"sources": sorted(settings.gateways), "hold_max_ms": settings.hold_max_ms}
+    """Describe where drivers were started with other gateways, or other bounds of time, than the manifest says."""
+    due: dict[str, Any] = {name: getattr(settings, name) for name in ("hold_max_ms", "window_ms", "lateness_ms")}
     found: list[str] = []
     for path in (run / name for name in GIVEN if (run / name).is_file()):
         try:
-            given = {"sources": [], "hold_max_ms": settings.hold_max_ms, **orjson.loads(path.read_bytes())}
-            said = {"sources": sorted(given["sources"]), "hold_max_ms": given["hold_max_ms"]}
+            given = {**due, "sources": [], **orjson.loads(path.read_bytes())}
+            said = {**{name: given[name] for name in due}, "sources": sorted(given["sources"])}
         except (ValueError, TypeError) as error:
             raise EvidenceError(f"settings cannot be read ({error})", path, "judge an unaltered run") from error
-        other = (name for name in due if said[name] != due[name])
-        found += [f"{path} says {name} {said[name]}, the manifest {due[name]}" for name in other]
+        meant = {**due, "sources": sorted(settings.gateways)}
+        other = (name for name in meant if said[name] != meant[name])
+        found += [f"{path} says {name} {said[name]}, the manifest {meant[name]}" for name in other]
     return found
 
 

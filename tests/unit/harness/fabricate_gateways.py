@@ -15,6 +15,7 @@ from tests.unit.harness.fabricate import (
     EVENT_T0,
     FIELDS,
     GIT,
+    LATENESS_MS,
     PARTITIONS,
     WINDOW_MS,
     Row,
@@ -28,7 +29,10 @@ TURNS, AWAY_FROM, BACK_AT, PER_TURN = 15, 3, 12, 12
 TURN_MS, HOLD_MAX_MS, PLANNED_S = 12_000, 60_000, 100.0
 DISORDER_MS = 150_000
 """By so much a copy may be behind the begin of its turn."""
-SAID = {"sources": [*GATEWAYS], "hold_max_ms": HOLD_MAX_MS, "idle_ms": 300_000}
+SAID = {
+    "sources": [*GATEWAYS], "hold_max_ms": HOLD_MAX_MS, "idle_ms": 300_000, "window_ms": WINDOW_MS,
+    "lateness_ms": LATENESS_MS,
+}  # fmt: skip
 
 
 def _gateway_of(user: str | None) -> str:

@@ -13,7 +13,7 @@ from tests.harness.checkers.words import mistimed, strangers, taken_back
 from tests.harness.judge import judge
 from tests.harness.results import Verdict
 from tests.harness.workload.gateways import GATEWAYS
-from tests.unit.harness.fabricate import Row
+from tests.unit.harness.fabricate import LATENESS_MS, Row
 from tests.unit.harness.fabricate_gateways import AWAY, HOLD_MAX_MS, NORTH, fabricate_gateways
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
@@ -130,6 +130,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (fault(kept=-1), UNKNOWN, "is told to have kept back -1 records"),
         (spoke_while_away, UNKNOWN, f"{AWAY} is told to have been away, and sent"),
         (settings(hold_max_ms=HOLD_MAX_MS - 1), UNKNOWN, f"hold_max_ms {HOLD_MAX_MS}, the manifest {HOLD_MAX_MS - 1}"),
+        (settings(lateness_ms=LATENESS_MS - 1), UNKNOWN, f"lateness_ms {LATENESS_MS}, the manifest {LATENESS_MS - 1}"),
         (settings(hold_max_ms=10 * HOLD_MAX_MS), FAIL, "after its last word"),
     ],
 )
