@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -137,13 +138,28 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def kill_all(processes: Sequence[psutil.Process], timeout_s: float = 10.0) -> None:
-    """SIGKILL these and wait until they are gone (a process id that was re-used meanwhile is left alone)."""
+    """SIGKILL these and wait until they have ended (a process id that was re-used meanwhile is left alone).
+
+    Of one whose parent has ended too a zombie is left until the machine's first process collects it, which may take
+    seconds: it holds nothing, and nobody waits for that.
+    """
     for one in processes:
-        try:
+        with suppress(psutil.NoSuchProcess):
             one.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(list(processes), timeout=timeout_s)
+    deadline = time.monotonic() + timeout_s
+    while any(map(_runs, processes)) and time.monotonic() < deadline:
+        time.sleep(POLL_S / 5)
+    # Collects those that are ours.
+    psutil.wait_procs(list(processes), timeout=0)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether any thread of it is left: the first may have ended before the others."""
+    try:
+        dead = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() < 2
+        return not dead and bool(process.is_running())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def identity(pid: int) -> str | None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from effectively_once.object_store import PATIENCE_S, BucketAddress
-from effectively_once.statement import Statement, topic_of
+from effectively_once.statement import topic_of
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
@@ -23,7 +23,7 @@ from tests.harness.place import Place
 from tests.harness.run_directory import LinesWriter, RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.subject import Subject
-from tests.harness.workload.gateways import Gateways
+from tests.harness.workload.gateways import Gateways, publisher
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import closers, in_every_partition, settler
@@ -265,12 +265,7 @@ class Act:
         if not self.subject.gateways:
             yield None
             return
-        producer, topic = self._producer(), topic_of(self.topic)
-
-        def publish(said: Statement) -> None:
-            producer.produce(topic, said.encode(), said.source.encode(), 0, on_delivery=lambda *_: None)
-            producer.poll(0)
-
+        publish = publisher(self._producer(), self.topic)
         with (
             self.directory.statements_writer() as lines,
             Gateways(self.subject.disorder_ms, self.subject.held.holds, publish, lines) as gateways,

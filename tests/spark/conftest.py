@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
 from effectively_once.session import MANAGER, REQUIRED
+from infra.embedded.object_store import ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.prepare import prepare as prepare_toolchain
@@ -34,6 +35,16 @@ def stack(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.setenv(ACCESS_KEY, running.endpoints.s3_access_key)
         patch.setenv(SECRET_KEY, running.endpoints.s3_secret_key)
         yield running
+
+
+@pytest.fixture(scope="module")
+def store(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """Start a store of a module's own, which its tests may stop."""
+    folder = tmp_path_factory.mktemp("store")
+    running = ObjectStore(folder / "data", folder / "store.log", toolchain.minio)
+    running.start()
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="package")

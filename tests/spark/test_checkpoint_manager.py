@@ -17,7 +17,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.process import wait_for
-from infra.toolchain.prepare import Toolchain
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
@@ -27,16 +26,6 @@ FAILED = "java.io.IOException"
 BATCHES_S = 30.0
 PATIENCE_MS = 2_000
 TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
-
-
-@pytest.fixture(scope="module")
-def store(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    """Start a store of this module's own, which tests may stop."""
-    folder = tmp_path_factory.mktemp("store")
-    running = ObjectStore(folder / "data", folder / "store.log", toolchain.minio)
-    running.start()
-    yield running
-    running.stop()
 
 
 @dataclass(frozen=True)

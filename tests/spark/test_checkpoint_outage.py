@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.ports import HOST
-from infra.toolchain.prepare import Toolchain
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked, Treatment
 from tests.harness.faults.store_answers import BROKEN, BUSY, FULL, UNASKED, UNHEARD
@@ -34,15 +33,6 @@ SOON_S = 5.0
 ANSWER_S = 10.0
 HEAD_ALONE = -1
 RESET = struct.pack("ii", 1, 0)
-
-
-@pytest.fixture(scope="module")
-def store(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    folder = tmp_path_factory.mktemp("store")
-    running = ObjectStore(folder / "data", folder / "store.log", toolchain.minio)
-    running.start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture(scope="module")

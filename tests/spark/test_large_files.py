@@ -17,7 +17,6 @@ from effectively_once.session import FILE_SYSTEM
 from effectively_once.spark_state import settings
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.process import wait_for
-from infra.toolchain.prepare import Toolchain
 from tests.spark.test_checkpoint_manager import EXISTS, MISSING, Manager, made, thrown
 
 pytestmark = pytest.mark.spark
@@ -26,15 +25,6 @@ MIB = 1 << 20
 QUERY_S = 180.0
 LARGE_MIB, HEAP_MIB = 100, 40
 """A copy of the content would take the old generation by a hundred MiB; what lives for a moment does not come there."""
-
-
-@pytest.fixture(scope="module")
-def store(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    folder = tmp_path_factory.mktemp("store")
-    running = ObjectStore(folder / "data", folder / "store.log", toolchain.minio)
-    running.start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from effectively_once import listing
 from effectively_once.__main__ import main
 from effectively_once.errors import AccessError, ChainError, UnreachableError
 from effectively_once.ledger.objects import Delete, Put
 from effectively_once.leftovers import View
-from effectively_once.listing import PAGE, S3ListingStore
+from effectively_once.listing import S3ListingStore
 from effectively_once.object_store import BucketAddress
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
@@ -117,15 +118,18 @@ def test_without_a_chain_nothing_is_deleted(clicks: Clicks, command: Command) ->
     assert leftovers <= names(clicks)
 
 
-def test_a_listing_of_several_pages_tells_every_object_once_with_its_size(bucket: BucketAddress) -> None:
+def test_a_listing_of_several_pages_tells_every_object_once_with_its_size(
+    bucket: BucketAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 20)
     store = S3ListingStore(bucket)
-    keys = [f"a/{number:05d}" for number in range(PAGE + 5)]
+    keys = [f"a/{number:05d}" for number in range(45)]
     for number, key in enumerate(keys):
         store.answer(Put(key, b"x" * (number % 7), None))
     store.answer(Put("b/0", b"", None))
     found = list(store.listed("a/"))
     assert [one.name for one in found] == keys
-    assert [one.bytes for one in found] == [number % 7 for number in range(PAGE + 5)]
+    assert [one.bytes for one in found] == [number % 7 for number in range(45)]
     assert found[0].modified_ms > 1_700_000_000_000
     assert list(store.listed("none/")) == []
     assert [one.name for one in store.listed("b/")] == ["b/0"]

@@ -163,10 +163,11 @@ def test_ranges_beyond_what_is_committed_are_refused_by_name(stack: EmbeddedStac
     producer.begin_transaction()
     producer.produce(name, b"a", partition=0)
     producer.commit_transaction(30)
-    # Long enough for the first connection on a busy machine; three refusals below wait as long.
-    source = _source(stack.endpoints.kafka_bootstrap, name, patience_s=4)
+    source = _source(stack.endpoints.kafka_bootstrap, name)
     # One record, and the marker of its transaction.
     source.within({name: {"0": (0, 2), "1": (0, 0)}})
+    # Now it is connected: each of the three refusals below waits this long.
+    source._settings = source._settings.model_copy(update={"start_patience_s": 1.5})
     says = f"a range ends at offset {{}}, .* up to {{}} .*topic {name} partition {{}}"
     for beyond, told in (({"0": (0, 3), "1": (0, 0)}, (3, 2, 0)), ({"0": (0, 2), "1": (0, 1)}, (1, 0, 1))):
         with pytest.raises(SourceError, match=says.format(*told)):

@@ -282,6 +282,8 @@ HARMLESS: tuple[Harmless, ...] = (
              "of a lag a figure, within two seconds of its ends; as many records came after it", _of_a_lag),
     Harmless("statements.jsonl", "line.said_at", (*LITTLE, "another that occurs"),
              "a moment, within five seconds of it: the same records had been acknowledged, and none more"),
+    Harmless("statements.jsonl", "line.delivered_at", (*LITTLE, "another that occurs"),
+             "a moment after the word was said; no epoch went on without its gateway since"),
     Harmless("statements.jsonl", "line.offsets|line.offsets.*", ("one more", "one less", "another that occurs"),
              "ends that acknowledgements made within five seconds, and that the same epoch had read"),
     Harmless("statements.jsonl", "line|line.source|line.time_ms", ANY,

@@ -41,7 +41,6 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.progress import announce, is_observed
 from effectively_once.provenance import provenance_of
-from effectively_once.query_listener import QueryListener
 from effectively_once.session import measure_batches
 from effectively_once.shard_step import EpochTask
 from effectively_once.sinks.manifest import ManifestSink
@@ -142,7 +141,6 @@ class Driver:
         if self._watch is not None:
             self._watch.start(self.stopping)
         starting, folder = self._lineage() if self.pipeline.stateful is None else self._kept_lineage()
-        spark.streams.addListener(QueryListener(self.metrics))
         frame = self.source.stream(spark, starting)
         if self.pipeline.stateful is not None:
             stateful_plan.check(self.pipeline, spark)

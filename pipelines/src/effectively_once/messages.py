@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -31,11 +32,7 @@ def messages(to: ToKafka, rows: pa.Table, epoch: int) -> list[Row]:
         return list(zip(keys, (_bytes(value) or b"" for value in rows[to.value].to_pylist()), strict=True))
     from_input = set(_SOURCE) <= set(rows.column_names)
     names = to.columns or tuple(name for name in rows.column_names if not (from_input and name in _SOURCE))
-    lines = _lines(rows, names, epoch) if from_input else (
-        orjson.dumps({**dict(zip(names, row, strict=True)), "epoch": epoch}, default=bytes.hex)
-        for row in columns(rows, *names)
-    )  # fmt: skip
-    return list(zip(keys, lines, strict=True))
+    return list(zip(keys, _lines(rows, names, epoch, _SOURCE if from_input else ()), strict=True))
 
 
 def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
@@ -78,20 +75,23 @@ def _readable(id_: bytes | None) -> str | None:
 
 def columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Rows of some columns as tuples: a third of the time of a dictionary a row."""
-    if not names:
-        # No column tells how many rows there are.
-        yield from [()] * table.num_rows
-        return
-    # A portion at a time: as Python's objects a shard's text would be there once more.
+    for values in _portions(table, names):
+        yield from zip(*values, strict=True)
+
+
+def _portions(table: pa.Table, names: tuple[str, ...]) -> Iterator[list[list[Any]]]:
+    """Give columns as Python's objects, some rows at a time: a shard's text would be there once more."""
     for batch in table.select(names).to_batches(PORTION):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield [column.to_pylist() for column in batch.columns]
 
 
-def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int) -> Iterator[bytes]:
-    for source, row in zip(columns(rows, *_SOURCE), columns(rows, *names), strict=True):
-        line = dict(zip(names, row, strict=True))
-        line["epoch"], line["source"] = epoch, source
-        yield orjson.dumps(line, default=bytes.hex)
+def _lines(rows: pa.Table, names: tuple[str, ...], epoch: int, source: tuple[str, ...]) -> Iterator[bytes]:
+    """Write each row as JSON, with its epoch and, of columns that say it, where it came from."""
+    fields = (*names, "epoch", "source") if source else (*names, "epoch")
+    for values in _portions(rows, (*names, *source)):
+        places = [zip(*values[len(names) :], strict=True)] if source else []
+        for row in zip(*values[: len(names)], repeat(epoch), *places, strict=False):
+            yield orjson.dumps(dict(zip(fields, row, strict=True)), default=bytes.hex)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

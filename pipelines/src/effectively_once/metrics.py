@@ -31,8 +31,6 @@ class Metrics:
         self._epochs = self._counter("epochs", "Published epochs; `repeat`: some of it had been published before.",
                                      "repeat")  # fmt: skip
         self._steps = self._counter("step_seconds", "Time of the slowest shard, by step of an epoch.", "step")
-        self._read = self._counter("rows_read", "Rows that Spark's batches read, repeats and skipped batches included.")
-        self._ended = self._counter("queries_ended", "Queries of Spark that ended; `failed`: by an error.", "failed")
         self._seconds = Histogram(
             f"{PREFIX}epoch_seconds", "From the declaration of an epoch to its last publication.", ["pipeline"],
             buckets=SECONDS, registry=self.registry,
@@ -98,14 +96,6 @@ class Metrics:
         self._released.set(len(record.clock.released) if record.clock else 0)
         if record.watermark_ms is not None:
             self._watermark.set(record.watermark_ms / 1000)
-
-    def read(self, rows: int) -> None:
-        """Count the rows of a batch of Spark."""
-        self._read.labels(self._pipeline).inc(rows)
-
-    def query_ended(self, *, failed: bool) -> None:
-        """Count a query that ended."""
-        self._ended.labels(self._pipeline, str(failed).lower()).inc()
 
     def serve(self, environment: dict[str, str] | None = None) -> int | None:
         """Serve them on the port that the environment names; the port, None when it names none.

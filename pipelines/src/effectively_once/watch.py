@@ -33,6 +33,7 @@ class Watch:
         self._attended = Attended(source.last_offsets)
         self._partitions = Silence(settings.idle_ms, self._attended.seconds)
         self._silence = Silence(settings.hold_max_ms, self._attended.seconds)
+        self._said: dict[str, int | None] = {}
         self._statements = Statements(
             settings.kafka_bootstrap, settings.topic, settings.sources, settings.start_patience_s
         ) if settings.sources else None  # fmt: skip
@@ -66,8 +67,19 @@ class Watch:
         new = self._statements.passed(head.tail[-1].ranges if head.tail else {})
         return {name: _later(last.sources.get(name), new.get(name)) for name in self._sources}
 
+    def _latest(self, times: dict[str, int | None]) -> dict[str, int | None]:
+        """How far each source has said it is, whether that was read or not."""
+        said = {} if self._statements is None else self._statements.latest
+        return {name: _later(time, said.get(name)) for name, time in times.items()}
+
     def _released(self, last: Clock, times: dict[str, int | None]) -> tuple[str, ...]:
-        moved = {name: time != last.sources.get(name) for name, time in times.items()}
+        said, self._said = self._said, self._latest(times)
+        # A word shows that a source is there before the chain has read what it speaks of. A driver that starts knows
+        # of none but what is pinned.
+        moved = {
+            name: time != last.sources.get(name) or self._said[name] != said.get(name, last.sources.get(name))
+            for name, time in times.items()
+        }
         # Where their topic could not be read they were not silent: their time to move begins anew.
         deaf = self._statements is not None and not self._statements.heard
         silent = self._silence.hear(dict.fromkeys(moved, True) if deaf else moved)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CLOSING = "closing"
 """Column of rows on their way to a shard; null but in closing rows, where all others but the shard are null."""
+CLOSED_INPUT = "org.effectivelyonce.input.ClosedInput"
 _MASK = (1 << 64) - 1
 
 
@@ -48,8 +49,9 @@ def bring_together(frame: DataFrame, shard: str, shards: int, digested: Sequence
     """
     spark = frame.sparkSession
     rows = frame.selectExpr("*", f"CAST(NULL AS STRING) AS {CLOSING}")
-    # PySpark has no way to a node of a plan but its gateway.
-    closed = spark._jvm.org.effectivelyonce.input.ClosedInput.of(rows._jdf, shards, shard, list(digested))
+    # PySpark has no way to a node of a plan but its gateway. By its whole name: asked for a package, the JVM looks for
+    # classes of that name in all jars.
+    closed = getattr(spark._jvm, CLOSED_INPUT).of(rows._jdf, shards, shard, list(digested))
     return type(frame)(closed, spark).repartitionById(shards, shard)
 
 

@@ -19,8 +19,8 @@ from tests.harness.checkers import away
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
-from tests.harness.checkers.releases import too_early, unheard
-from tests.harness.checkers.statements import ON_PURPOSE, misattributed, statements, unsaid, untrue
+from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
+from tests.harness.checkers.statements import ON_PURPOSE, Said, misattributed, statements, unsaid, untrue
 from tests.harness.checkers.words import mistimed, out_of_the_run, strangers, taken_back
 from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
 from tests.harness.results import Oracle, Verdict
@@ -91,6 +91,14 @@ def other_settings(run: Path, settings: Settings) -> list[str]:
     return found
 
 
+def undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> list[str]:
+    """Tell that nobody knows when a gateway that was let go was back; nothing where that is known, or nobody was."""
+    if any(one.delivered_at is not None for one in said):
+        return []
+    gone = sorted({name for record in epochs if record.clock is not None for name in record.clock.released})
+    return [f"{', '.join(gone)} was let go, and of no word it is known when the broker had it"] if gone else []
+
+
 def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
@@ -98,7 +106,8 @@ def judge(case: Case) -> Oracle:
     groups = (
         misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
-        unheard(epochs, said, case.events, settings.topic), incomplete(case, excused),
+        unheard(epochs, said, case.events, settings.topic),
+        unheeded(epochs, said, case.events, _read_at(case), settings.hold_max_ms), incomplete(case, excused),
         strangers(said, settings.gateways), out_of_the_run(said, case.events), taken_back(said),
         mistimed(said, case.sends, case.acked_at),
     )  # fmt: skip
@@ -108,12 +117,16 @@ def judge(case: Case) -> Oracle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
     # These are no offence of the pipeline, and without them nothing is shown of it.
     idle = [
-        *held_for_ever(case), *other_settings(case.run.path, settings),
+        *held_for_ever(case), *undelivered(epochs, said), *other_settings(case.run.path, settings),
         *away.complaints(case.events, case.sends, case.sent_at, said),
     ]  # fmt: skip
     if idle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
+
+
+def _read_at(case: Case) -> dict[int, int]:
+    return last_sent(case.chain.pinned, case.reference.epochs_of, case.sent_at)
 
 
 def _sentence(case: Case, excused: frozenset[int]) -> str:

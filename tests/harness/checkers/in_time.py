@@ -22,7 +22,8 @@ from typing import Any
 
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.certificates import let_go
-from tests.harness.checkers.reference import NEVER, Outcome, Reference, window_start
+from tests.harness.checkers.reference import Outcome, Reference, window_start
+from tests.harness.checkers.releases import last_sent
 from tests.harness.evidence import EpochRecord, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
@@ -49,7 +50,7 @@ class Seal:
         """Whether it was declared after a record was acknowledged."""
         clock = self.record.clock
         if clock is not None and send.gateway is not None and send.gateway in clock.released:
-            # Its records may even be read by this epoch: it is waited for again once all that it spoke of was read.
+            # Its records may even be read by this epoch: it is waited for once its word is heard, which comes later.
             return False
         if acked_ms < self.read_ms:
             return True
@@ -74,19 +75,14 @@ def announcements(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def seals(
-    epochs: Iterable[EpochRecord], epochs_of: Sequence[int], sent_at: Sequence[int], announced: Mapping[int, int]
+    epochs: Sequence[EpochRecord], epochs_of: Sequence[int], sent_at: Sequence[int], announced: Mapping[int, int]
 ) -> list[Seal]:
     """Return the epochs that have a watermark, in their order."""
-    newest: dict[int, int] = {}
-    for epoch, at in zip(epochs_of, sent_at, strict=True):
-        if epoch != NEVER:
-            newest[epoch] = max(at, newest.get(epoch, at))
-    found, read_ms = [], 0
-    for record in epochs:
-        read_ms = max(read_ms, newest.get(record.epoch, 0))
-        if record.watermark_ms is not None:
-            found.append(Seal(record, read_ms, announced.get(record.epoch)))
-    return found
+    read = last_sent(epochs, epochs_of, sent_at)
+    return [
+        Seal(record, read[record.epoch], announced.get(record.epoch))
+        for record in epochs if record.watermark_ms is not None
+    ]  # fmt: skip
 
 
 def refused(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tests.harness.checkers.reference import NEVER
 from tests.harness.checkers.statements import Said, covered, read_on
 from tests.harness.evidence import EpochRecord
 
 HEARD_WITHIN_MS = 10_000
 """What was said so long before is in the topic. Time in which the broker is away is no silence of a gateway."""
+KEPT_BACK = ("partition", "gateway")
+"""Targets of faults that keep records back at their sender, and strike nobody."""
 
 
 def too_early(
@@ -60,6 +63,68 @@ def unheard(
         before = before if clock is None else {*clock.released}
         read_on(read, record, topic)
     return found
+
+
+def unheeded(
+    epochs: Iterable[EpochRecord], said: Iterable[Said], events: Sequence[Mapping[str, Any]],
+    read: Mapping[int, int], hold_max_ms: int,
+) -> list[str]:  # fmt: skip
+    """Describe epochs that went on without a gateway that was back: it had said a later time, and was to be heard.
+
+    An epoch is pinned after all that it reads was sent (`read`), and a word that the broker had by then was in the
+    topic. From that word on the gateway has the bound once more, whether what it speaks of was read or not. Where a
+    server was struck meanwhile its driver may not have been able to hear it.
+    """
+    later = _later(said)
+    declared, found = _declared(events), []
+    for record in epochs:
+        clock, at = record.clock, declared.get(record.epoch)
+        if clock is None or at is None or record.keeps_watermark:
+            continue
+        for source in clock.released:
+            words = [
+                one for one in later.get(source, ())
+                if one.delivered_at is not None and one.delivered_at < read.get(record.epoch, 0)
+            ]  # fmt: skip
+            if words and at - words[-1].said_at < hold_max_ms and not _struck(events, words[-1].said_at, at):
+                back_ms = at - words[-1].said_at
+                found.append(
+                    f"epoch {record.epoch} went on without {source}, which was back {back_ms} ms before: it had said "
+                    f"{words[-1].time_ms}"
+                )
+    return found
+
+
+def last_sent(epochs: Iterable[EpochRecord], epochs_of: Sequence[int], sent_at: Sequence[int]) -> dict[int, int]:
+    """Return epoch -> the last `sent_at` (ms) of what it and those before it have read: it was declared later."""
+    newest: dict[int, int] = {}
+    for epoch, at in zip(epochs_of, sent_at, strict=True):
+        if epoch != NEVER:
+            newest[epoch] = max(at, newest.get(epoch, at))
+    found, last = {}, 0
+    for record in epochs:
+        found[record.epoch] = last = max(last, newest.get(record.epoch, 0))
+    return found
+
+
+def _later(said: Iterable[Said]) -> dict[str, list[Said]]:
+    """Words by gateway that name a later time than all before: others show nothing of whether it gets on."""
+    found: dict[str, list[Said]] = {}
+    for one in said:
+        words = found.setdefault(one.source, [])
+        if not words or one.time_ms > words[-1].time_ms:
+            words.append(one)
+    return found
+
+
+def _struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
+    """Whether a server or a driver was struck between two moments, or still had to do with what came before."""
+    return any(
+        event["event"] == "fault" and event.get("target") not in KEPT_BACK
+        and (at := event.get("injected_at", event["t"])) <= until
+        and since <= (event.get("healed_at") or at) + HEARD_WITHIN_MS
+        for event in events
+    )  # fmt: skip
 
 
 def _declared(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:

@@ -14,28 +14,42 @@ ON_PURPOSE = ("late", "resent", "malformed")
 
 
 class Said(NamedTuple):
-    """One statement: of `source` nothing before `time_ms` is unsent, it lies before these offsets."""
+    """One statement: of `source` nothing before `time_ms` is unsent, it lies before these offsets.
+
+    `delivered_at`: the broker had acknowledged a word of this time by then; None where that is not known.
+    """
 
     said_at: int
     source: str
     time_ms: int
     offsets: Mapping[int, int]
+    delivered_at: int | None = None
 
 
 def statements(run: RunDirectory) -> list[Said]:
     """Read what was said; raises EvidenceError."""
     found: list[Said] = []
-    for row in read_lines(run.statements_path):
+    delivered: dict[tuple[str, int], list[int]] = {}
+    for number, row in enumerate(read_lines(run.statements_path), 1):
         try:
+            if "delivered_at" in row:
+                _whole(row["delivered_at"], row["time_ms"])
+                delivered.setdefault((row["source"], row["time_ms"]), []).append(row["delivered_at"])
+                continue
             offsets = {int(partition): end for partition, end in row["offsets"].items()}
-            one = Said(row["said_at"], row["source"], row["time_ms"], offsets)
-            if {type(number) for number in (one.said_at, one.time_ms, *offsets.values())} != {int}:
-                raise TypeError("a time or an offset is no whole number")
-            found.append(one)
+            _whole(row["said_at"], row["time_ms"], *offsets.values())
+            found.append(Said(row["said_at"], row["source"], row["time_ms"], offsets))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            where = f"{run.statements_path}:{len(found) + 1}"
+            where = f"{run.statements_path}:{number}"
             raise EvidenceError(f"no statement of a source ({error!r})", where, "run again") from error
-    return found
+    # Of several words of one time the broker had them in their order.
+    had = (delivered.get((one.source, one.time_ms), []) for one in found)
+    return [one._replace(delivered_at=times.pop(0) if times else None) for one, times in zip(found, had, strict=True)]
+
+
+def _whole(*numbers: object) -> None:
+    if {type(number) for number in numbers} != {int}:
+        raise TypeError("a time or an offset is no whole number")
 
 
 def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:

@@ -34,10 +34,14 @@ def strangers(said: Iterable[Said], gateways: Sequence[str]) -> list[str]:
 
 
 def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Describe words that were said while there was no run."""
+    """Describe words that were said while there was no run, or that the broker had before, or when it was over."""
     began, ended = lasted(events)
-    return [f"{one.source} said at {one.said_at} how far it is, when there was no run"
-            for one in said if not began <= one.said_at <= ended]  # fmt: skip
+    moments = ((one, one.said_at if one.delivered_at is None else one.delivered_at) for one in said)
+    return [
+        f"{one.source} said at {one.said_at} how far it is, and the broker had it at {had}: when there was no run, or "
+        "before it was said"
+        for one, had in moments if not began <= one.said_at <= had <= ended
+    ]  # fmt: skip
 
 
 def taken_back(said: Iterable[Said]) -> list[str]:

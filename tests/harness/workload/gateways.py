@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 from zlib import crc32
@@ -13,13 +14,42 @@ from zlib import crc32
 from confluent_kafka import KafkaException
 
 from effectively_once.gateway.unsent import Unsent
-from effectively_once.statement import Statement
+from effectively_once.statement import Statement, topic_of
 from tests.harness.workload.record import Planned
 
 GATEWAYS = ("north-gate", "south-gate")
 EVERY_S = 0.5
 """Between two statements of one gateway; real ones say it every second."""
-Publish = Callable[[Statement], object]
+ANSWER_S = 0.1
+"""For so long the broker's answer is waited for: else it is known only when the next word is said."""
+Publish = Callable[[Statement, Callable[[], object]], object]
+"""Sends a statement, and calls back once the broker has acknowledged it."""
+
+
+class Words(Protocol):
+    """The part of confluent_kafka.Producer that is used."""
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None, partition: int, on_delivery: Callable[[Any, Any], None]
+    ) -> None:
+        """Queue a word."""
+
+    def poll(self, timeout: float) -> int:
+        """Serve what the broker answered."""
+
+
+def publisher(producer: Words, topic: str) -> Publish:
+    """Return what sends statements about an input topic to the topic beside it."""
+
+    def publish(said: Statement, delivered: Callable[[], object]) -> None:
+        def answer(error: object, _: object) -> None:
+            if error is None:
+                delivered()
+
+        producer.produce(topic_of(topic), said.encode(), said.source.encode(), 0, on_delivery=answer)
+        producer.poll(ANSWER_S)
+
+    return publish
 
 
 class Lines(Protocol):
@@ -47,7 +77,7 @@ class Gateways:
         disorder_ms: by how much a record in time may be behind one that was taken before it.
         away: tells whether a gateway is offline. It says nothing then.
         publish: sends a statement to the topic.
-        lines: what was said, and when.
+        lines: what was said, and when; and when the broker had it.
     """
 
     def __init__(self, disorder_ms: int, away: Callable[[str], bool], publish: Publish, lines: Lines) -> None:
@@ -99,8 +129,12 @@ class Gateways:
             said = Statement(source=name, time_ms=at, offsets=offsets)
             if said != self._said.get(name):
                 self._lines.write({"said_at": time.time_ns() // 1_000_000, **said.model_dump()})
-                self._publish(said)
+                self._publish(said, partial(self._delivered, said))
                 self._said[name] = said
+
+    def _delivered(self, said: Statement) -> None:
+        at = time.time_ns() // 1_000_000
+        self._lines.write({"delivered_at": at, "source": said.source, "time_ms": said.time_ms})
 
     def __enter__(self) -> Self:
         self._thread.start()

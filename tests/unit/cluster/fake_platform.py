@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import select
 from typing import Any
+
+import pytest
 
 from infra.cluster.api import UnreachableError
 from tests.harness.adapters.cluster import ClusterTimeoutError
@@ -48,6 +50,7 @@ class FakePlatform:
         self.silent = False
         self.nodes_there: list[Object] = [node("worker")]
         self.states: list[str] = []
+        self.wait_s = WAIT_S
 
     def pods(self, selector: str) -> list[Object]:
         if self.silent:
@@ -78,8 +81,16 @@ class FakePlatform:
         self.done.append(("delete", name, uid, grace_s))
         self.on_delete()
 
+    @contextmanager
+    def gives_up(self, on: str | None = None) -> Iterator[None]:
+        """What is waited for within does not come, which a few looks tell; the wait says so."""
+        self.wait_s = 0.05
+        with pytest.raises(ClusterTimeoutError, match=on):
+            yield
+        self.wait_s = WAIT_S
+
     def wait_for(self, what: str, holds: Callable[[], bool], timeout_s: float, seen: Callable[[], object]) -> None:
-        deadline = time.monotonic() + min(timeout_s, WAIT_S)
+        deadline = time.monotonic() + min(timeout_s, self.wait_s)
         while not holds():
             if time.monotonic() > deadline:
                 raise ClusterTimeoutError(f"{what}; last seen: {seen()}")

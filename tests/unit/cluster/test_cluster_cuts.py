@@ -178,6 +178,7 @@ class World:
         drawn, between = DrawnCut(direction, of), IN_PODS[name]
         made = CutPods(between, parties, drawn, "mark-1", healing=self.healing, ended=self.ended)
         made.prepare(PlannedFault(1, DECLARED, None, 0, between.strike, planned_s=planned_s))
+        made.arm()
         return made
 
 
@@ -193,7 +194,6 @@ def world() -> World:
 def test_two_executors_hear_nothing_of_each_other_and_the_third_hears_both(world: World) -> None:
     """Each has rules: on another node, who opened a connection is known only to himself by the peer's own address."""
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     assert world.armed == ["executors pod_delete_now"]
     assert [who for who, _ in fault.strike(STEP)] == ["exec-1@e1", "exec-2@e2"]
     assert world.network.by_node == {
@@ -209,7 +209,6 @@ def test_one_way_only_what_goes_that_way_is_dropped_at_both_ends(
     world: World, direction: str, first: str, second: str
 ) -> None:
     fault = world.fault("executor-executor-cut", direction)
-    fault.arm()
     fault.strike(STEP)
     assert world.network.by_node == {
         "node-of-exec-1": one_of(IPS["exec-2"], first), "node-of-exec-2": one_of(IPS["exec-1"], second),
@@ -221,7 +220,6 @@ def test_one_way_only_what_goes_that_way_is_dropped_at_both_ends(
 
 def test_a_cut_lasts_counts_what_it_dropped_and_is_undone(world: World) -> None:
     fault = world.fault("executor-executor-cut", planned_s=0.2)
-    fault.arm()
     at = fault.strike(STEP)[0][1]
     assert not fault.landed()
     world.network.hits = {"node-of-exec-1 INPUT": 3, "node-of-exec-1 OUTPUT": 8, "node-of-exec-2 OUTPUT": 1}
@@ -256,7 +254,6 @@ def test_a_cut_lasts_counts_what_it_dropped_and_is_undone(world: World) -> None:
 
 def test_a_cut_that_no_packet_met_has_not_landed(world: World) -> None:
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     fault.strike(STEP)
     fault.endure()
     fault.heal()
@@ -269,7 +266,6 @@ def test_what_a_pod_had_counted_is_known_though_it_ends_during_the_cut(
 ) -> None:
     monkeypatch.setattr(cluster_cut, "COUNT_S", 0.05)
     fault = world.fault("executor-executor-cut", planned_s=0.2)
-    fault.arm()
     fault.strike(STEP)
     world.network.hits = {"node-of-exec-1 INPUT": 3}
     fault.endure()
@@ -282,7 +278,6 @@ def test_after_a_declaration_the_seed_says_which_executors(world: World) -> None
     pairs = set()
     for of in range(3):
         fault = world.fault("executor-executor-cut", of=of)
-        fault.arm()
         pairs.add(tuple(who for who, _ in fault.strike(DECLARATION)))
         fault.heal()
     assert len(pairs) == 3
@@ -291,7 +286,6 @@ def test_after_a_declaration_the_seed_says_which_executors(world: World) -> None
 
 def test_who_announced_the_step_is_the_executor_that_is_cut_off(world: World) -> None:
     fault = world.fault("executor-store-cut", of=2)
-    fault.arm()
     assert [who for who, _ in fault.strike({**STEP, "pod_uid": "e2"})] == ["exec-2@e2", "minio-0@u-minio-0/c-minio-0"]
 
 
@@ -312,7 +306,6 @@ def test_a_server_is_cut_off_by_its_pods_address_and_its_services_at_the_pipelin
     world: World, name: str
 ) -> None:
     fault = world.fault(name)
-    fault.arm()
     fault.strike(STEP)
     wanted = {
         node: lines if lines[0].startswith("-I") else
@@ -327,7 +320,6 @@ def test_a_server_is_cut_off_by_its_pods_address_and_its_services_at_the_pipelin
 @pytest.mark.parametrize(("name", "node"), [("driver-api-cut", "driver"), ("operator-api-cut", "operator")])
 def test_from_the_api_server_only_its_own_port_is_cut_off(world: World, name: str, node: str) -> None:
     fault = world.fault(name)
-    fault.arm()
     fault.strike(DECLARATION)
     assert world.network.by_node == {
         f"node-of-{node}": [
@@ -340,7 +332,6 @@ def test_from_the_api_server_only_its_own_port_is_cut_off(world: World, name: st
 @pytest.mark.parametrize("name", IN_PODS)
 def test_every_sort_has_rules_evidence_and_somebody_who_works_afterwards(world: World, name: str) -> None:
     fault = world.fault(name)
-    fault.arm()
     struck = [who for who, _ in fault.strike(STEP if EXECUTOR in name else DECLARATION)]
     assert len(set(struck)) == len(struck) == 2
     assert world.network.rules
@@ -353,7 +344,6 @@ def test_every_broker_is_cut_off(world: World) -> None:
     brokers = cast("FakePlatform", world.servers[BROKER].cluster)
     brokers.there.append(pod("kafka-1", "u-kafka-1", "10.244.0.21", app="kafka"))
     fault = world.fault("executor-broker-cut", OUT)
-    fault.arm()
     fault.strike(STEP)
     (lines,) = world.network.by_node.values()
     assert lines == [*one_of("10.244.0.20", OUTPUT), *one_of("10.96.0.20", OUTPUT), *one_of("10.244.0.21", OUTPUT)]
@@ -363,14 +353,12 @@ def test_every_broker_is_cut_off(world: World) -> None:
 def test_an_executor_that_came_after_the_look_is_looked_for(world: World) -> None:
     second = world.known.pop("e2")
     fault = world.fault("executor-broker-cut")
-    fault.arm()
     world.known["e2"] = second
     assert fault.strike({**STEP, "pod_uid": "e2"})[0][0] == "exec-2@e2"
 
 
 def test_an_executor_that_has_ended_since_it_announced_the_step_is_a_miss(world: World) -> None:
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     world.end("e1")
     with pytest.raises(NoProcessError, match="does not run: executor and executor"):
         fault.strike(STEP)
@@ -381,7 +369,6 @@ def test_one_executor_alone_has_nobody_to_be_cut_off_from(world: World) -> None:
     for uid in ("e2", "e3"):
         world.known.pop(uid)
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     with pytest.raises(NoProcessError, match="does not run: executor and executor"):
         fault.strike(STEP)
     assert world.network.rules == {}
@@ -391,7 +378,6 @@ def test_one_executor_alone_has_nobody_to_be_cut_off_from(world: World) -> None:
 @pytest.mark.parametrize("error", [NoProcessError("gone"), EngineError("iptables: no chain")])
 def test_of_a_cut_that_one_end_refuses_nothing_stays_at_the_other(world: World, error: Exception) -> None:
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     real = world.network.drop
 
     def drop(netns: Netns, *rest: Any) -> None:
@@ -410,7 +396,6 @@ def test_of_a_cut_that_one_end_refuses_nothing_stays_at_the_other(world: World, 
 def test_an_api_that_does_not_answer_is_a_miss(world: World) -> None:
     world.reader.silent = True
     fault = world.fault("driver-store-cut")
-    fault.arm()
     with pytest.raises(NoProcessError, match="nothing was cut between driver and object store: no answer"):
         fault.strike(STEP)
     assert world.network.rules == {}
@@ -418,7 +403,6 @@ def test_an_api_that_does_not_answer_is_a_miss(world: World) -> None:
 
 def test_rules_that_cannot_be_removed_at_one_end_are_removed_at_the_other_and_stay_owed(world: World) -> None:
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     fault.strike(STEP)
     world.network.refuse = {"node-of-exec-1": EngineError("no answer of the node")}
     with pytest.raises(EngineError, match="no answer of the node"):
@@ -433,7 +417,6 @@ def test_rules_that_cannot_be_removed_at_one_end_are_removed_at_the_other_and_st
 
 def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
     fault = world.fault("driver-executor-cut", planned_s=600.0)
-    fault.arm()
     fault.strike(STEP)
     world.ended.set()
     fault.endure()
@@ -443,7 +426,6 @@ def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
 
 def test_a_cut_that_comes_after_the_end_of_the_run_leaves_no_rule(world: World) -> None:
     fault = world.fault("driver-executor-cut", planned_s=600.0)
-    fault.arm()
     drop = world.network.drop
 
     def late(*given: Any) -> None:
@@ -457,7 +439,6 @@ def test_a_cut_that_comes_after_the_end_of_the_run_leaves_no_rule(world: World) 
 
 def test_executors_that_were_lost_are_followed_before_a_cut_is_over(world: World) -> None:
     fault = world.fault("executor-executor-cut")
-    fault.arm()
     fault.strike(STEP)
     fault.heal()
     world.end("e1")
@@ -468,7 +449,6 @@ def test_executors_that_were_lost_are_followed_before_a_cut_is_over(world: World
 
 def test_a_driver_that_ended_and_has_no_successor_is_nobody(world: World) -> None:
     fault = world.fault("driver-store-cut")
-    fault.arm()
     fault.strike(STEP)
     world.drivers.running = lambda: (_ for _ in ()).throw(NoProcessError("no driver"))
     assert fault.after() == []

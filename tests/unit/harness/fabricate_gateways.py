@@ -101,7 +101,9 @@ class _Gateways(fabricate._Simulation):
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
         self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(workload))
-        write_lines(self.run / "statements.jsonl", self.said)
+        had = ({"delivered_at": one["said_at"] + 1, **{name: one[name] for name in ("source", "time_ms")}}
+               for one in self.said)  # fmt: skip
+        write_lines(self.run / "statements.jsonl", [line for pair in zip(self.said, had, strict=True) for line in pair])
 
     def _close(self, name: str, time: int) -> None:
         """Move the time of every partition, and let an epoch heed what was said before."""
@@ -178,10 +180,10 @@ class _Gateways(fabricate._Simulation):
         return {"clock": {**clock, "released": released}}
 
     def _since(self, source: str) -> int:
-        """When a gateway first said what is known of it; what it has not said yet, when the run began."""
-        time = self.sources[source]
-        words = [one["said_at"] for one in self.said if (one["source"], one["time_ms"]) == (source, time)]
-        return min(words, default=fabricate.T0)
+        """When a gateway first named its latest time; of one that has said nothing, when the run began."""
+        mine = [one for one in self.said if one["source"] == source]
+        latest = max((one["time_ms"] for one in mine), default=None)
+        return next((one["said_at"] for one in mine if one["time_ms"] == latest), fabricate.T0)
 
     def _strike(self, target: str, epoch: int) -> bool:
         who = f"gateway {target}"

@@ -53,6 +53,7 @@ class GatewayWorld:
         self._pending, self._due = Pending("events", GATEWAYS), Watermark()
         self._silence = Silence(self.hold_max_ms, lambda: self.now_ms / 1000)
         self._read, self._ends, self._times = [0] * PARTITIONS, [0] * PARTITIONS, dict[str, int]()
+        self._words = dict[str, int]()
         records = [one for one in subject.records() if one.gate is None]
         for number, record in enumerate(records):
             self._turn(number, record)
@@ -110,18 +111,21 @@ class GatewayWorld:
         self.sent_at.append(self.now_ms)
         self.gateways.acknowledged(one, gateway, partition, offset)
 
-    def _hear(self, said: Statement) -> None:
+    def _hear(self, said: Statement, _: Callable[[], object]) -> None:
         said = said.model_copy(update={"time_ms": said.time_ms + self.runs_ahead_ms})
         offsets = {int(partition): end for partition, end in said.offsets.items()}
-        self.said.append(Said(self.now_ms, said.source, said.time_ms, offsets))
+        self.said.append(Said(self.now_ms, said.source, said.time_ms, offsets, self.now_ms))
         self._pending.hear(said)
 
     def _epoch(self) -> None:
         read = {"events": {str(partition): (0, end) for partition, end in enumerate(self._read)}}
-        before = {**self._times}
+        before, words = {**self._times}, self._words
         self._times |= self._pending.passed(read)
+        self._words = {**self._pending.latest}
         times = {name: self._times.get(name) for name in GATEWAYS}
-        gone = self._silence.hear({name: times[name] != before.get(name) for name in GATEWAYS})
+        gone = self._silence.hear({
+            name: times[name] != before.get(name) or self._words.get(name) != words.get(name) for name in GATEWAYS
+        })  # fmt: skip
         clock = self.bends(self.now_ms, Clock(sources=times, released=tuple(sorted(gone))))
         counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
         ranges = {"events": dict(enumerate(zip(self._read, self._ends, strict=True)))}

@@ -13,25 +13,39 @@ from tests.harness.adapters.drivers import NoProcessError
 
 
 def script_in(folder: Path, processes: dict[int, str], word: Word = KILL) -> str:
-    """The script on a fabricated /proc; instead of sending a signal it tells which, and to whom."""
+    """The script on a fabricated /proc; it sends no signal, but tells which and to whom, and does not sleep."""
     for pid, name in processes.items():
         (folder / str(pid)).mkdir()
         (folder / str(pid) / "comm").write_text(name + "\n")
     (folder / "4711").mkdir()  # one that has just ended
     script = word.script.replace("/proc", str(folder)).replace('kill -9 "$victim"', 'echo "SIGKILL $victim"')
+    script = script.replace("sleep 0.01", ":")
     return script.replace("kill -9 -1", "echo SIGKILL everything").replace("kill -STOP -1", "echo SIGSTOP everything")
 
 
-def test_the_jvm_is_found_and_killed_at_the_word(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini", 12: "java", 40: "python3"})
-    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["armed 12", "kill 12", "SIGKILL 12"]
+EVERYTHING = "SIGKILL everything"
 
 
-def test_a_driver_is_killed_with_everything_below_pid_1(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini", 7: "python3", 12: "java"}, KILL_ALL)
+@pytest.mark.parametrize(
+    ("word", "processes", "said"),
+    [
+        (KILL, {12: "java", 40: "python3"}, ["armed 12", "kill 12", "SIGKILL 12"]),
+        (KILL_ALL, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
+        (KILL_ANY, {7: "python3"}, ["armed 7", "kill 7", EVERYTHING]),
+        (KILL_ANY, {7: "python3", 12: "java"}, ["armed 12", "kill 12", EVERYTHING]),
+        (KILL_ALL, {7: "python3"}, ["no JVM"]),
+        (KILL_ANY, {}, ["no JVM"]),
+        (STOP_ALL, {}, ["no JVM"]),
+    ],
+    ids=["the JVM", "a driver and all below pid 1", "a driver of Python alone", "a driver of both", "no JVM yet",
+         "nobody to kill", "nobody to stop"],
+)  # fmt: skip
+def test_who_is_to_be_killed_is_found_and_falls_at_the_word(
+    tmp_path: Path, word: Word, processes: dict[int, str], said: list[str]
+) -> None:
+    script = script_in(tmp_path, {1: "tini", **processes}, word)
     done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["armed 12", "kill 12", "SIGKILL everything"]
+    assert done.stdout.splitlines() == said
 
 
 @pytest.mark.parametrize(("state", "answer"), [("T", ["stop 12"]), ("S", [])])
@@ -42,32 +56,12 @@ def test_a_stop_is_told_once_the_jvm_stands_still(tmp_path: Path, state: str, an
     assert done.stdout.splitlines() == ["armed 12", "SIGSTOP everything", *answer]
 
 
-@pytest.mark.parametrize(("java", "victim"), [({}, 7), ({12: "java"}, 12)])
-def test_a_driver_may_be_python_alone(tmp_path: Path, java: dict[int, str], victim: int) -> None:
-    script = script_in(tmp_path, {1: "tini", 7: "python3", **java}, KILL_ANY)
-    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [f"armed {victim}", f"kill {victim}", "SIGKILL everything"]
-
-
-def test_a_spark_driver_that_has_no_jvm_yet_is_not_armed(tmp_path: Path) -> None:
-    script = script_in(tmp_path, {1: "tini", 7: "python3"}, KILL_ALL)
-    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["no JVM"]
-
-
 @pytest.mark.parametrize("word", [KILL, KILL_ALL, KILL_ANY, STOP_ALL])
 def test_no_signal_is_sent_without_the_word(tmp_path: Path, word: Word) -> None:
     script = script_in(tmp_path, {1: "tini", 12: "java"}, word)
     done = subprocess.run(["sh", "-c", script], input="", capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["armed 12"]
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize("word", [KILL_ANY, STOP_ALL])
-def test_a_container_without_a_jvm_is_said(tmp_path: Path, word: Word) -> None:
-    script = script_in(tmp_path, {1: "tini"}, word)
-    done = subprocess.run(["sh", "-c", script], input="go\n", capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["no JVM"]
 
 
 class FakeSession:

@@ -127,7 +127,6 @@ def another_wheel(run: Path) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_is_not_of_one_run_is_unknown(run: Path, does: Callable[[Path], Any], why: str) -> None:
-    assert judge(run, write=False).oracle("bound").verdict is Verdict.PASS
     does(run)
     found = judge(run, write=False).oracle("bound")
     assert found.verdict is Verdict.UNKNOWN

@@ -95,6 +95,12 @@ class Place:
         self.campaign.start()
         self.waits()
 
+    def come_by(self) -> None:
+        """Begin with one fault, and come by its step."""
+        self.begin(PLANNED)
+        self.declare(1)
+        self.step(1)
+
     def waits(self) -> None:
         soon("a fault that waits for its step", self.campaign.waiting.is_set)
 
@@ -208,9 +214,7 @@ def test_a_stall_on_a_node_that_misses_comes_again_with_a_declaration(place: Pla
 
 def test_nobody_to_strike_is_a_miss_and_a_rearmed_fault_takes_any_shard(place: Place) -> None:
     place.absent = 1
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.struck(1)
     place.waits()
     place.step(1, shard=1)
@@ -236,9 +240,7 @@ def test_a_driver_that_repeats_the_epoch_does_not_make_the_fault_a_miss(place: P
 
 
 def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(place: Place) -> None:
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.struck(1)
     time.sleep(0.005)
     place.publish(1, repeat=False)
@@ -263,9 +265,7 @@ def test_a_fault_without_effect_is_no_hit_and_comes_again_when_a_shard_begins(pl
 
 
 def test_a_fault_that_no_epoch_follows_is_a_miss_once_all_is_published(place: Place) -> None:
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.struck(1)
     time.sleep(0.005)
     place.publish(1, repeat=False)
@@ -286,9 +286,7 @@ def test_one_of_several_that_were_to_go_at_once_is_a_miss(place: Place) -> None:
 
 def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place) -> None:
     place.lasting = True
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     soon("it to last", place.enduring.is_set)
     place.release.set()
     soon("it to be healed", lambda: "heal" in place.calls)
@@ -303,9 +301,7 @@ def test_a_fault_that_lasts_is_healed_and_tells_how_long_it_lasted(place: Place)
 
 def test_a_fault_is_healed_when_its_endurance_fails(place: Place) -> None:
     place.lasting = place.breaks = True
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.release.set()
     place.ended()
     assert place.calls == ["arm", "strike", "endure", "heal"]
@@ -316,9 +312,7 @@ def test_a_fault_is_healed_when_its_endurance_fails(place: Place) -> None:
 
 def test_the_end_of_a_run_gives_up_what_lasts_and_closes_the_arsenal(place: Place) -> None:
     place.lasting = True
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     soon("it to last", place.enduring.is_set)
     place.campaign.end()
     assert not place.campaign.is_alive()
@@ -364,9 +358,7 @@ def test_few_records_flow_while_a_fault_that_wants_them_is_undone(place: Place) 
 
 def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) -> None:
     place.lasting = place.flowing = True
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     soon("it to last", place.enduring.is_set)
     assert [place.campaign.more() for _ in range(PORTIONS_UNDONE + 1)] == [True] * PORTIONS_UNDONE + [False]
     place.release.set()
@@ -377,9 +369,7 @@ def test_records_flow_while_a_fault_lasts_that_has_to_meet_them(place: Place) ->
 
 def test_a_fault_that_met_nothing_is_a_miss_and_armed_again(place: Place) -> None:
     place.lands = False
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.struck(1)
     place.publish(1)
     soon("it to be written down", place.faults)
@@ -390,9 +380,7 @@ def test_a_fault_that_met_nothing_is_a_miss_and_armed_again(place: Place) -> Non
 
 def test_a_fault_before_the_declaration_is_a_miss(place: Place) -> None:
     place.strikes_at = time.time_ns() // 1_000_000 - 10_000
-    place.begin(PLANNED)
-    place.declare(1)
-    place.step(1)
+    place.come_by()
     place.struck(1)
     place.publish(1)
     soon("it to be written down", place.faults)

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
+from effectively_once.clock import Silence
 from tests.harness.checkers import aggregates, certificates, in_time
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go
+from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, refused
 from tests.harness.checkers.reference import Outcome
-from tests.harness.checkers.releases import too_early, unheard
-from tests.harness.checkers.statements import Said, misattributed, unsaid, untrue
-from tests.harness.evidence import Clock, Send
+from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
+from tests.harness.checkers.statements import Said, misattributed, statements, unsaid, untrue
+from tests.harness.evidence import Clock, EvidenceError, Send
 from tests.harness.judge import _certificates
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.gateways import GATEWAYS
-from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, GatewayWorld
+from tests.unit.harness.gateway_world import AWAY, AWAY_FROM_S, AWAY_S, GatewayWorld
 
 LONG_MS, SHORT_MS = 600_000, 10_000
 
@@ -71,8 +72,13 @@ def test_what_comes_before_its_certificate_is_in_time_unless_that_names_its_gate
     oracle = in_time.judge(world(hold_max_ms).case)
     assert oracle.verdict is Verdict.PASS, oracle.evidence
     assert says in oracle.says
-    tampered = in_time.judge(replace_released(world(SHORT_MS)).case)
-    assert tampered.verdict is Verdict.FAIL
+
+
+def test_what_comes_before_a_certificate_that_names_nobody_is_in_time() -> None:
+    """Of a driver that waits too late for who is back: some of its records come before it does."""
+    one = GatewayWorld(SHORT_MS, ReadsFirst())
+    assert in_time.judge(one.case).verdict is Verdict.PASS
+    assert in_time.judge(replace_released(one).case).verdict is Verdict.FAIL
 
 
 def test_what_was_let_go_is_no_offence_against_the_generators_plan_and_anything_else_is() -> None:
@@ -202,6 +208,83 @@ def test_a_driver_that_lets_go_whom_it_does_not_hear_fails_the_run(monkeypatch: 
     assert any(f"let {AWAY} go, which had said" in line for line in oracle.evidence), oracle.evidence
     for heeds in (world(SHORT_MS), world(LONG_MS)):
         assert unheard(heeds.epochs, heeds.said, heeds.events, "events") == []
+
+
+class ReadsFirst:
+    """A driver that waits for who is back once all was read that it speaks of, and not before."""
+
+    def __init__(self) -> None:
+        self._now_ms, self._last = 0, dict[str, int | None]()
+        self._silence = Silence(SHORT_MS, lambda: self._now_ms / 1000)
+
+    def __call__(self, now_ms: int, clock: Clock) -> Clock:
+        self._now_ms, before, self._last = now_ms, self._last, clock.sources
+        gone = self._silence.hear({name: time != before.get(name) for name, time in clock.sources.items()})
+        return clock.model_copy(update={"released": tuple(sorted(gone))})
+
+
+def in_time_once_heard(one: GatewayWorld) -> list[int]:
+    """Records that were refused though their gateway had been heard before their window was closed."""
+    back_ms = next(
+        said.said_at for said in one.said if said.source == AWAY and said.said_at >= 1000 * (AWAY_FROM_S + AWAY_S)
+    )
+    declared = {event["epoch"]: event["t"] for event in one.events if event["event"] == "epoch"}
+    found = refused(one.sends, one.case.reference, one.epochs, one.case.manifest.settings)
+    return [index for index, epoch in found if declared[epoch.epoch] >= back_ms]
+
+
+def test_a_driver_that_does_not_wait_for_a_gateway_that_it_has_heard_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = GatewayWorld(SHORT_MS, ReadsFirst())
+    assert in_time_once_heard(one), "it refuses what had been acknowledged"
+    assert too_early(one.epochs, one.said, one.events, SHORT_MS) == unheard(one.epochs, one.said, one.events, "e") == []
+    oracle = judged(one, monkeypatch)
+    assert oracle.verdict is Verdict.FAIL
+    assert any(f"went on without {AWAY}, which was back" in line for line in oracle.evidence), oracle.evidence
+    assert in_time_once_heard(world(SHORT_MS)) == []
+
+
+def test_of_a_driver_that_could_not_hear_it_nothing_is_demanded() -> None:
+    one = GatewayWorld(SHORT_MS, ReadsFirst())
+    read = last_sent(one.epochs, one.case.reference.epochs_of, one.sent_at)
+    assert (found := unheeded(one.epochs, one.said, one.events, read, SHORT_MS))
+    back_ms = 1000 * (AWAY_FROM_S + AWAY_S)
+    for target, since, until, excused in (
+        ("broker", back_ms, back_ms + 1, True), ("broker", 0, back_ms - 9_000, True), ("broker", 0, 9_000, False),
+        ("broker", back_ms + 60_000, back_ms + 61_000, False), ("partition", back_ms, back_ms + 1, False),
+    ):  # fmt: skip
+        fault = {"event": "fault", "t": until, "target": target, "injected_at": since, "healed_at": until}
+        assert unheeded(one.epochs, one.said, [*one.events, fault], read, SHORT_MS) == ([] if excused else found)
+    later = [said._replace(delivered_at=None if said.delivered_at is None else 10**9) for said in one.said]
+    assert unheeded(one.epochs, later, one.events, read, SHORT_MS) == [], "the broker had it when all was over"
+
+
+def test_words_of_which_nobody_knows_when_the_broker_had_them_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one, verdict in ((world(SHORT_MS), Verdict.UNKNOWN), (world(LONG_MS), Verdict.PASS)):
+        said = [word._replace(delivered_at=None) for word in one.said]
+        monkeypatch.setattr(certificates, "statements", lambda _, said=said: said)
+        oracle = certificates.judge(one.case)
+        assert oracle.verdict is verdict
+        assert (f"{AWAY} was let go, and of no word" in oracle.says) is (verdict is Verdict.UNKNOWN)
+
+
+def test_a_file_of_words_tells_of_each_when_the_broker_had_it(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    word = {"said_at": 5, "source": "north", "time_ms": 7, "offsets": {"0": 1}}
+    had = {"delivered_at": 9, "source": "north", "time_ms": 7}
+    with directory.statements_writer() as lines:
+        for line in (word, {**word, "said_at": 6}, {**word, "source": "south"}, had, {**had, "delivered_at": 11}):
+            lines.write(line)
+    found = statements(directory)
+    assert [(one.said_at, one.source, one.delivered_at) for one in found] == [
+        (5, "north", 9), (6, "north", 11), (5, "south", None),
+    ]  # fmt: skip
+    with directory.statements_writer() as lines:
+        lines.write(word)
+        lines.write({"delivered_at": "soon", "source": "north", "time_ms": 7})
+    with pytest.raises(EvidenceError, match=r"jsonl:2"):
+        statements(directory)
 
 
 def test_a_record_is_of_the_gateway_of_its_user(monkeypatch: pytest.MonkeyPatch) -> None:

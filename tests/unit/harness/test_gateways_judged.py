@@ -41,26 +41,41 @@ def test_a_run_whose_gateway_is_let_go_passes(run: Path) -> None:
     assert f"records of {AWAY} were refused" in says
 
 
-def word(at: int, **changes: Any) -> Change:
-    return lambda run: change_lines(run / "statements.jsonl", lambda rows: rows[at].update(changes))
-
-
-def word_later(at: int, by_ms: int) -> Change:
+def words(change: Callable[[list[Row]], Any]) -> Change:
+    """Change lines that are words; between them stands when the broker had each."""
     return lambda run: change_lines(
-        run / "statements.jsonl", lambda rows: rows[at].update(said_at=rows[at]["said_at"] + by_ms)
+        run / "statements.jsonl", lambda rows: change([row for row in rows if "said_at" in row])
     )
 
 
-def end_moved(at: int, by: int) -> Change:
-    def move(rows: list[Row]) -> None:
-        rows[at]["offsets"] = {partition: end + by for partition, end in rows[at]["offsets"].items()}
+def word(at: int, **changes: Any) -> Change:
+    return words(lambda said: said[at].update(changes))
 
-    return lambda run: change_lines(run / "statements.jsonl", move)
+
+def word_later(at: int, by_ms: int) -> Change:
+    return words(lambda said: said[at].update(said_at=said[at]["said_at"] + by_ms))
+
+
+def had(at: int, by_ms: int) -> Change:
+    """The broker is told to have had a word earlier or later."""
+
+    def change(rows: list[Row]) -> None:
+        line = [row for row in rows if "delivered_at" in row][at]
+        line["delivered_at"] += by_ms
+
+    return lambda run: change_lines(run / "statements.jsonl", change)
+
+
+def end_moved(at: int, by: int) -> Change:
+    def move(said: list[Row]) -> None:
+        said[at]["offsets"] = {partition: end + by for partition, end in said[at]["offsets"].items()}
+
+    return words(move)
 
 
 def dropped_and_swapped(run: Path) -> None:
     """A gateway's words of two turns change places."""
-    change_lines(run / "statements.jsonl", lambda rows: rows.insert(0, rows.pop(4)))
+    change_lines(run / "statements.jsonl", lambda rows: rows.insert(0, rows.pop(8)))
 
 
 def last_acknowledged(by_ms: int) -> Change:
@@ -112,6 +127,8 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (word(5, time_ms=0), FAIL, "took back at"),
         (dropped_and_swapped, FAIL, "took back at"),
         (word_later(-1, 10**6), FAIL, "when there was no run"),
+        (had(5, -60), FAIL, "before it was said"),
+        (had(5, 10**9), FAIL, "when there was no run"),
         (word_later(5, 15_000), FAIL, "a record behind it had been acknowledged"),
         (word_later(5, -15_000), FAIL, "a record before it was acknowledged"),
         (end_moved(5, -3), FAIL, "a record behind it had been acknowledged"),

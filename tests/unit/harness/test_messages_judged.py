@@ -208,7 +208,6 @@ def _manifest(change: Callable[[Row], Any]) -> Callable[[Path], None]:
 
 
 UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "no schemas": (_manifest(lambda said: said.pop("schemas")), "messages", "recorded before messages were looked at"),
     "another schema": (
         _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")), "messages",
         "schemas are not those of the job's definition",

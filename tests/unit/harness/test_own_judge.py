@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,10 @@ DECLARATION = {
 Lines = list[dict[str, Any]]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `user_counts` as if it were somebody else's: with what its transform gave of every record."""
-    made = watch(fabricate(tmp_path / "run"))
+    made = watch(fabricate(tmp_path_factory.mktemp("own") / "run"))
     letters = {tuple(row["source"]): row for row in lines_of(made / "observed" / "dead_letter.jsonl")}
     given = []
     for row in lines_of(made / "sent.jsonl"):
@@ -46,6 +47,12 @@ def run(tmp_path: Path) -> Path:
     write_json(made / "observed" / "declaration.json", DECLARATION)
     change_json(made / "manifest.json", lambda manifest: manifest["settings"].update(campaign=OWN_PIPELINE))
     return bind(made)
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be tampered with."""
+    return Path(shutil.copytree(whole, tmp_path / whole.name))
 
 
 def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) -> None:

@@ -31,11 +31,18 @@ def keep(run: Path, to: Path) -> Path:
     return to
 
 
-@pytest.fixture
-def kept(run: Path, tmp_path: Path) -> Path:
-    """Return a clean run with controls, as it is kept."""
+@pytest.fixture(scope="module")
+def clean(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a clean run with controls, as it is kept; not to be changed."""
+    run = Path(shutil.copytree(pristine, tmp_path_factory.mktemp("judged") / pristine.name))
     judge.judge(run)
-    return keep(run, tmp_path / "kept")
+    return keep(run, run.parent / "kept")
+
+
+@pytest.fixture
+def kept(clean: Path, tmp_path: Path) -> Path:
+    """Return a copy of it, to be tampered with."""
+    return Path(shutil.copytree(clean, tmp_path / "kept"))
 
 
 def test_a_kept_run_gets_the_verdict_of_the_plain_one_and_nothing_is_written(

@@ -92,6 +92,14 @@ def read(client: socket.socket, size: int) -> bytes:
     return got
 
 
+def spoken(link: TcpLink) -> socket.socket:
+    """Open a connection whose client said `a` and heard it."""
+    client = client_of(link)
+    client.sendall(b"a")
+    assert read(client, 1) == b"a"
+    return client
+
+
 def test_bytes_pass_in_both_directions_unchanged(link: TcpLink) -> None:
     body = bytes(range(256)) * 8_000
     with client_of(link) as client:
@@ -125,9 +133,7 @@ def test_both_ways_nothing_gets_through_until_it_is_healed_and_then_everything_o
 
 
 def test_one_way_in_the_server_hears_the_client_and_the_client_no_answer(link: TcpLink, echo: Echo) -> None:
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    with spoken(link) as client:
         link.cut("in")
         client.sendall(b"put")
         soon("the server to hear it", lambda: echo.said == b"aput")
@@ -138,9 +144,7 @@ def test_one_way_in_the_server_hears_the_client_and_the_client_no_answer(link: T
 
 
 def test_one_way_out_the_client_hears_the_server_and_the_server_no_request(link: TcpLink, echo: Echo) -> None:
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    with spoken(link) as client:
         link.cut("out")
         client.sendall(b"put")
         echo.open[0].sendall(b"news")
@@ -170,9 +174,7 @@ def test_more_than_the_link_holds_waits_with_the_client_and_arrives_in_order(lin
 def test_the_end_of_a_client_reaches_the_server_after_the_cut_and_behind_what_it_said(
     link: TcpLink, echo: Echo, direction: str
 ) -> None:
-    client = client_of(link)
-    client.sendall(b"a")
-    assert read(client, 1) == b"a"
+    client = spoken(link)
     link.cut(direction)
     client.sendall(b"late put")
     client.close()
@@ -188,9 +190,7 @@ def test_the_end_of_a_client_reaches_the_server_after_the_cut_and_behind_what_it
 def test_the_end_of_a_client_that_says_nothing_reaches_the_server_after_the_cut(
     link: TcpLink, echo: Echo, direction: str
 ) -> None:
-    client = client_of(link)
-    client.sendall(b"a")
-    assert read(client, 1) == b"a"
+    client = spoken(link)
     link.cut(direction)
     client.close()
     time.sleep(QUIET_S)
@@ -200,9 +200,7 @@ def test_the_end_of_a_client_that_says_nothing_reaches_the_server_after_the_cut(
 
 
 def test_a_reset_by_the_server_reaches_the_client_after_the_cut(link: TcpLink, echo: Echo) -> None:
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    with spoken(link) as client:
         link.cut("both")
         echo.open[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         echo.open[0].shutdown(socket.SHUT_RD)
@@ -239,9 +237,7 @@ def test_who_has_given_up_by_then_never_reaches_it(link: TcpLink, echo: Echo) ->
 
 
 def test_every_cut_counts_from_nought(link: TcpLink) -> None:
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    with spoken(link) as client:
         link.cut("out")
         client.sendall(b"bcd")
         soon("it to be held", lambda: link.held == {"bytes out": 3})
@@ -259,9 +255,7 @@ def test_a_server_that_is_down_is_a_connection_that_breaks_and_it_is_found_again
         with pytest.raises(ConnectionResetError), client_of(link) as client:
             client.recv(1)
     link.target = echo.address
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    spoken(link).close()
 
 
 def test_another_direction_is_refused(link: TcpLink) -> None:
@@ -270,9 +264,7 @@ def test_another_direction_is_refused(link: TcpLink) -> None:
 
 
 def test_a_link_ends_in_the_middle_of_a_cut(link: TcpLink) -> None:
-    with client_of(link) as client:
-        client.sendall(b"a")
-        assert read(client, 1) == b"a"
+    with spoken(link) as client:
         link.cut("both")
         client.sendall(b"b")
         link.stop()

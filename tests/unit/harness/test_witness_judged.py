@@ -150,7 +150,6 @@ def nobody_looked(rows: list[Row]) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], Any], why: str) -> None:
-    assert judge(run, write=False).oracle("faults").verdict is Verdict.PASS
     change_lines(run / "history.jsonl", invents)
     found = judge(run, write=False).oracle("faults")
     assert found.verdict is Verdict.UNKNOWN

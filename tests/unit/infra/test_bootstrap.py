@@ -92,18 +92,18 @@ def _prepared_root(root: Path) -> Path:
     return Cache(root).get("python", key, build, in_place=True)
 
 
+def asked(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What the command line answers, with nothing installed but what `env` names."""
+    return subprocess.run(
+        [sys.executable, "-m", "infra.bootstrap", *words], cwd=bootstrap.CHECKOUT, env=env, capture_output=True,
+        text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
 def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp_path: Path) -> None:
     made = _prepared_root(tmp_path)
     env = {**os.environ, "EFFECTIVELY_ONCE_CACHE": str(tmp_path), "PIP_TARGET": "/elsewhere", "PYTHONPATH": "/foreign"}
-    answer = subprocess.run(
-        [sys.executable, "-m", "infra.bootstrap", "check", "--run", "a b"],
-        cwd=bootstrap.CHECKOUT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    answer = asked(["check", "--run", "a b"], env)
     assert answer.returncode == 3
     words, python_path, path, pip_target = answer.stdout.rstrip("\n").split("|")
     assert words == "-m infra.cli check --run a b"
@@ -115,15 +115,7 @@ def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp
 
 def test_a_failing_installation_says_so_in_the_end_and_leaves_no_environment(tmp_path: Path) -> None:
     env = {**os.environ, "EFFECTIVELY_ONCE_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
-    answer = subprocess.run(
-        [sys.executable, "-m", "infra.bootstrap", "doctor"],
-        cwd=bootstrap.CHECKOUT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    answer = asked(["doctor"], env)
     assert answer.returncode == 1
     assert "check that pip reaches its package index" in answer.stderr
     assert "setuptools" in answer.stderr

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from infra.embedded.process import Child, ServerError, identity, wait_for
+from infra.embedded.process import Child, ServerError, identity, kill_all, wait_for
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = """
@@ -50,6 +51,17 @@ def test_stopping_kills_what_ignores_the_request_and_its_descendants(tmp_path: P
     assert child.status() == -9
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
     child.stop()
+
+
+def test_who_was_killed_and_is_never_collected_by_its_parent_is_not_waited_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = Child("stubborn", [sys.executable, "-c", STUBBORN], log, cwd=tmp_path)
+    wait_for("its child", 20, lambda: _says(log, "\n"), child)
+    grandchild, began = psutil.Process(int(log.read_text())), time.monotonic()
+    kill_all([grandchild], 60)
+    assert grandchild.status() == psutil.STATUS_ZOMBIE
+    assert time.monotonic() - began < 30
+    child.kill()
 
 
 def test_a_wait_fails_at_once_when_the_process_ended_and_shows_its_last_lines(tmp_path: Path) -> None:

@@ -185,12 +185,12 @@ def accepted_once(epochs: int) -> list[int]:
     return sorted({identity(offset) for offset in range(epochs * EPOCH_ROWS)})
 
 
-def global_counts(epochs: int) -> list[tuple[int, int, int]]:
+def global_counts(epochs: int, windows: Windows = WINDOWS) -> list[tuple[int, int, int]]:
     """(epoch, window start, count) of every window that so many epochs close."""
-    totals = Counter(WINDOWS.start(n * RECORD_MS) for n in accepted_once(epochs))
+    totals = Counter(windows.start(n * RECORD_MS) for n in accepted_once(epochs))
     found, previous, watermark, seen = [], None, None, 0
     for epoch in range(epochs):
-        found += [(epoch, at, n) for at, n in sorted(totals.items()) if WINDOWS.newly_closed(at, previous, watermark)]
+        found += [(epoch, at, n) for at, n in sorted(totals.items()) if windows.newly_closed(at, previous, watermark)]
         seen = max(seen, *(identity(offset) for offset in range(epoch * EPOCH_ROWS, (epoch + 1) * EPOCH_ROWS)))
         previous, watermark = watermark, seen * RECORD_MS
     return found

@@ -29,7 +29,7 @@ from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
 from tests.unit.library.test_reader import found, rows_of
-from tests.unit.library.test_retention import LAYOUT, AgedStore, Drivers, driver
+from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
 
 EPOCHS, SPAN = 70, 4
 DAY_MS = 24 * 3600 * 1000
@@ -60,14 +60,6 @@ def _objects(epochs: int) -> Mapping[str, bytes]:
     store = AgedStore()
     LedgerDriver.started(store, LAYOUT).run(epochs)
     return dict(store.objects)
-
-
-@cache
-def _rows_of_a_whole_run() -> list[tuple[int, int, int]]:
-    """Rows of more epochs than any test has, with the windows of `driver`."""
-    store = AgedStore()
-    driver(store).run(160)
-    return found(rows_of(store))
 
 
 def compaction(store: AgedStore, say: Callable[[str], object] = lambda _: None) -> Compaction:
@@ -282,7 +274,7 @@ def test_readers_see_the_same_rows_whatever_drivers_and_compactions_do_between_t
     drivers.advance(20)
     after = driver(store, "after")
     after.run(10)
-    expected = [row for row in _rows_of_a_whole_run() if row[0] <= after.held.head.last_recorded]
+    expected = global_counts(after.held.head.last_recorded + 1, WIDE)
     for rows in seen:
         assert found(rows) == [row for row in expected if row[0] <= rows.last]
     compacted(store)

@@ -35,22 +35,13 @@ def test_an_epoch_is_counted_by_outcome_and_step() -> None:
     assert _sample(metrics, "watermark_seconds") == record.watermark_ms / 1000  # type: ignore[operator]
 
 
-def test_queries_are_counted() -> None:
-    metrics = Metrics("uc")
-    metrics.read(7)
-    metrics.read(3)
-    metrics.query_ended(failed=True)
-    assert _sample(metrics, "rows_read_total") == 10
-    assert _sample(metrics, "queries_ended_total", failed="true") == 1
-
-
 def test_they_are_served_where_the_environment_says() -> None:
     metrics = Metrics("uc")
     assert metrics.serve({}) is None
     port = metrics.serve({VARIABLE: "0"})
-    metrics.read(5)
+    metrics.input_held(0.5, None)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        assert 'effectively_once_rows_read_total{pipeline="uc"} 5.0' in answer.read().decode()
+        assert 'effectively_once_input_retention_seconds{pipeline="uc"} -1.0' in answer.read().decode()
 
 
 @pytest.mark.parametrize("port", ["many", "-1", "70000"])

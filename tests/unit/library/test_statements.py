@@ -32,6 +32,16 @@ def test_one_counts_once_all_that_it_speaks_of_is_read() -> None:
     assert pending.passed(read(p0=9, p1=4)) == {"gate": 20}
 
 
+def test_the_latest_that_was_said_stands_whether_it_was_read_or_not() -> None:
+    pending = Pending("t", ["gate"])
+    for time_ms in (20, 10):
+        pending.hear(said(time_ms, p0=5))
+    pending.hear(said(99, "other"))
+    assert pending.latest == {"gate": 20}
+    assert pending.passed(read(p0=5)) == pending.latest
+    assert (pending.passed(read(p0=6)), pending.latest) == ({}, {"gate": 20})
+
+
 def test_a_partition_that_the_chain_has_not_read_holds_it_unless_it_has_nothing_there() -> None:
     pending = Pending("t", ["gate"])
     pending.hear(said(10, p0=5, p1=1))

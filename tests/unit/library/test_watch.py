@@ -8,6 +8,7 @@ import pytest
 
 from effectively_once import watch
 from effectively_once.attended import CLOSE_S, Attended
+from effectively_once.clock import watermark_ms
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.records import Clock, Head, Ranges
 from effectively_once.settings import PipelineSettings
@@ -22,6 +23,7 @@ class Told:
 
     def __init__(self, *_: Any) -> None:
         self.new: dict[str, int] = {}
+        self.latest: dict[str, int] = {}
         self.heard = True
 
     def passed(self, _: Ranges) -> dict[str, int]:
@@ -66,11 +68,16 @@ class Driver:
         """Let time pass while this process is stopped."""
         self._now[0] += seconds
 
-    def epoch(self, *moved: str, heard: bool = True, **new: int) -> Clock:
-        """Declare an epoch with a record of each partition that moved; sources have come so far."""
+    def epoch(self, *moved: str, heard: bool = True, said: int | None = None, **new: int) -> Clock:
+        """Declare an epoch with a record of each partition that moved; sources have come so far by what was read.
+
+        `said`: what the gateway says that is not read yet.
+        """
         told: Any = self.watch._statements
         if told is not None:
             told.new, told.heard = new, heard
+            for name, time in [*new.items(), *([] if said is None else [("gate", said)])]:
+                told.latest[name] = max(time, told.latest.get(name, time))
         before = dict(self.source.ends)
         self.source.ends = {name: end + (name in moved) for name, end in before.items()}
         spans = {name: (before[name], end) for name, end in self.source.ends.items()}
@@ -102,6 +109,71 @@ def test_a_driver_that_starts_waits_for_nobody_once_more_who_was_let_go(monkeypa
     second = Driver(monkeypatch, first.chain, now)
     assert second.epoch() == Clock(sources={"gate": 7}, released=("gate",))
     assert second.epoch(gate=9) == Clock(sources={"gate": 9})
+
+
+def let_go(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """One whose gateway has said 7, and was let go."""
+    driver = Driver(monkeypatch, head(), [0.0])
+    driver.epoch(gate=7)
+    driver.wait(HOLD_S + 0.5)
+    assert driver.epoch().released == ("gate",)
+    return driver
+
+
+def test_a_source_that_was_let_go_is_waited_for_once_its_word_is_heard_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = let_go(monkeypatch)
+    back = driver.epoch(said=9)
+    assert back == Clock(sources={"gate": 7})
+    before = head(record(declared(0, 400, Clock(), {"0": (0, 1)}), {"t": {"0": 900}}))
+    pinned = back.model_copy(update={"shown": {"t": {"0": 900}}})
+    assert watermark_ms(before, pinned, {"t": {"0": (1, 2)}}) == 400, "no window closes without it"
+    assert driver.epoch() == Clock(sources={"gate": 7})
+    assert driver.epoch(gate=9) == Clock(sources={"gate": 9})
+
+
+def test_one_that_is_back_and_silent_again_has_the_bound_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not less, and not for ever, though what it said is never read."""
+    driver = let_go(monkeypatch)
+    for word in (9, 10, 30):
+        assert driver.epoch(said=word).released == ()
+        driver.wait(HOLD_S - 0.5)
+        assert driver.epoch().released == ()
+        driver.wait(1.0)
+        assert driver.epoch().released == driver.epoch().released == ("gate",)
+
+
+@pytest.mark.parametrize("word", [6, 7])
+def test_one_that_says_nothing_later_stays_let_go(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+    """Else a gateway that does not get on would hold time for ever."""
+    driver = let_go(monkeypatch)
+    assert [driver.epoch(said=word).released for _ in range(3)] == [("gate",)] * 3
+
+
+def test_one_that_speaks_is_not_let_go_while_the_chain_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(monkeypatch, head(), [0.0])
+    driver.epoch(gate=7)
+    for word in range(8, 28):
+        driver.wait(HOLD_S - 0.5)
+        assert driver.epoch(said=word) == Clock(sources={"gate": 7})
+
+
+def test_what_was_said_before_the_end_of_a_look_that_failed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert let_go(monkeypatch).epoch(said=9, heard=False).released == ()
+
+
+def test_a_driver_that_starts_waits_for_one_that_has_said_more_than_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    first = Driver(monkeypatch, head(), now)
+    first.epoch(gate=7)
+    first.wait(HOLD_S + 0.5)
+    first.epoch()
+    assert [Driver(monkeypatch, first.chain, now).epoch(said=word).released for word in (6, 7)] == [("gate",)] * 2
+    second = Driver(monkeypatch, first.chain, now)
+    assert second.epoch(said=9).released == ()
+    second.wait(HOLD_S + 0.5)
+    assert second.epoch(said=9).released == ("gate",), "that was its time"
 
 
 def of_partitions(monkeypatch: pytest.MonkeyPatch, chain: Head, now: list[float]) -> Driver:

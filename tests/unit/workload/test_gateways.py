@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,14 @@ class World:
     held: HeldBack = field(default_factory=HeldBack)
     published: list[Statement] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.gateways = Gateways(100_000, self.held.holds, self.published.append, self)
+        self.gateways = Gateways(100_000, self.held.holds, self.publish, self)
+
+    def publish(self, said: Statement, delivered: Callable[[], object]) -> None:
+        self.published.append(said)
+        self.answers.append(delivered)
 
     def write(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
@@ -59,6 +65,16 @@ def test_a_gateway_vouches_for_what_is_before_its_clock_and_no_record_is_behind(
     assert world.said() == {NORTH: 1_200_000, SOUTH: 1_200_000}
 
 
+def test_a_line_tells_when_the_broker_had_a_word_and_none_where_it_has_not() -> None:
+    world = World()
+    world.gateways.take(of(1_000_000), NORTH)
+    world.said()
+    assert not any("delivered_at" in line for line in world.lines)
+    world.answers[1]()
+    assert {**world.lines[-1], "delivered_at": 0} == {"delivered_at": 0, "source": SOUTH, "time_ms": 900_000}
+    assert world.lines[-1]["delivered_at"] >= world.lines[1]["said_at"]
+
+
 def test_one_that_is_away_says_nothing_and_afterwards_what_it_holds_holds_its_word() -> None:
     world = World()
     world.gateways.take(of(1_000_000), SOUTH)
@@ -84,7 +100,7 @@ def test_late_records_are_vouched_for_by_nobody() -> None:
 
 def test_both_gateways_have_records_in_every_partition_and_none_is_behind_their_word() -> None:
     world, seen = World(), set()
-    world.gateways = Gateways(unpaced(3, 20_000, 250).disorder_ms, world.held.holds, world.published.append, world)
+    world.gateways = Gateways(unpaced(3, 20_000, 250).disorder_ms, world.held.holds, world.publish, world)
     for number, record in enumerate(unpaced(3, 20_000, 250, 100).records()):
         gateway = gateway_of(record, PARTITIONS)
         seen.add((gateway, partition_of(record, PARTITIONS)))

@@ -124,7 +124,8 @@ class Clock(Sparse):
         idle: topic -> partitions that nobody waits for: all of them was read, and nothing came for `idle_ms`.
         sources: each that is registered -> event time before which epochs before this one have read all of its records;
             None of one that has not said how far it is.
-        released: sources that nobody waits for: they have not moved for `hold_max_ms`.
+        released: sources that nobody waits for: for `hold_max_ms` they have said no later time, and none of theirs was
+            read.
 
     """
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain
 
 from confluent_kafka import (
@@ -38,6 +38,8 @@ CLIENT: dict[str, str | int | float | bool] = {
     "compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1_048_576, "log_level": 0, "topic.metadata.propagation.max.ms": PROPAGATION_MS,
     "message.max.bytes": MESSAGE_BYTES_MAX, "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
+    # A call of Python for each delivered message would take as long as handing it over.
+    "delivery.report.only.error": True,
 }  # fmt: skip
 """What every producer of a sink is set to."""
 MARK_KEY = b"mark"
@@ -193,21 +195,21 @@ def seen_mark(address: ShardAddress, timeout_s: float = 20.0) -> Mark | None:
 def _mark(address: ShardAddress, timeout_s: float, up_to: str) -> Mark | None:
     where = TopicPartition(address.progress, address.shard, OFFSET_BEGINNING)
     last: Mark | None = None
-    # What a consumer may read tells it where its partition ends.
-    asking, consumer = _consumer(address.bootstrap, up_to), _consumer(address.bootstrap, "read_committed")
     try:
-        low, high = ends(asking, where, timeout_s)
-        # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted away.
-        for start in (max(low, high - 64), low):
-            consumer.assign([TopicPartition(address.progress, address.shard, start)])
-            last = _last(consumer, high, timeout_s, address)
-            if last is not None or start == low:
-                break
+        # What a consumer may read tells it where its partition ends. One after the other: where two connected at once,
+        # one of seven waited a second for it on a busy machine.
+        with closing(_consumer(address.bootstrap, up_to)) as asking:
+            low, high = ends(asking, where, timeout_s)
+        with closing(_consumer(address.bootstrap, "read_committed")) as consumer:
+            # One mark and one control record an epoch: the last 64 offsets hold a mark unless the tail was compacted
+            # away.
+            for start in (max(low, high - 64), low):
+                consumer.assign([TopicPartition(address.progress, address.shard, start)])
+                last = _last(consumer, high, timeout_s, address)
+                if last is not None or start == low:
+                    break
     except KafkaException as error:
         raise unreachable(error.args[0], address.bootstrap, address.progress) from error
-    finally:
-        asking.close()
-        consumer.close()
     return last
 
 
@@ -277,20 +279,15 @@ def produced(producer: Producer, partition: int, records: Iterable[Record], fail
             failures.append((error, message))
 
     for topic, key, value in records:
-        queue = partial(producer.produce, topic, value, key, partition=partition, on_delivery=delivered)
-        while not _queued(queue):
-            # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
-            waiting = len(producer)
-            if producer.poll(COMMIT_TIMEOUT_S) == 0 and len(producer) >= waiting:
-                return False
-    return True
-
-
-def _queued(queue: Callable[[], None]) -> bool:
-    try:
-        queue()
-    except BufferError:
-        return False
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=partition, on_delivery=delivered)
+                break
+            except BufferError:
+                # The queue is full of rows that the broker has not acknowledged: wait for it, as long as it goes on.
+                waiting = len(producer)
+                if producer.poll(COMMIT_TIMEOUT_S) == 0 and len(producer) >= waiting:
+                    return False
     return True
 
 

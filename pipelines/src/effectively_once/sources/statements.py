@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -24,6 +24,8 @@ class Pending:
     def __init__(self, topic: str, sources: Iterable[str]) -> None:
         self._topic = topic
         self._waiting: dict[str, list[Statement]] = {source: [] for source in sources}
+        self.latest: dict[str, int] = {}
+        """The latest time (ms) that each source has said, read or not."""
 
     def hear(self, statement: Statement) -> None:
         """Take note of one; of a source that is not waited for it says nothing."""
@@ -31,6 +33,7 @@ class Pending:
         if waiting is None:
             return
         waiting.append(statement)
+        self.latest[statement.source] = max(statement.time_ms, self.latest.get(statement.source, statement.time_ms))
         if len(waiting) > PENDING_MAX:
             # The last one stays: nothing later may come.
             waiting[:-1] = waiting[:-1:2]
@@ -77,6 +80,11 @@ class Statements:
         except KafkaException as error:
             log.warning("what sources say cannot be read: time waits for them", error=str(error))
         return self._pending.passed(read)
+
+    @property
+    def latest(self) -> Mapping[str, int]:
+        """The latest time (ms since 1970) that each source has said, whether the chain has read up to there or not."""
+        return self._pending.latest
 
     def _hear(self) -> bool:
         deadline = time.monotonic() + self._patience_s
