@@ -221,7 +221,7 @@ class _Begun:
         elif event["event"] == "step":
             work = _work(event)
             self._rounds[work] += 1
-            self._tries = max(self._tries, event.get("attempt") or 0)
+            self._tries = max(self._tries, _attempt(event))
             self.repeated |= self._tries > 0 or self._rounds[work] > 1
 
     def is_redone_by(self, event: Event) -> bool:
@@ -230,7 +230,7 @@ class _Begun:
             # While an epoch is done again, what was done but once is due to the fault before.
             rounds = self._rounds[_work(event)]
             again = rounds > 0 and rounds >= max(self._rounds.values())
-            return again or (event.get("attempt") or 0) > self._tries
+            return again or _attempt(event) > self._tries
         if _is(event, "declared"):
             return self.declared > 0
         return _is(event, "published") and event.get("repeat") is True and not self.repeated
@@ -242,6 +242,12 @@ _NOTHING = _Begun()
 def _work(event: Event) -> tuple[Any, ...]:
     """Return what a step is, the same when it is done again."""
     return event.get("shard"), event.get("step"), event.get("sink")
+
+
+def _attempt(event: Event) -> int:
+    """Return the number of a task's attempt; 0 where it is none, of which the guard of the history tells."""
+    found = event.get("attempt")
+    return found if type(found) is int else 0
 
 
 def _is(event: Event, state: str) -> bool:

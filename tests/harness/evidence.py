@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -154,7 +155,7 @@ class Settings(_Frozen):
     sinks: tuple[str, ...] = ()
     campaign: str | None = None
     repair: bool = False
-    rate: float | None = None
+    rate: PositiveFloat | None = None
     gateways: tuple[str, ...] = ()
     hold_max_ms: PositiveInt = 600_000
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tests.tampered.alterations import Alteration
-from tests.tampered.places import Evidence
+from tests.tampered.places import Evidence, Steps
 
 Row = dict[str, Any]
 
@@ -41,6 +41,12 @@ class Altered:
         for step in self._place.steps:
             value = value[step]
         return value
+
+    @property
+    def steps(self) -> Steps:
+        """The way to it in its document or line."""
+        steps: Steps = self._place.steps
+        return steps
 
     @property
     def rows(self) -> list[Row]:

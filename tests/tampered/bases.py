@@ -1,4 +1,4 @@
-"""The runs that are tampered with: one that was recorded on real servers, and one that was made up, with controls."""
+"""The runs that are tampered with: one recorded on real servers, and two made up: with controls, with gateways."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 from tests.tampered.alterations import Files
 from tests.tampered.places import files_of
 from tests.unit.harness.fabricate import fabricate
+from tests.unit.harness.fabricate_gateways import fabricate_gateways
 from tests.unit.harness.recorded_run import RECORDED, unpacked
 from tests.unit.harness.tamper import bind, watch
 
 MADE_UP = "made-up"
+OF_GATEWAYS = "gateways"
 RECORDED_RUN = "recorded"
 
 
@@ -20,6 +22,7 @@ def make_bases(folder: Path) -> dict[str, Path]:
     return {
         RECORDED_RUN: unpacked(RECORDED[0], folder / RECORDED_RUN),
         MADE_UP: bind(watch(fabricate(folder / MADE_UP / "20261120-170301-7"))),
+        OF_GATEWAYS: bind(watch(fabricate_gateways(folder / OF_GATEWAYS / "20261125-170301-7"))),
     }
 
 

@@ -7,20 +7,24 @@ from tests.tampered.alterations import Alteration
 from tests.tampered.places import matches
 
 SINK = ("multiset", "messages", "aggregates", "monotone", "chain", "quiet", "epilogue")
+GATES = ("certificates", "in time")
+"""Asked of runs alone whose records come from gateways."""
 DUE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("controls/*/bound.json|bound.json", ("bound",)),
     ("controls/*", ("controls", "bound", "minimum")),
+    ("statements.jsonl", ("certificates",)),
     ("observed/*.concurrent.jsonl", ("monotone", "minimum")),
-    ("observed/chain.json", ("chain", "coverage", "epochs", "windows", "decisions", "epilogue", "bound", "multiset")),
+    ("observed/chain.json", ("chain", "coverage", "epochs", "windows", "decisions", "epilogue", "bound", "multiset",
+                             *GATES)),
     ("observed/quiet.json", ("quiet", "epilogue")),
     ("observed/epilogue.json", ("epilogue", "decisions")),
     ("observed/*", SINK),
     ("history.jsonl", ("history", "epochs", "faults", "chain", "acknowledged", "monotone", "quiet", "bound",
-                      "endings", "goes on")),
+                      "endings", "goes on", *GATES)),
     ("settings.json|settings-epilogue.json", ("bound",)),
-    ("sent.jsonl", ("multiset", "aggregates", "chain", "workload", "coverage", "decisions", "windows")),
+    ("sent.jsonl", ("multiset", "aggregates", "chain", "workload", "coverage", "decisions", "windows", *GATES)),
     ("manifest.json", ("workload", "faults", "multiset", "messages", "quiet", "controls", "minimum", "bound", "chain",
-                       "aggregates", "epilogue", "windows", "decisions")),
+                       "aggregates", "epilogue", "windows", "decisions", *GATES)),
 )  # fmt: skip
 """Files -> oracles, of the first pattern that a file is of."""
 

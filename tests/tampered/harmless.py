@@ -17,8 +17,11 @@ from tests.tampered.needed import (
     by_no_fault,
     by_no_fault_that_names,
     by_no_fault_that_struck,
+    names_the_same_process,
+    says_nothing_alone,
     since_others_announce,
     with_moments_on_their_side,
+    without_another_that_names_one,
 )
 from tests.tampered.places import Evidence, matches
 
@@ -74,6 +77,18 @@ def _refused(altered: Altered) -> bool:
     return altered.row.get("kind") == "malformed" or altered.row.get("reason") not in (None, "", "late")
 
 
+def _of_a_lag(altered: Altered) -> bool:
+    return bool(altered.row.get("kind") == "held_back")
+
+
+def _but_for_shown(altered: Altered) -> bool:
+    """Whether a clock is another one only in what partitions have shown."""
+    now: Any = altered.gained[0]
+    for step in altered.steps:
+        now = now[step]
+    return {**now, "shown": None} == {**altered.value, "shown": None}
+
+
 def _no_rows(altered: Altered) -> bool:
     return _is_without_rows(altered.value)
 
@@ -91,6 +106,10 @@ def _is_default(altered: Altered) -> bool:
 def _is_empty_range(altered: Altered) -> bool:
     value = altered.value
     return isinstance(value, list) and value[0] == value[1]
+
+
+def _is_empty(altered: Altered) -> bool:
+    return not altered.value
 
 
 def _is_empty_list(altered: Altered) -> bool:
@@ -124,6 +143,8 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("history.jsonl", "driver started.t", ("far less", "zero"),
              "of the first driver; nothing stands before it, and the run's length, which it changes, is but told"),
     Harmless("manifest.json", "document.controls", ("dropped",), "none, as where none is named", _is_empty_list),
+    Harmless("observed/chain.json", "document.epochs[].clock.idle|document.epochs[].clock.released", ("dropped",),
+             "nobody, as where nobody is named", _is_empty),
     Harmless("manifest.json", "document.faults_planned", ("one less", "zero", "half more"),
              "of a run that lists no sorts: what hit is judged, and the least that the claim needs", _lists_no_faults),
     Harmless("manifest.json", "document.faults", ("dropped", "emptied"),
@@ -145,7 +166,8 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless("observed/epilogue.json", "document.steps[]", ORDER,
              "the steps name their epochs, which say in which order they were"),
     Harmless("manifest.json|controls/*/manifest.json",
-             "document.settings.sinks[]|document.controls[]|document.faults[]", (*ORDER, "doubled"),
+             "document.settings.sinks[]|document.settings.gateways[]|document.controls[]|document.faults[]",
+             (*ORDER, "doubled"),
              "a list of names, each of which is judged; twice is no more and no less"),
     Harmless("observed/chain.json", "document.epochs[].sinks*|document.epochs[].deltas*", ("dropped", "emptied"),
              "a shard that an epoch wrote no row to may be left out, and a sink that has none else", _no_rows),
@@ -228,6 +250,13 @@ HARMLESS: tuple[Harmless, ...] = (
              "the process announced itself, or the fault does not say that it ended", since_others_announce),
     Harmless("history.jsonl", "step*", ANY,
              "no fault needs it: that its epoch came so far, or did work again, other steps tell", by_no_fault),
+    Harmless("history.jsonl", "fault.process_before|fault.process_after|driver killed.process", ("character changed",),
+             "a start within two clock ticks of what it was names the same process", names_the_same_process),
+    Harmless("history.jsonl", "fault.phase", ("another that occurs",),
+             "of a run from before faults named their announcement: its epoch came by this step too", run=RECORDED_RUN),
+    Harmless("history.jsonl", "fault.announced_at", ("dropped", "null"),
+             "no fault of its history names one, as before they did; that its epoch came so far stands",
+             without_another_that_names_one),
     Harmless("history.jsonl", "driver killed", ("dropped",), "the witness saw it end, or a fault names it"),
     Harmless("history.jsonl", "driver killed.process", ("dropped", "null"), "its pid says which driver it was"),
     Harmless(HISTORIES, "*.t", (*LITTLE, "another that occurs"),
@@ -236,6 +265,30 @@ HARMLESS: tuple[Harmless, ...] = (
              "a moment; the same epoch ran then, had come as far, and was done again after it"),
     Harmless("history.jsonl", "driver started", ("doubled",), "said twice: it is one generation, of one driver"),
     Harmless("history.jsonl", "epoch declared", ("doubled",), "said twice: its publication says that it was repeated"),
+    # Gateways: what an epoch has of a word is judged, and its ends by what was acknowledged.
+    Harmless("statements.jsonl", "line", (*ORDER, "doubled"),
+             "words of one gateway stand in their order; what a queue did not take is said again"),
+    Harmless("observed/chain.json", "document.epochs[].clock.shown*", ANY,
+             "nobody believes it: the judge finds out itself what partitions have shown"),
+    Harmless("observed/chain.json", "document.epochs[].clock", ("another that occurs",),
+             "of another epoch, with as much of gateways and idle partitions", _but_for_shown),
+    Harmless("sent.jsonl", "*.acked_at", LITTLE,
+             "a moment: after it was sent, and on the same side of words that are five seconds away"),
+    Harmless("manifest.json", "document.settings.rate", (*LITTLE, "far more"),
+             "told in reports as it was asked for; when each record was sent is in its line"),
+    Harmless("history.jsonl", "fault.planned_s", ANY,
+             "of a lag the least that it had to last; what it did is held against its ends, and sends", _of_a_lag),
+    Harmless("history.jsonl", "fault.held_s|fault.kept|fault.healed_at", LITTLE,
+             "of a lag a figure, within two seconds of its ends; as many records came after it", _of_a_lag),
+    Harmless("statements.jsonl", "line.said_at", (*LITTLE, "another that occurs"),
+             "a moment, within five seconds of it: the same records had been acknowledged, and none more"),
+    Harmless("statements.jsonl", "line.delivered_at", (*LITTLE, "another that occurs"),
+             "a moment after the word was said; no epoch went on without its gateway since"),
+    Harmless("statements.jsonl", "line.offsets|line.offsets.*", ("one more", "one less", "another that occurs"),
+             "ends that acknowledgements made within five seconds, and that the same epoch had read"),
+    Harmless("statements.jsonl", "line|line.source|line.time_ms", ANY,
+             "no epoch needs this word: another one of its gateway says as much of no more records",
+             says_nothing_alone),
     # Controls: each is there to show one offence, by its sink alone.
     Harmless("controls/*/manifest.json",
              "document.settings.*|document.workload*|document.schemas*|document.faults*", ANY,

@@ -32,7 +32,7 @@ def markdown(tried: Sequence[Tried], planned: str) -> str:
     caught, harmless = sum(one.caught for one in tried), sum(not one.caught and not one.lost for one in tried)
     lines = [
         "# Evidence that was tampered with", "",
-        f"{len(tried)} alterations of two runs (`{planned}`): {caught} were caught, {harmless} passed and are listed "
+        f"{len(tried)} alterations of three runs (`{planned}`): {caught} were caught, {harmless} passed and are listed "
         f"as harmless, {len(lost)} are lost. {sum(not one.alteration.bound for one in tried)} were not bound anew.", "",
     ]  # fmt: skip
     lines += [

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.harness.aftermath import shown_by
 from tests.harness.checkers.faults import ENDING
-from tests.harness.checkers.witness import PROCESS_ENDS_MS
-from tests.harness.processes import announced_by, names
+from tests.harness.checkers.witness import PROCESS_ENDS_MS, TICK_S
+from tests.harness.processes import announced_by, names, started_s
 from tests.harness.results import Effect
 from tests.tampered.altered import Altered, Row
 
@@ -45,6 +45,33 @@ def by_no_fault_that_struck(altered: Altered) -> bool:
     return _are_events(altered) and not any(
         _is_of(str(line.get("process")), fault.get("process_before")) for fault in _faults(altered) for line in lines
     )
+
+
+def names_the_same_process(altered: Altered) -> bool:
+    """Whether only the start that goes with a pid is another, by less than two reckonings of it may differ."""
+    now = [line for line in altered.gained if isinstance(line, dict)]
+    field = altered.alteration.field.rpartition(".")[2]
+    new = str(now[0].get(field)) if now else ""
+    one, other = started_s(str(altered.value)), started_s(new)
+    same_pid = str(altered.value).partition("@")[0] == new.partition("@")[0]
+    return same_pid and one is not None and other is not None and abs(one - other) <= TICK_S
+
+
+def without_another_that_names_one(altered: Altered) -> bool:
+    """Whether no other fault names the announcement that it struck at."""
+    return sum(fault.get("announced_at") is not None for fault in _faults(altered)) < 2
+
+
+def says_nothing_alone(altered: Altered) -> bool:
+    """Whether each word that is lost goes no further than another one, which speaks of no more records than it does."""
+    return all(
+        any(
+            other.get("source") == word["source"] and other["time_ms"] >= word["time_ms"]
+            and all(end <= word["offsets"].get(partition, 0) for partition, end in other["offsets"].items())
+            for other in altered.rest if "offsets" in other
+        )
+        for word in altered.lost if "offsets" in word
+    )  # fmt: skip
 
 
 def with_moments_on_their_side(altered: Altered) -> bool:

@@ -101,3 +101,57 @@ def test_a_repeat_that_alone_shows_an_effect_may_not_be_altered() -> None:
         5, "made-up", "history.jsonl", "epoch published.repeat", "flipped", Place(9, ("repeat",)), bound=True, seed=1
     )
     assert not any(one.covers(alteration, evidence) for one in HARMLESS)
+
+
+def _word(said_at: int, source: str, time_ms: int, end: int) -> dict[str, Any]:
+    return {"said_at": said_at, "source": source, "time_ms": time_ms, "offsets": {"0": end}}
+
+
+WORDS = Evidence("statements.jsonl", b"".join(json.dumps(one).encode() + b"\n" for one in [
+    _word(1, "north", 10, 5), _word(2, "south", 10, 5), _word(3, "north", 20, 5), _word(4, "north", 20, 9),
+    _word(5, "north", 30, 12), {"end": True, "rows": 5},
+]))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at", "harmless"),
+    [
+        (0, True),  # the next one says more, of no more records
+        (1, False),
+        (2, False),
+        (3, True),  # an earlier one said as much
+        (4, False),
+    ],
+)
+def test_a_word_that_others_do_not_say_may_not_be_altered(at: int, harmless: bool) -> None:
+    for field, operation, steps in (("line", "dropped", ()), ("line.time_ms", "one less", ("time_ms",))):
+        alteration = Alteration(5, "gateways", WORDS.name, field, operation, Place(at, steps), bound=True, seed=1)
+        assert any(one.covers(alteration, WORDS) for one in HARMLESS) is harmless, field
+
+
+@pytest.mark.parametrize(
+    ("start", "new", "harmless"),
+    [("1.00", "1.04", True), ("1.00", "1.70", False), ("1.00", "1a00", False)],
+)
+def test_a_start_is_the_same_within_two_ticks(
+    start: str, new: str, harmless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = {**FAULT, "process_before": f"7@{start}"}
+    evidence = Evidence("history.jsonl", json.dumps(fault).encode() + b"\n")
+    alteration = Alteration(
+        5, "made-up", evidence.name, "fault.process_before", "character changed", Place(0, ("process_before",)),
+        bound=True, seed=1,
+    )  # fmt: skip
+    changed = json.dumps({**fault, "process_before": f"7@{new}"}).encode() + b"\n"
+    monkeypatch.setattr(Alteration, "applied", lambda *_: changed)
+    assert any(one.covers(alteration, evidence) for one in HARMLESS) is harmless
+
+
+@pytest.mark.parametrize("others", [[], [{**FAULT, "announced_at": 1}]], ids=["alone", "with another"])
+def test_an_announcement_that_others_name_too_may_not_be_left_out(others: list[dict[str, Any]]) -> None:
+    rows = [{**FAULT, "announced_at": 5_000}, *others]
+    evidence = Evidence("history.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    alteration = Alteration(
+        5, "made-up", evidence.name, "fault.announced_at", "dropped", Place(0, ("announced_at",)), bound=True, seed=1
+    )
+    assert any(one.covers(alteration, evidence) for one in HARMLESS) is (not others)

@@ -37,9 +37,9 @@ def files(bases: dict[str, Path]) -> Files:
 def test_a_slice_of_the_alterations_is_caught(bases: dict[str, Path], files: Files, tmp_path: Path) -> None:
     trial = Trial(bases, files, tmp_path)
     drawn = plan(files, SEED, 4 * COUNT)
-    # Those of the run that was made up are judged ten times as fast.
-    recorded = [one for one in drawn if one.run != MADE_UP][:OF_RECORDED]
-    made_up = [one for one in drawn if one.run == MADE_UP][: COUNT - OF_RECORDED]
+    # Those of runs that were made up are judged ten times as fast.
+    recorded = [one for one in drawn if one.run == RECORDED_RUN][:OF_RECORDED]
+    made_up = [one for one in drawn if one.run != RECORDED_RUN][: COUNT - OF_RECORDED]
     tried = [trial.of(one) for one in (*recorded, *made_up)]
     assert len(tried) == COUNT
     assert not [f"{one.alteration}: {one.objecting or 'nobody objected'}" for one in tried if one.lost]
@@ -54,7 +54,7 @@ def test_every_alteration_changes_what_is_read(files: Files) -> None:
         assert one.applied(evidence) != evidence.raw
 
 
-def test_all_files_of_both_runs_are_altered(files: Files) -> None:
+def test_all_files_of_all_runs_are_altered(files: Files) -> None:
     drawn = {(one.run, one.file) for one in plan(files, 3, 4000)}
     assert drawn == {(run, name) for run, of_run in files.items() for name in of_run}
 
@@ -110,6 +110,11 @@ def test_arguments_are_checked_before_work_begins(
 def test_the_recorded_run_is_of_before_drivers_announced_what_they_run(bases: dict[str, Path]) -> None:
     run = RunDirectory(bases[RECORDED_RUN])
     assert not is_told(run.manifest(), run.events()), "take what is harmless of that run alone out of HARMLESS"
+
+
+def test_the_recorded_run_is_of_before_faults_named_their_announcement(bases: dict[str, Path]) -> None:
+    faults = [one for one in RunDirectory(bases[RECORDED_RUN]).events() if one["event"] == "fault"]
+    assert not any("announced_at" in one for one in faults), "take `fault.phase` of that run alone out of HARMLESS"
 
 
 def test_what_a_process_found_can_be_handed_to_another() -> None:

@@ -78,11 +78,23 @@ class Case:
     @cached_property
     def sent_at(self) -> array[int]:
         """When each send was handed to the producer, in ms since 1970, in the order of `sends`."""
+        return self._times("sent_at", "a send does not say when")
+
+    @cached_property
+    def acked_at(self) -> array[int]:
+        """When each was acknowledged, of a sender that tells it: one that waits for nobody."""
+        times = self._times("acked_at", "a send does not say when it was acknowledged")
+        if (early := next((at for at, sent in enumerate(self.sent_at) if times[at] < sent), None)) is not None:
+            where = f"{self.run.sent_path}:{early + 1}"
+            raise EvidenceError("a send was acknowledged before it was sent", where, "judge an unaltered run")
+        return times
+
+    def _times(self, name: str, lacks: str) -> array[int]:
         times = array("q")
         for row in read_lines(self.run.sent_path):
-            if type(row.get("sent_at")) is not int:
-                raise EvidenceError("a send does not say when", f"{self.run.sent_path}:{len(times) + 1}", "run again")
-            times.append(row["sent_at"])
+            if type(row.get(name)) is not int:
+                raise EvidenceError(lacks, f"{self.run.sent_path}:{len(times) + 1}", "run again")
+            times.append(row[name])
         return times
 
     @cached_property

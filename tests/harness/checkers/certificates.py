@@ -10,12 +10,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import orjson
+
+from tests.harness.checkers import away
 from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
 from tests.harness.checkers.statements import ON_PURPOSE, Said, misattributed, statements, unsaid, untrue
-from tests.harness.evidence import EpochRecord, Send, Settings
+from tests.harness.checkers.words import mistimed, out_of_the_run, strangers, taken_back
+from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
 from tests.harness.results import Oracle, Verdict
 
 NAME, NUMBER = "certificates", 0
@@ -68,12 +75,28 @@ def held_for_ever(case: Case) -> list[str]:
     ]  # fmt: skip
 
 
-def undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> str | None:
-    """Tell that nobody knows when a gateway that was let go was back; None where that is known, or nobody was."""
+def other_settings(run: Path, settings: Settings) -> list[str]:
+    """Describe where drivers were started with other gateways, or other bounds of time, than the manifest says."""
+    due: dict[str, Any] = {name: getattr(settings, name) for name in ("hold_max_ms", "window_ms", "lateness_ms")}
+    found: list[str] = []
+    for path in (run / name for name in GIVEN if (run / name).is_file()):
+        try:
+            given = {**due, "sources": [], **orjson.loads(path.read_bytes())}
+            said = {**{name: given[name] for name in due}, "sources": sorted(given["sources"])}
+        except (ValueError, TypeError) as error:
+            raise EvidenceError(f"settings cannot be read ({error})", path, "judge an unaltered run") from error
+        meant = {**due, "sources": sorted(settings.gateways)}
+        other = (name for name in meant if said[name] != meant[name])
+        found += [f"{path} says {name} {said[name]}, the manifest {meant[name]}" for name in other]
+    return found
+
+
+def undelivered(epochs: Iterable[EpochRecord], said: Iterable[Said]) -> list[str]:
+    """Tell that nobody knows when a gateway that was let go was back; nothing where that is known, or nobody was."""
     if any(one.delivered_at is not None for one in said):
-        return None
+        return []
     gone = sorted({name for record in epochs if record.clock is not None for name in record.clock.released})
-    return f"{', '.join(gone)} was let go, and of no word it is known when the broker had it" if gone else None
+    return [f"{', '.join(gone)} was let go, and of no word it is known when the broker had it"] if gone else []
 
 
 def judge(case: Case) -> Oracle:
@@ -85,15 +108,20 @@ def judge(case: Case) -> Oracle:
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic),
         unheeded(epochs, said, case.events, _read_at(case), settings.hold_max_ms), incomplete(case, excused),
+        strangers(said, settings.gateways), out_of_the_run(said, case.events), taken_back(said),
+        mistimed(said, case.sends, case.acked_at),
     )  # fmt: skip
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
         evidence = tuple(line for group in groups for line in clipped(group[:FIRST], len(group)))
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
-    if endless := held_for_ever(case):
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=endless[0], evidence=tuple(endless))
-    if unknown := undelivered(epochs, said):
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=unknown)
+    # These are no offence of the pipeline, and without them nothing is shown of it.
+    idle = [
+        *held_for_ever(case), *undelivered(epochs, said), *other_settings(case.run.path, settings),
+        *away.complaints(case.events, case.sends, case.sent_at, said),
+    ]  # fmt: skip
+    if idle:
+        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
 
 

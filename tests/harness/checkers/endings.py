@@ -52,6 +52,11 @@ class Endings:
             for line in self._of("killed")
             if not (self._is_shown(line) or self._may_be(line))
         ]
+        found += [
+            f"driver {line.get('pid')} is told to have been killed as {line['process']}, which is another one"
+            for line in self._of("killed")
+            if line.get("process") is not None and not is_driver(str(line["process"]), line.get("pid"))
+        ]
         ends = Counter((str(one.get("pid")), one.get("state")) for one in self._told if one.get("state") in ENDS)
         # A kernel gives numbers anew: each who started with one may end.
         begun = Counter(str(one.get("pid")) for one in self._of("started"))

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.harness.aftermath import shown_by
-from tests.harness.checkers import cuts, lasting, role, slow_disks, witness
+from tests.harness.checkers import announced, cuts, lags, lasting, role, slow_disks, witness
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.clock import shows_step
 from tests.harness.checkers.measured import measured
@@ -27,13 +27,11 @@ ANSWERING = ("error_answers", "late_answers", "lost_answers", "no_room")
 """Kinds of fault under which answers go wrong on their way; the server does not notice."""
 STEPPING = "clock_step"
 """The kind of fault under which a driver's clock is off; it may go on, or end and be followed."""
-LAGGING = "held_back"
-"""The kind of fault under which records of a partition or gateway come later than others: nobody is struck."""
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
 OUTLIVED = (
     "sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT,
-    slow_disks.SLOW_DISK, LAGGING,
+    slow_disks.SLOW_DISK, lags.LAGGING,
 )  # fmt: skip
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
@@ -126,12 +124,10 @@ def _unmet(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
         return "no request is known that it hit"
     if fault.kind == LEADING and not any(one.changed for one in (fault.leaders or {}).values()):
         return "no partition is known that got another leader"
-    if fault.kind == LAGGING and not (fault.kept and fault.held_s and fault.held_s >= (fault.planned_s or 0.0)):
-        return "no record is known that it kept back, or not for as long as it was to"
     if fault.kind == "taken_id" and not fault.reopened:
         return "that the transaction was opened again is not known"
-    complaint = {cuts.CUT: cuts.complaint, slow_disks.SLOW_DISK: slow_disks.complaint}.get(fault.kind)
-    return None if complaint is None else complaint(fault)
+    own = {cuts.CUT: cuts, slow_disks.SLOW_DISK: slow_disks, lags.LAGGING: lags}.get(fault.kind)
+    return None if own is None else own.complaint(fault)
 
 
 def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
@@ -153,6 +149,14 @@ def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
     )  # fmt: skip
 
 
+def _overlap(one: Fault, other: Fault) -> bool:
+    """Whether two faults are of one kind and process, and the one came before the other was undone."""
+    if (one.kind, one.process_before) != (other.kind, other.process_before):
+        return False
+    first, second = sorted((one, other), key=lambda fault: fault.injected_at)
+    return second.injected_at <= (first.healed_at or first.injected_at)
+
+
 def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Backlog | None = None) -> list[Checked]:
     """Check every fault of a history, in its order, and measure its effect and its recovery.
 
@@ -167,6 +171,7 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
     """
     found: list[Checked] = []
     killed: set[str] = set()
+    told: list[Fault] = []
     for event in events:
         if event["event"] != "fault":
             continue
@@ -190,10 +195,15 @@ def check(events: Sequence[dict[str, Any]], *, chained: bool = True, backlog: Ba
         struck = names(fault.process_before)
         if why is None and (complaint := lasting.too_long(fault, event["t"])) is not None:
             why = f"{who}: {complaint}"
+        if why is None and chained and (complaint := announced.complaint(event, events)) is not None:
+            why = f"{who}: {complaint}"
+        if why is None and any(_overlap(fault, other) for other in told):
+            why = f"{who}: it is told of it twice at one time"
         if why is None and struck & killed:
             why = f"{who}: this process was killed before"
         if why is None and chained and fault.recovered_s is None:
             why = f"{who}: no epoch that was declared or done again after it was published"
+        told.append(fault)
         if fault.kind in ENDING:
             killed |= struck
         hit = why is None and fault.effect is not Effect.NONE

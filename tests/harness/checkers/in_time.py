@@ -15,7 +15,6 @@ source had to be let go. Where it is not known who had a record, it may be any t
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +24,8 @@ from tests.harness.checkers.case import FIRST, Case, clipped, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent
-from tests.harness.evidence import EpochRecord, EvidenceError, Send, Settings
+from tests.harness.evidence import EpochRecord, Send, Settings
 from tests.harness.results import Oracle, Verdict
-from tests.harness.run_directory import read_lines
 
 NAME, NUMBER = "in time", 0
 ON_PURPOSE = ("late", "resent")
@@ -122,7 +120,7 @@ def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     sends, reference, settings = case.sends, case.reference, case.manifest.settings
     closing = seals(case.chain.pinned, reference.epochs_of, case.sent_at, announcements(case.events))
-    found = refused(sends, reference, _acked_at(case), closing, settings)
+    found = refused(sends, reference, case.acked_at, closing, settings)
     late = sum(outcome == Outcome.LATE for outcome in reference.outcomes)
     if found:
         says = f"{len(found)} records were refused that were acknowledged before their window's certificate"
@@ -140,13 +138,3 @@ def judge(case: Case) -> Oracle:
     if gone:
         says += f". {gone} others are of gateways that had been let go, as their certificates say"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
-
-
-def _acked_at(case: Case) -> array[int]:
-    times = array("q")
-    for row in read_lines(case.run.sent_path):
-        if type(row.get("acked_at")) is not int:
-            where = f"{case.run.sent_path}:{len(times) + 1}"
-            raise EvidenceError("a send does not say when it was acknowledged", where, "run again")
-        times.append(row["acked_at"])
-    return times

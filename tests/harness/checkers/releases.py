@@ -19,6 +19,8 @@ def too_early(
     epochs: Iterable[EpochRecord], said: Iterable[Said], events: Iterable[Mapping[str, Any]], hold_max_ms: int
 ) -> list[str]:
     """Describe releases that did not wait for the bound, counted from when the gateway had said what it said last."""
+    events = [*events]
+    began = min((one["t"] for one in events if (one["event"], one.get("state")) == ("driver", "started")), default=None)
     first: dict[tuple[str, int], int] = {}
     for one in said:
         first.setdefault((one.source, one.time_ms), one.said_at)
@@ -28,7 +30,8 @@ def too_early(
         for source in clock.released if clock is not None and at is not None else ():
             assert clock is not None
             assert at is not None
-            last = first.get((source, time_ms)) if (time_ms := clock.sources.get(source)) is not None else None
+            # Of who has said nothing, drivers count from when they began.
+            last = first.get((source, time_ms)) if (time_ms := clock.sources.get(source)) is not None else began
             if last is not None and at - last < hold_max_ms:
                 found.append(
                     f"epoch {record.epoch} let {source} go {at - last} ms after its last word, hold_max_ms is "

@@ -29,19 +29,27 @@ class Said(NamedTuple):
 def statements(run: RunDirectory) -> list[Said]:
     """Read what was said; raises EvidenceError."""
     found: list[Said] = []
-    delivered: dict[tuple[str, int], int] = {}
+    delivered: dict[tuple[str, int], list[int]] = {}
     for number, row in enumerate(read_lines(run.statements_path), 1):
         try:
             if "delivered_at" in row:
-                delivered.setdefault((str(row["source"]), int(row["time_ms"])), int(row["delivered_at"]))
+                _whole(row["delivered_at"], row["time_ms"])
+                delivered.setdefault((row["source"], row["time_ms"]), []).append(row["delivered_at"])
                 continue
-            offsets = {int(partition): int(end) for partition, end in row["offsets"].items()}
-            found.append(Said(int(row["said_at"]), str(row["source"]), int(row["time_ms"]), offsets))
+            offsets = {int(partition): end for partition, end in row["offsets"].items()}
+            _whole(row["said_at"], row["time_ms"], *offsets.values())
+            found.append(Said(row["said_at"], row["source"], row["time_ms"], offsets))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             where = f"{run.statements_path}:{number}"
             raise EvidenceError(f"no statement of a source ({error!r})", where, "run again") from error
-    # Of several words of one time it is the first that shows something new.
-    return [one._replace(delivered_at=delivered.pop((one.source, one.time_ms), None)) for one in found]
+    # Of several words of one time the broker had them in their order.
+    had = (delivered.get((one.source, one.time_ms), []) for one in found)
+    return [one._replace(delivered_at=times.pop(0) if times else None) for one, times in zip(found, had, strict=True)]
+
+
+def _whole(*numbers: object) -> None:
+    if {type(number) for number in numbers} != {int}:
+        raise TypeError("a time or an offset is no whole number")
 
 
 def misattributed(sends: Iterable[Send], gateways: Sequence[str]) -> list[str]:
@@ -94,15 +102,22 @@ def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settin
     for one in said:
         by_word.setdefault((one.source, one.time_ms), []).append(one)
     read: dict[int, int] = {}
+    before: dict[str, int | None] = {}
     found: list[str] = []
     for record in epochs:
         pinned = {} if record.clock is None else record.clock.sources
+        released = () if record.clock is None else record.clock.released
         if not record.keeps_watermark and {*pinned} != {*settings.gateways}:
             found.append(f"epoch {record.epoch} waits for {sorted(pinned)}, registered are {sorted(settings.gateways)}")
+        if len({*released} & {*pinned}) < len(released):
+            found.append(f"epoch {record.epoch} let {list(released)} go, it waits for {sorted(pinned)}")
         for source, time_ms in pinned.items():
             words = [] if time_ms is None else by_word.get((source, time_ms), [])
             if time_ms is not None and not any(covered(one, read) for one in words):
                 why = "not said yet by what was read" if words else "never said"
                 found.append(f"epoch {record.epoch} has {source} at {time_ms}, which was {why}")
+            if (known := before.get(source)) is not None and (time_ms is None or time_ms < known):
+                found.append(f"epoch {record.epoch} has {source} at {time_ms}, after one that had it at {known}")
+        before = pinned
         read_on(read, record, settings.topic)
     return found

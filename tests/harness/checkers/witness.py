@@ -82,6 +82,20 @@ class Census:
             ]  # fmt: skip
         return [life for name, life in self.lives.items() if name == who or name.startswith(f"{who}/")]
 
+    def another_with_its_pid(self, who: str, moments: Iterable[int]) -> str | None:
+        """Name the process that had the pid of one, which nobody saw, at one of some moments: only one has it then."""
+        if not _PROCESS.fullmatch(who) or self.of(who):
+            return None
+        pid = who.partition("@")[0]
+        return next(
+            (
+                name for name, life in self.lives.items()
+                if _PROCESS.fullmatch(name) and name.partition("@")[0] == pid
+                and any(life.first <= at and (life.gone is None or at <= life.gone) for at in moments)
+            ),
+            None,
+        )  # fmt: skip
+
 
 def complaint(fault: Fault, events: Events) -> str | None:
     """Tell what of a fault nobody else confirms, or somebody denies; None when all is confirmed."""
@@ -133,6 +147,9 @@ def _unwitnessed(fault: Fault, events: Events) -> str | None:
         announced = [e["t"] for e in own if announced_by(who, e)]
         if not lives and not announced:
             return f"nobody but the injector saw {who}"
+        other = census.another_with_its_pid(who, [fault.injected_at] if who in before else announced)
+        if other is not None:
+            return f"{who} is not who was there then: its pid was that of {other}"
         why = _of_another_role(fault, who, lives)
         if who in before:
             why = why or _not_struck(fault, who, lives, announced)

@@ -164,7 +164,7 @@ class Campaign(threading.Thread):
             return self._missed(planned, event["epoch"], "there was nobody to strike")
         self._history.record("phase", t=struck[0][1], phase="inject")
         self._history.record("phase", phase="impact")
-        return self._settled(fault, planned, event["epoch"], struck)
+        return self._settled(fault, planned, event, struck)
 
     def _delayed(self, seconds: float, event: Mapping[str, Any]) -> bool:
         """Let so much time pass after an announcement; whether the epoch still runs then."""
@@ -187,8 +187,9 @@ class Campaign(threading.Thread):
             for one in self._watch.seen
         )  # fmt: skip
 
-    def _settled(self, fault: Fault, planned: PlannedFault, epoch: int, struck: list[Struck]) -> Came:
+    def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
+        epoch: int = event["epoch"]
         # All were struck by then.
         injected_at = max(at for _, at in struck)
         healed_at: int | None = None
@@ -204,7 +205,8 @@ class Campaign(threading.Thread):
         victims = [who for who, _ in struck]
         told: dict[str, Any] = {
             "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
-            "epoch": epoch, "phase": planned.phase, "injected_at": injected_at,
+            "epoch": epoch, "phase": planned.phase, "announced_at": event["t"],
+            **({"shard": event["shard"]} if "shard" in event else {}), "injected_at": injected_at,
             "process_before": SEPARATOR.join(victims), **({} if healed_at is None else {"healed_at": healed_at}),
         }  # fmt: skip
         self._recovered(told)

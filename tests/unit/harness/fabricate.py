@@ -14,7 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Container
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -107,6 +107,14 @@ def id_digest(ids: list[tuple[str, int]]) -> str:
 
 
 class _Simulation:
+    settings: ClassVar[dict[str, Row]] = SETTINGS
+    """Of its drivers, by the name of a file."""
+    named: ClassVar[Row] = {}
+    """What the manifest says of settings besides."""
+    controls: ClassVar[tuple[str, ...]] = CONTROLS
+    planned: ClassVar[int] = 2
+    """Faults."""
+
     def __init__(self, run: Path, seed: int, without: Container[object], repaired: int | None) -> None:
         self.without, self.repaired = without, repaired
         self.shown: list[Row] = []
@@ -127,6 +135,8 @@ class _Simulation:
         self.now, self.driver, self.generation = T0, 4711, 1
         self.kinds: dict[str, int] = defaultdict(int)
         self.lineage = "l1"
+        self.begun: dict[int, float] = {}
+        self.noted: set[str] = set()
 
     def play(self, epochs: int, per_epoch: int) -> None:
         self._start()
@@ -192,7 +202,8 @@ class _Simulation:
     def _start(self) -> None:
         """Let a driver start, with the settings of the run, or those of its epilogue from the first restart on."""
         later = any(event.get("phase") == "epilogue" for event in self.history)
-        text = json.dumps(SETTINGS["settings-epilogue.json" if later else "settings.json"], sort_keys=True)
+        self.begun[self.driver] = self.now / 1000
+        text = json.dumps(self.settings["settings-epilogue.json" if later else "settings.json"], sort_keys=True)
         self._tell(
             "driver", state="started", pid=self.driver, generation=self.generation, code=CODE,
             settings=hashlib.sha256(text.encode()).hexdigest()[:32], versions={"python": "3.13.1", "spark": "4.2.0"},
@@ -200,13 +211,18 @@ class _Simulation:
 
     def _end(self, state: str) -> None:
         """Let the driver end; of one that is killed the witness tells, of one that stops it does itself."""
-        who = f"{self.driver}@{T0 / 1000:.2f}"
+        who = self._driver()
         if state == "stopped":
             self._tell("driver", state=state, pid=self.driver, generation=self.generation)
             return
-        self._tell("process", state="seen", process=who)
+        if who not in self.noted:
+            self._tell("process", state="seen", process=who)
         self._tell("process", state="gone", process=who, last=self.now, code=-9)
         self._tell("driver", state=state, pid=self.driver, process=who)
+
+    def _driver(self) -> str:
+        """The driver as kernel and injector name it."""
+        return f"{self.driver}@{self.begun[self.driver]:.2f}"
 
     def _tell(self, event: str, **fields: Any) -> None:
         self.now += 10
@@ -251,11 +267,16 @@ class _Simulation:
         content = MALFORMED[reason] or wire({**named, "user": None, "event_time_ms": None, "payload": "é", "crc": 0})
         self._send({**blank, **named, "reason": reason, **raw(content)}, "malformed")
 
+    def _time(self) -> Row:
+        """Move the watermark to where an epoch that begins has it; what it pins of time."""
+        if self.newest is not None and (self.watermark is None or self.newest > self.watermark):
+            self.watermark = self.newest
+        return {}
+
     def _epoch(self, fault: str | None = None) -> None:
         number = len(self.chain)
         before, repairs = self.watermark, bool(self.left)
-        if not repairs and self.newest is not None and (self.watermark is None or self.newest > self.watermark):
-            self.watermark = self.newest
+        time = {} if repairs else self._time()
         self._tell("epoch", epoch=number, state="declared", generation=self.generation, driver=self.driver)
         ranges = {str(p): [self.read[p], self.ends[p]] for p in range(PARTITIONS)}
         rows = [r for r in self.sent if self.read[r["partition"]] <= r["offset"] < self.ends[r["partition"]]]
@@ -309,7 +330,7 @@ class _Simulation:
                 "epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number,
                 "ranges": {"events": ranges}, "topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark,
                 "shards": SHARDS, "wheel_digest": "w", "settings_digest": "s", "counts": tally,
-                "max_event_time_ms": newest, "sinks": marks,
+                "max_event_time_ms": newest, "sinks": marks, **time,
                 "deltas": {"ids": {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}},
                 **({"shown": self._pinned()} if repairs or self.left else {}),
                 **({"repairs": number - 1} if repairs else {}),
@@ -361,20 +382,28 @@ class _Simulation:
         self.sink_ends[sink][shard] += 1
         marks[sink].setdefault(str(shard), {"rows": 0, "digest": ""})["rows"] += 1
 
+    def _announce(self, epoch: int, step: str, sink: str | None) -> Row:
+        """Let a shard of an epoch come by a step; what a fault that strikes at it says of it."""
+        self._tell("step", epoch=epoch, shard=0, sink=sink, step=step, pid=5000 + epoch, attempt=0)
+        phase = step if sink is None else f"{step}:{sink}"
+        return {"epoch": epoch, "phase": phase, "shard": 0, "announced_at": self.now}
+
     def _strike(self, target: str, epoch: int) -> bool:
-        self._tell("step", epoch=epoch, shard=0, sink="accepted", step="transaction_open", pid=5000 + epoch, attempt=0)
-        injected = self.now
-        before, after = 5000 + epoch, 6000 + epoch
+        # Each strikes at another of the two, and both came before it.
+        steps = [self._announce(epoch, "ids_decided", None), self._announce(epoch, "transaction_open", "accepted")]
+        at, injected = steps[target == "executor"], self.now
+        before, after = f"{5000 + epoch}@{injected / 1000 - 1:.2f}", f"{6000 + epoch}@{injected / 1000 + 0.5:.2f}"
         if target == "driver":
-            before, after = self.driver, self.driver + 1
+            before = self._driver()
             self._tell("driver", state="killed", pid=self.driver)
             self.driver, self.generation = self.driver + 1, self.generation + 1
             self._start()
+            after = self._driver()
+            self.noted.add(after)
             self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
         self._tell(
-            "fault", kind="sigkill", target=target, signal="SIGKILL", epoch=epoch, phase="transaction_open:accepted",
-            process_before=f"{before}@{injected / 1000 - 1:.2f}", process_after=f"{after}@{injected / 1000 + 0.5:.2f}",
-            injected_at=injected, recovered_s=1.5, hit=True,
+            "fault", kind="sigkill", target=target, signal="SIGKILL", **at,
+            process_before=before, process_after=after, injected_at=injected, recovered_s=1.5, hit=True,
         )  # fmt: skip
         self.history += processes_of(self.history[-1:])
         return True
@@ -386,12 +415,13 @@ class _Simulation:
             "settings": {
                 "pipeline": "user_counts", "topic": "events", "shards": SHARDS, "window_ms": WINDOW_MS,
                 "lateness_ms": LATENESS_MS, "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],
+                **self.named,
             },
             "workload": {
                 "kind": "seeded", "sent": planned, "duplicates_sent": self.kinds["duplicate"],
                 "late_sent": self.kinds["late"], "malformed_sent": self.kinds["malformed"],
             },
-            "faults_planned": 2, "controls": [{"name": name, "must": "fail"} for name in CONTROLS],
+            "faults_planned": self.planned, "controls": [{"name": name, "must": "fail"} for name in self.controls],
             "schemas": SCHEMAS,
             "versions": {"spark": "4.2.0"}, "git": GIT, "code": CODE, "control": None,
         }  # fmt: skip
@@ -402,7 +432,7 @@ class _Simulation:
         }  # fmt: skip
         observed = self.run / "observed"
         write_json(self.run / "manifest.json", manifest)
-        for name, settings in SETTINGS.items():
+        for name, settings in self.settings.items():
             write_json(self.run / name, settings)
         write_lines(self.run / "sent.jsonl", self.sent)
         write_lines(self.run / "history.jsonl", self.history, end=False)
@@ -425,7 +455,7 @@ class _Simulation:
         at = max(event["t"] for event in self.history)
         write_json(observed / "quiet.json", {"at": at, "partitions": partitions, "open_transactions": []})
         write_json(observed / "epilogue.json", epilogue)
-        for name in CONTROLS:
+        for name in self.controls:
             self._write_control(name, manifest)
 
     def _write_control(self, name: str, parent: Row) -> None:

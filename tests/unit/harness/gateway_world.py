@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,7 +74,8 @@ class GatewayWorld:
         reference = replay(self.sends, self.epochs, 60_000, 120_000)
         case: Any = SimpleNamespace(
             sends=self.sends, reference=reference, chain=SimpleNamespace(pinned=self.epochs), events=self.events,
-            manifest=SimpleNamespace(settings=settings), run=SimpleNamespace(), sent_at=self.sent_at,
+            manifest=SimpleNamespace(settings=settings), run=SimpleNamespace(path=Path("none")),
+            sent_at=self.sent_at, acked_at=self.sent_at,
         )  # fmt: skip
         return case  # type: ignore[no-any-return]
 

@@ -166,6 +166,8 @@ def test_a_fault_at_its_step_in_a_running_epoch_hits(place: Place) -> None:
     assert fault["hit"] is True
     assert (fault["kind"], fault["target"], fault["signal"]) == ("sigkill", "executor", "SIGKILL")
     assert (fault["epoch"], fault["phase"]) == (1, "committed:accepted")
+    struck_at = next(one for one in place.watch.seen if one["event"] == "step" and one["shard"] == 0)
+    assert (fault["shard"], fault["announced_at"]) == (0, struck_at["t"])
     assert (fault["process_before"], fault["process_after"]) == ("7@1", "8@2")
     assert place.phases() == ["steady", "inject", "impact", "heal", "recovery"]
     assert place.calls == ["arm", "strike"]

@@ -67,17 +67,15 @@ def test_a_hold_within_the_outage_lets_go_and_what_comes_later_is_refused_and_na
 
 @pytest.mark.parametrize(("hold_max_ms", "says"), [(LONG_MS, "would have refused"), (SHORT_MS, "had been let go")])
 def test_what_comes_before_its_certificate_is_in_time_unless_that_names_its_gateway(
-    hold_max_ms: int, says: str, monkeypatch: pytest.MonkeyPatch
+    hold_max_ms: int, says: str
 ) -> None:
-    monkeypatch.setattr(in_time, "_acked_at", lambda case: case.sent_at)
     oracle = in_time.judge(world(hold_max_ms).case)
     assert oracle.verdict is Verdict.PASS, oracle.evidence
     assert says in oracle.says
 
 
-def test_what_comes_before_a_certificate_that_names_nobody_is_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_before_a_certificate_that_names_nobody_is_in_time() -> None:
     """Of a driver that waits too late for who is back: some of its records come before it does."""
-    monkeypatch.setattr(in_time, "_acked_at", lambda case: case.sent_at)
     one = GatewayWorld(SHORT_MS, ReadsFirst())
     assert in_time.judge(one.case).verdict is Verdict.PASS
     assert in_time.judge(replace_released(one).case).verdict is Verdict.FAIL
@@ -280,7 +278,7 @@ def test_a_file_of_words_tells_of_each_when_the_broker_had_it(tmp_path: Path) ->
             lines.write(line)
     found = statements(directory)
     assert [(one.said_at, one.source, one.delivered_at) for one in found] == [
-        (5, "north", 9), (6, "north", None), (5, "south", None),
+        (5, "north", 9), (6, "north", 11), (5, "south", None),
     ]  # fmt: skip
     with directory.statements_writer() as lines:
         lines.write(word)

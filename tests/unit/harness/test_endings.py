@@ -96,6 +96,12 @@ def test_a_pod_is_known_by_the_begin_of_its_uid() -> None:
     assert not Endings([line], [blow(process_before=f"{POD}@1{UID[1:]}")]).is_killed(line["pid"])
 
 
+@pytest.mark.parametrize("process", ["71@1.00", "a7@1.00", f"{POD}@{UID}"])
+def test_a_driver_is_not_killed_as_another_process(process: str) -> None:
+    complaints = Endings([STARTED, SEEN, GONE, {**KILLED, "process": process}], [blow()]).complaints()
+    assert any("which is another one" in one for one in complaints), complaints
+
+
 @pytest.mark.parametrize("end", ["stopped", "ended"])
 def test_a_driver_whose_end_is_told_or_seen_is_no_complaint(end: str) -> None:
     assert not Endings([STARTED, {**REFUSED, "state": end, "generation": 1}], []).complaints()

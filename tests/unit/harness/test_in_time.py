@@ -96,7 +96,7 @@ def late_of(case: Case) -> list[int]:
 def test_a_record_that_was_acknowledged_before_its_window_was_closed_fails_the_run(unpaced: Path) -> None:
     assert in_time.judge(Case(unpaced)).verdict is not Verdict.FAIL
     at = late_of(Case(unpaced))[0]
-    change_lines(unpaced / "sent.jsonl", lambda rows: rows[at].update(acked_at=0))
+    change_lines(unpaced / "sent.jsonl", lambda rows: rows[at].update(acked_at=0, sent_at=0))
     oracle = judge(unpaced, write=False).oracle(in_time.NAME)
     assert oracle.verdict is Verdict.FAIL
     assert "1 records were refused" in oracle.says

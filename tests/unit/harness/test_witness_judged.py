@@ -48,6 +48,34 @@ def step_of_another_epoch(rows: list[Row]) -> None:
     of_faults(rows)[0]["phase"] = "transaction_open:user_counts"
 
 
+def step_before(rows: list[Row]) -> None:
+    """The epoch had come by it too, and the blow was at a later one."""
+    of_faults(rows)[0]["phase"] = "ids_decided"
+
+
+def another_shard(rows: list[Row]) -> None:
+    of_faults(rows)[0]["shard"] = 1
+
+
+def another_moment(rows: list[Row]) -> None:
+    of_faults(rows)[0]["announced_at"] += 1
+
+
+def no_announcement(rows: list[Row]) -> None:
+    del of_faults(rows)[0]["announced_at"]
+
+
+def driver_of_another_start(rows: list[Row]) -> None:
+    """Its pid announced itself, and the witness knows since when it was there."""
+    fault = of_faults(rows)[1]
+    fault["process_before"] = fault["process_before"].partition("@")[0] + "@1749990000.00"
+
+
+def successor_of_another_start(rows: list[Row]) -> None:
+    fault = of_faults(rows)[1]
+    fault["process_after"] = fault["process_after"].partition("@")[0] + "@1850000000.00"
+
+
 def told_twice(rows: list[Row]) -> None:
     """The second fault is the first one again, some moments later and by another name."""
     first, second = of_faults(rows)
@@ -104,6 +132,12 @@ def nobody_looked(rows: list[Row]) -> None:
         (driver_as_executor, "is no executor: it announced itself as a driver"),
         (full_moon, "had not come by 'full_moon'"),
         (step_of_another_epoch, "had not come by 'transaction_open:user_counts'"),
+        (step_before, "did not announce 'ids_decided' of shard 0 at"),
+        (another_shard, "did not announce 'transaction_open:accepted' of shard 1 at"),
+        (another_moment, "did not announce 'transaction_open:accepted' of shard 0 at"),
+        (no_announcement, "names no announcement that it struck at, and other faults do"),
+        (driver_of_another_start, "its pid was that of"),
+        (successor_of_another_start, "its pid was that of"),
         (told_twice, ""),
         (told_twice_by_its_name, "was killed before"),
         (stretched, "is told to have taken"),
@@ -145,3 +179,34 @@ def test_a_worker_in_a_pod_is_seen_by_what_it_announced_itself(announces: Row, w
     there = {"event": "process", "process": f"{POD}@{UID}/ab12", "role": "executor", "state": "seen", "t": 1_000}
     said = complaint(STALLED, [there, mine])
     assert said is None if why is None else why in (said or "")
+
+
+def test_an_attempt_that_is_no_number_does_not_end_the_judge(run: Path) -> None:
+    def as_text(rows: list[Row]) -> None:
+        next(row for row in rows if row["event"] == "step")["attempt"] = "0"
+
+    change_lines(run / "history.jsonl", as_text)
+    assert judge(run, write=False).oracle("history").verdict is Verdict.UNKNOWN
+
+
+def test_a_history_in_which_no_fault_names_an_announcement_is_of_before_they_did(run: Path) -> None:
+    def forget(rows: list[Row]) -> None:
+        for fault in of_faults(rows):
+            del fault["announced_at"], fault["shard"]
+
+    change_lines(run / "history.jsonl", forget)
+    assert judge(run, write=False).oracle("faults").verdict is Verdict.PASS
+
+
+def test_a_pid_may_be_another_process_at_another_time() -> None:
+    """The one that was struck came between two looks of the witness, which saw who had its pid before."""
+    fault = Fault(
+        kind="sigstop", target="driver", phase="declared", epoch=5, injected_at=2_000_000_000_000, hit=True,
+        process_before="7@1999999999.00", process_after="7@1999999999.00",
+    )  # fmt: skip
+    begun = {"t": 1_999_999_999_500, "event": "driver", "state": "started", "pid": 7}
+    declared = {"t": 1_999_999_999_900, "event": "epoch", "state": "declared", "epoch": 5}
+    seen = {"t": 1_000, "event": "process", "state": "seen", "process": "7@1.00"}
+    gone = {**seen, "t": 1_999_999_000_000, "state": "gone", "last": 1_999_998_000_000}
+    assert complaint(fault, [seen, gone, begun, declared]) is None
+    assert "its pid was that of 7@1.00" in (complaint(fault, [seen, begun, declared]) or "")

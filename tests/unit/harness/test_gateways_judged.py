@@ -1,0 +1,195 @@
+"""Files of a run with gateways are judged beside each other: words, acknowledgements, clocks, settings, the fault."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.checkers.words import mistimed, strangers, taken_back
+from tests.harness.judge import judge
+from tests.harness.results import Verdict
+from tests.harness.workload.gateways import GATEWAYS
+from tests.unit.harness.fabricate import LATENESS_MS, Row
+from tests.unit.harness.fabricate_gateways import AWAY, HOLD_MAX_MS, NORTH, fabricate_gateways
+from tests.unit.harness.gateway_world import GatewayWorld
+from tests.unit.harness.tamper import bind, change_json, change_lines, watch
+
+Change = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def pristine_with_gateways(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run with gateways, not to be changed."""
+    return bind(watch(fabricate_gateways(tmp_path_factory.mktemp("gateways") / "20261125-170301-7")))
+
+
+@pytest.fixture
+def run(pristine_with_gateways: Path, tmp_path: Path) -> Path:
+    """Return a copy of it, to be tampered with."""
+    return Path(shutil.copytree(pristine_with_gateways, tmp_path / pristine_with_gateways.name))
+
+
+def test_a_run_whose_gateway_is_let_go_passes(run: Path) -> None:
+    results = judge(run, write=False)
+    assert results.verdict is Verdict.PASS, results.reasons
+    says = results.oracle("certificates").says
+    assert f"were released by the bound, without {AWAY}" in says
+    assert f"records of {AWAY} were refused" in says
+
+
+def words(change: Callable[[list[Row]], Any]) -> Change:
+    """Change lines that are words; between them stands when the broker had each."""
+    return lambda run: change_lines(
+        run / "statements.jsonl", lambda rows: change([row for row in rows if "said_at" in row])
+    )
+
+
+def word(at: int, **changes: Any) -> Change:
+    return words(lambda said: said[at].update(changes))
+
+
+def word_later(at: int, by_ms: int) -> Change:
+    return words(lambda said: said[at].update(said_at=said[at]["said_at"] + by_ms))
+
+
+def had(at: int, by_ms: int) -> Change:
+    """The broker is told to have had a word earlier or later."""
+
+    def change(rows: list[Row]) -> None:
+        line = [row for row in rows if "delivered_at" in row][at]
+        line["delivered_at"] += by_ms
+
+    return lambda run: change_lines(run / "statements.jsonl", change)
+
+
+def end_moved(at: int, by: int) -> Change:
+    def move(said: list[Row]) -> None:
+        said[at]["offsets"] = {partition: end + by for partition, end in said[at]["offsets"].items()}
+
+    return words(move)
+
+
+def dropped_and_swapped(run: Path) -> None:
+    """A gateway's words of two turns change places."""
+    change_lines(run / "statements.jsonl", lambda rows: rows.insert(0, rows.pop(8)))
+
+
+def last_acknowledged(by_ms: int) -> Change:
+    """The record that the last word of a turn speaks of was acknowledged earlier or later."""
+
+    def change(rows: list[Row]) -> None:
+        rows[40]["acked_at"] += by_ms
+
+    return lambda run: change_lines(run / "sent.jsonl", change)
+
+
+def clock(epoch: int, change: Callable[[Row], Any]) -> Change:
+    return lambda run: change_json(
+        run / "observed" / "chain.json", lambda chain: change(chain["epochs"][epoch]["clock"])
+    )
+
+
+def fault(**changes: Any) -> Change:
+    def change(rows: list[Row]) -> None:
+        next(row for row in rows if row["event"] == "fault").update(changes)
+
+    return lambda run: change_lines(run / "history.jsonl", change)
+
+
+def settings(**changes: Any) -> Change:
+    return lambda run: change_json(run / "manifest.json", lambda manifest: manifest["settings"].update(changes))
+
+
+def spoke_while_away(run: Path) -> None:
+    """The injector tells of a later return than there was."""
+
+    def later(rows: list[Row]) -> None:
+        told = next(row for row in rows if row["event"] == "fault")
+        told.update(healed_at=told["healed_at"] + 24_000, held_s=told["held_s"] + 24)
+        told["t"] += 24_000
+
+    change_lines(run / "history.jsonl", later)
+
+
+FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("does", "verdict", "why"),
+    [
+        (word(5, source="west-gate"), FAIL, "west-gate said at"),
+        (word(5, said_at=1.5), UNKNOWN, "is no whole number"),
+        (word(5, said_at="1750000000000"), UNKNOWN, "is no whole number"),
+        (word(5, time_ms=0), FAIL, "took back at"),
+        (dropped_and_swapped, FAIL, "took back at"),
+        (word_later(-1, 10**6), FAIL, "when there was no run"),
+        (had(5, -60), FAIL, "before it was said"),
+        (had(5, 10**9), FAIL, "when there was no run"),
+        (word_later(5, 15_000), FAIL, "a record behind it had been acknowledged"),
+        (word_later(5, -15_000), FAIL, "a record before it was acknowledged"),
+        (end_moved(5, -3), FAIL, "a record behind it had been acknowledged"),
+        (end_moved(5, 12), FAIL, "a record before it was acknowledged"),
+        (end_moved(5, 10**6), FAIL, "no such record was acknowledged"),
+        (end_moved(5, -(10**6)), FAIL, "no such record was acknowledged"),
+        (last_acknowledged(30_000), FAIL, "a record before it was acknowledged"),
+        (last_acknowledged(-30_000), UNKNOWN, "acknowledged before it was sent"),
+        (clock(9, lambda one: one["sources"].update({AWAY: None})), FAIL, "after one that had it at"),
+        (clock(0, lambda one: one.update(released=[AWAY])), FAIL, f"let {AWAY} go"),
+        (clock(9, lambda one: one.update(released=[AWAY, AWAY])), FAIL, f"let ['{AWAY}', '{AWAY}'] go"),
+        (clock(9, lambda one: one.update(released=[AWAY, "x"])), FAIL, f"let ['{AWAY}', 'x'] go"),
+        (fault(process_before=f"gateway {NORTH}"), UNKNOWN, f"{NORTH} is told to have been away, and sent"),
+        (fault(held_s=96.0), UNKNOWN, "is told to have been away for 96 s"),
+        (fault(kept=10**6), UNKNOWN, "is told to have kept back 1000000 records"),
+        (fault(kept=-1), UNKNOWN, "is told to have kept back -1 records"),
+        (spoke_while_away, UNKNOWN, f"{AWAY} is told to have been away, and sent"),
+        (settings(hold_max_ms=HOLD_MAX_MS - 1), UNKNOWN, f"hold_max_ms {HOLD_MAX_MS}, the manifest {HOLD_MAX_MS - 1}"),
+        (settings(lateness_ms=LATENESS_MS - 1), UNKNOWN, f"lateness_ms {LATENESS_MS}, the manifest {LATENESS_MS - 1}"),
+        (settings(hold_max_ms=10 * HOLD_MAX_MS), FAIL, "after its last word"),
+    ],
+)
+def test_what_no_other_file_says_too_is_found(run: Path, does: Change, verdict: Verdict, why: str) -> None:
+    does(run)
+    oracle = judge(run, write=False).oracle("certificates")
+    assert oracle.verdict is verdict, oracle.says
+    assert any(why in line for line in (oracle.says, *oracle.evidence)), (oracle.says, oracle.evidence)
+
+
+@pytest.mark.parametrize("hold_max_ms", [600_000, 10_000])
+def test_words_of_the_product_are_as_acknowledgements_made_them(hold_max_ms: int) -> None:
+    one = GatewayWorld(hold_max_ms)
+    assert strangers(one.said, GATEWAYS) == taken_back(one.said) == mistimed(one.said, one.sends, one.sent_at) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"target": "gatewax"}, "is no partition or gateway"),
+        ({"target": "partition"}, "is no partition or gateway"),
+        ({"process_after": f"gateway {NORTH}"}, f"to have been gateway {NORTH} that came back"),
+    ],
+)
+def test_who_lags_is_who_is_struck_and_who_comes_back(run: Path, changes: Row, why: str) -> None:
+    fault(**changes)(run)
+    oracle = judge(run, write=False).oracle("faults")
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert any(why in line for line in oracle.evidence), oracle.evidence
+
+
+def test_a_lag_that_is_told_twice_is_one(run: Path) -> None:
+    def twice(rows: list[Row]) -> None:
+        at = next(at for at, row in enumerate(rows) if row["event"] == "fault")
+        rows.insert(at, {**rows[at], "injected_at": rows[at]["injected_at"] + 100})
+
+    change_lines(run / "history.jsonl", twice)
+    oracle = judge(run, write=False).oracle("faults")
+    assert oracle.verdict is Verdict.UNKNOWN
+    assert any("told of it twice" in line for line in oracle.evidence), oracle.evidence
+
+
+def test_a_rate_is_more_than_nothing(run: Path) -> None:
+    settings(rate=0)(run)
+    assert judge(run, write=False).verdict is Verdict.UNKNOWN
