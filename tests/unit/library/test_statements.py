@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,3 +89,19 @@ def test_a_topic_that_ends_before_what_was_read_of_it_is_not_heard(monkeypatch: 
     heard = Statements("h:1", "t", ["gate"], 1.0)
     for end, whole, time_ms in ((2, True, {"gate": 20}), (1, False, {}), (0, False, {}), (2, True, {})):  # noqa: B007
         assert (heard.passed(read(p0=1)), heard.heard) == (time_ms, whole)
+
+
+def test_a_word_that_comes_while_others_are_read_is_heard_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the topic seems to end before what was read of it, and whoever is silent is never let go."""
+    values = [said(time_ms, p0=1).encode() for time_ms in (10, 20, 30)]
+    lines = [SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v)
+             for n, v in enumerate(values)]  # fmt: skip
+    left, ends = iter(lines), iter((2, 3))
+    consumer: Any = SimpleNamespace(
+        assign=lambda _: None, get_watermark_offsets=lambda *_, **__: (0, next(ends)),
+        consume=lambda number, _: [*islice(left, number)],
+    )  # fmt: skip
+    monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
+    heard = Statements("h:1", "t", ["gate"], 1.0)
+    for time_ms in (20, 30):
+        assert (heard.passed(read(p0=1)), heard.heard) == ({"gate": time_ms}, True)

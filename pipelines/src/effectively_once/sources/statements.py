@@ -92,7 +92,8 @@ class Statements:
         # What the topic has deleted nobody hears any more.
         self._next = max(self._next, low)
         while self._next < end and time.monotonic() < deadline:
-            for message in self._consumer.consume(1_000, POLL_S):
+            # No further than was asked for: what is said meanwhile is heard next time.
+            for message in self._consumer.consume(min(1_000, end - self._next), POLL_S):
                 error, offset = message.error(), message.offset()
                 if error is not None:
                     raise KafkaException(error)
