@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.tampered.alterations import Alteration
 from tests.tampered.altered import Altered
-from tests.tampered.bases import RECORDED_RUN
+from tests.tampered.bases import OF_GATEWAYS, RECORDED_RUN
 from tests.tampered.needed import (
     by_no_fault,
     by_no_fault_that_names,
@@ -258,6 +258,10 @@ HARMLESS: tuple[Harmless, ...] = (
              "no fault of its history names one, as before they did; that its epoch came so far stands",
              without_another_that_names_one),
     Harmless("history.jsonl", "driver killed", ("dropped",), "the witness saw it end, or a fault names it"),
+    Harmless("observed/epilogue.json", "document.steps[].after_epoch", ("zero", "far less"),
+             "of a restart with its checkpoint: the lineage went on there too, and what was sent again is judged by where "
+             "it lies", run=OF_GATEWAYS),
+    Harmless("history.jsonl", "driver stopped", ("dropped",), "the witness saw it end; of others it is missed"),
     Harmless("history.jsonl", "driver killed.process", ("dropped", "null"), "its pid says which driver it was"),
     Harmless(HISTORIES, "*.t", (*LITTLE, "another that occurs"),
              "a moment; its line stays in its place, and what was struck then is the same"),
