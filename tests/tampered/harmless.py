@@ -259,8 +259,8 @@ HARMLESS: tuple[Harmless, ...] = (
              without_another_that_names_one),
     Harmless("history.jsonl", "driver killed", ("dropped",), "the witness saw it end, or a fault names it"),
     Harmless("observed/epilogue.json", "document.steps[].after_epoch", ("zero", "far less"),
-             "of a restart with its checkpoint: the lineage went on there too, and what was sent again is judged by where "
-             "it lies", run=OF_GATEWAYS),
+             "of a restart with its checkpoint: the lineage went on there too, and places tell what was sent again",
+             run=OF_GATEWAYS),
     Harmless("history.jsonl", "driver stopped", ("dropped",), "the witness saw it end; of others it is missed"),
     Harmless("history.jsonl", "driver killed.process", ("dropped", "null"), "its pid says which driver it was"),
     Harmless(HISTORIES, "*.t", (*LITTLE, "another that occurs"),
