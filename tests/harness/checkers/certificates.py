@@ -103,11 +103,12 @@ def judge(case: Case) -> Oracle:
     """Judge it; raises EvidenceError."""
     settings, epochs, said = case.manifest.settings, case.chain.pinned, statements(case.run)
     excused = let_go(case)
+    read = last_sent(epochs, case.reference.epochs_of, case.sent_at)
     groups = (
         misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic),
-        unheeded(epochs, said, case.events, _read_at(case), settings.hold_max_ms), incomplete(case, excused),
+        unheeded(epochs, said, case.events, read, settings.hold_max_ms), incomplete(case, excused),
         strangers(said, settings.gateways), out_of_the_run(said, case.events), taken_back(said),
         mistimed(said, case.sends, case.acked_at),
     )  # fmt: skip
@@ -123,10 +124,6 @@ def judge(case: Case) -> Oracle:
     if idle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
-
-
-def _read_at(case: Case) -> dict[int, int]:
-    return last_sent(case.chain.pinned, case.reference.epochs_of, case.sent_at)
 
 
 def _sentence(case: Case, excused: frozenset[int]) -> str:

@@ -8,7 +8,7 @@ from tests.harness.results import Fault
 LAGGING = HELD_BACK
 """The kind of fault under which records of a partition or gateway come later than others: nobody is struck."""
 LAGGARDS = (PARTITION, GATEWAY)
-"""Its targets, each named before its number or name."""
+"""Its targets, each named before its number or name: their records are kept back at the sender."""
 
 
 def complaint(fault: Fault) -> str | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tests.harness.checkers.lags import LAGGARDS
 from tests.harness.checkers.reference import NEVER
 from tests.harness.checkers.statements import Said, covered, read_on
 from tests.harness.evidence import EpochRecord
 
 HEARD_WITHIN_MS = 10_000
 """What was said so long before is in the topic. Time in which the broker is away is no silence of a gateway."""
-KEPT_BACK = ("partition", "gateway")
-"""Targets of faults that keep records back at their sender, and strike nobody."""
 
 
 def too_early(
@@ -120,7 +119,7 @@ def _later(said: Iterable[Said]) -> dict[str, list[Said]]:
 def _struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
     """Whether a server or a driver was struck between two moments, or still had to do with what came before."""
     return any(
-        event["event"] == "fault" and event.get("target") not in KEPT_BACK
+        event["event"] == "fault" and event.get("target") not in LAGGARDS
         and (at := event.get("injected_at", event["t"])) <= until
         and since <= (event.get("healed_at") or at) + HEARD_WITHIN_MS
         for event in events

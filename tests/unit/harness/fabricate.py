@@ -153,11 +153,7 @@ class _Simulation:
         self._tell("phase", phase="epilogue")
         boundary, steps, workload = self._boundary(), [], list(self.sent)
         for checkpoint in ("kept", "deleted"):
-            self._end("killed" if checkpoint == "kept" else "stopped")
-            self.generation, self.driver = self.generation + 1, self.driver + 1
-            after = len(self.chain) - 1
-            self.lineage = self.lineage if checkpoint == "kept" else "l2"
-            self._start()
+            after = self._restart(checkpoint)
             again = workload[-1 if checkpoint in self.without else -60 :]
             self._resend(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
@@ -172,6 +168,14 @@ class _Simulation:
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
         self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(workload))
+
+    def _restart(self, checkpoint: str) -> int:
+        """End the driver, and start another one with its checkpoint kept or deleted; return the last epoch before."""
+        self._end("killed" if checkpoint == "kept" else "stopped")
+        self.generation, self.driver = self.generation + 1, self.driver + 1
+        after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
+        self._start()
+        return after
 
     def _boundary(self) -> Row:
         ends = {name: {str(at): end for at, end in enumerate(ends) if end} for name, ends in self.sink_ends.items()}

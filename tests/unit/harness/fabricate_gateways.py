@@ -85,10 +85,7 @@ class _Gateways(fabricate._Simulation):
             self._tell("phase", phase=phase)
         boundary, steps, workload = self._boundary(), [], [row for row in self.sent if row["kind"] != "closer"]
         for checkpoint in ("kept", "deleted"):
-            self._end("killed" if checkpoint == "kept" else "stopped")
-            self.generation, self.driver = self.generation + 1, self.driver + 1
-            after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
-            self._start()
+            after = self._restart(checkpoint)
             self._resend(workload[-60:])
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": 60, "after_epoch": after})
         closing, self.vouched = {"before": self._boundary()}, EVENT_T0 + (epochs + 100) * WINDOW_MS

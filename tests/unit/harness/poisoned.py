@@ -42,10 +42,7 @@ class _OfFile(_Simulation):
             self._epoch()
         boundary, steps = self._boundary(), []
         for checkpoint in ("kept", "deleted"):
-            self._end("killed" if checkpoint == "kept" else "stopped")
-            self.generation, self.driver = self.generation + 1, self.driver + 1
-            after, self.lineage = len(self.chain) - 1, self.lineage if checkpoint == "kept" else "l2"
-            self._start()
+            after = self._restart(checkpoint)
             again = records[-len(records) // 10 :]
             self._send_again(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,9 @@ Change = Callable[[Path], None]
 
 
 @pytest.fixture(scope="module")
-def pristine_with_gateways(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run with gateways, not to be changed."""
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run with gateways in place of the clean run; not to be changed."""
     return bind(watch(fabricate_gateways(tmp_path_factory.mktemp("gateways") / "20261125-170301-7")))
-
-
-@pytest.fixture
-def run(pristine_with_gateways: Path, tmp_path: Path) -> Path:
-    """Return a copy of it, to be tampered with."""
-    return Path(shutil.copytree(pristine_with_gateways, tmp_path / pristine_with_gateways.name))
 
 
 def test_a_run_whose_gateway_is_let_go_passes(run: Path) -> None:

@@ -102,18 +102,15 @@ def test_a_source_that_does_not_move_is_let_go_and_comes_back(monkeypatch: pytes
 
 def test_a_driver_that_starts_waits_for_nobody_once_more_who_was_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    first = Driver(monkeypatch, head(), now)
-    first.epoch(gate=7)
-    first.wait(HOLD_S + 0.5)
-    first.epoch()
+    first = let_go(monkeypatch, now)
     second = Driver(monkeypatch, first.chain, now)
     assert second.epoch() == Clock(sources={"gate": 7}, released=("gate",))
     assert second.epoch(gate=9) == Clock(sources={"gate": 9})
 
 
-def let_go(monkeypatch: pytest.MonkeyPatch) -> Driver:
+def let_go(monkeypatch: pytest.MonkeyPatch, now: list[float] | None = None) -> Driver:
     """One whose gateway has said 7, and was let go."""
-    driver = Driver(monkeypatch, head(), [0.0])
+    driver = Driver(monkeypatch, head(), [0.0] if now is None else now)
     driver.epoch(gate=7)
     driver.wait(HOLD_S + 0.5)
     assert driver.epoch().released == ("gate",)
@@ -165,10 +162,7 @@ def test_what_was_said_before_the_end_of_a_look_that_failed_counts(monkeypatch: 
 
 def test_a_driver_that_starts_waits_for_one_that_has_said_more_than_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    first = Driver(monkeypatch, head(), now)
-    first.epoch(gate=7)
-    first.wait(HOLD_S + 0.5)
-    first.epoch()
+    first = let_go(monkeypatch, now)
     assert [Driver(monkeypatch, first.chain, now).epoch(said=word).released for word in (6, 7)] == [("gate",)] * 2
     second = Driver(monkeypatch, first.chain, now)
     assert second.epoch(said=9).released == ()
