@@ -121,12 +121,12 @@ class Season:
             copy, scratch = folder / "copy", folder / "scratch"
             copy.mkdir()
             scratch.mkdir()
-            bug.plant(copy_sources(copy) if bug.run == UNIT else copy_checkout(copy))
+            bug.plant(copy_sources(copy / "pipelines") if bug.run == UNIT else copy_checkout(copy))
             if bug.run == EMBEDDED:
                 return self.campaign(copy, seed, scratch)
             if bug.run == SERVERS:
                 return self.with_servers(copy, bug.tests, seed, scratch)
-            return self.suite(copy / "src", bug.tests, seed, scratch)
+            return self.suite(copy / "pipelines" / "src", bug.tests, seed, scratch)
 
     def _kept(self, name: str, digest: str) -> Played | None:
         try:
@@ -145,7 +145,10 @@ class Season:
 
 
 def copy_sources(to: Path) -> Path:
-    """Copy the product's packages to `src`, without compiled leftovers; return the folder that it is in."""
+    """Copy the product's packages to `src`, without compiled leftovers; return the folder that it is in.
+
+    A test may ask for the checkout that the product is in: it lies there as it does in one.
+    """
     shutil.copytree(PIPELINES / "src", to / "src", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     return to
 
