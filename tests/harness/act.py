@@ -50,7 +50,7 @@ class Act:
         console: tells what is under way.
         stop: set from outside to end early, and by the act itself when a part of it fails.
         open_transactions: asks the broker for them.
-        beside_epilogue: played while the epilogue waits (the controls, where there is room for both).
+        beside: played once nothing is struck any more (the controls, where there is room for both).
         partitions: of the input topic.
     """
 
@@ -66,12 +66,12 @@ class Act:
         console: Console,
         stop: threading.Event,
         open_transactions: Callable[[], list[str]],
-        beside_epilogue: Callable[[], None] = lambda: None,
+        beside: Callable[[], None] = lambda: None,
         partitions: int = PARTITIONS,
     ) -> None:
         self.directory, self.history, self.place, self.subject = directory, history, place, subject
         self.faults, self.console, self.stop = faults, console, stop
-        self.open_transactions, self.beside_epilogue = open_transactions, beside_epilogue
+        self.open_transactions, self.beside = open_transactions, beside
         self.partitions = partitions
         settings = place.settings
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
@@ -83,6 +83,7 @@ class Act:
         )  # fmt: skip
         self._sending: threading.Thread | None = None
         self._send_error: BaseException | None = None
+        self._pool = ThreadPoolExecutor(1, "beside")
         self._beside: Future[None] | None = None
         self.witness = place.witness(history)
         self.settings_path = directory.path / "settings.json"
@@ -130,16 +131,11 @@ class Act:
 
         What readers see of such a run is evidence like that of any other, and the servers are there.
         """
-        with (
-            self.directory.sent_writer() as lines, self._gateways() as gateways,
-            ThreadPoolExecutor(1, "beside") as pool,
-        ):  # fmt: skip
+        with self.directory.sent_writer() as lines, self._gateways() as gateways, self._pool:
             sender = self._sender(lines, gateways)
             try:
                 self._main_act(sender)
-                # The controls have an application and topics of their own: they run beside the epilogue, which
-                # mostly waits.
-                self._beside = pool.submit(self.beside_epilogue)
+                self._begin_beside()
                 self._epilogue(sender)
             except BaseException as error:
                 self.stop.set()
@@ -172,6 +168,8 @@ class Act:
             sending.start()
             while sending.is_alive():
                 sending.join(0.2)
+                if not campaign.is_alive():
+                    self._begin_beside()
                 dead = self.drivers.alive()
                 if dead is not None:
                     self.stop.set()
@@ -187,6 +185,11 @@ class Act:
             campaign.join()
             if campaign.error is not None:
                 raise campaign.error
+
+    def _begin_beside(self) -> None:
+        """Begin what has an application and topics of its own, once: it takes no time from any recovery."""
+        if self._beside is None:
+            self._beside = self._pool.submit(self.beside)
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         def guarded(*arguments: Any) -> None:
@@ -250,7 +253,7 @@ class Act:
 
     def _epilogue(self, sender: Sender) -> None:
         self._phase("epilogue")
-        with self.console.step("epilogue: restarts with and without checkpoint, windows closed, everything re-sent"):
+        with self.console.step("epilogue: restarts with and without checkpoint, windows closed, records re-sent"):
             patience = self.place.patience
             epilogue = Epilogue(
                 self.directory, self.drivers, self.chain, self.watch, self.history, self.subject, self.settings_path,

@@ -206,7 +206,7 @@ class Chaos:
                     say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-                beside_epilogue=lambda: self._controls(directory, home), partitions=PARTITIONS,
+                beside=lambda: self._controls(directory, home), partitions=PARTITIONS,
             )  # fmt: skip
             if database is not None:
                 tables = Tables(database, PIPELINE)

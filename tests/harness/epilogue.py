@@ -15,6 +15,7 @@ from typing import Any
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.adapters.events import Watch
+from tests.harness.evidence import AGAIN
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.subject import Subject
@@ -26,7 +27,7 @@ ROWS_MAX = 150_000
 BYTES_MAX = 9_000_000
 """Of payloads in one epoch: a Python worker in a pod has room for so many, several times over."""
 SHARE = 10
-"""The last tenth is sent again after each restart, everything once the windows are closed."""
+"""The last tenth is sent again after each restart, records of the whole run once the windows are closed (`AGAIN`)."""
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Epilogue:
         self, sender: Sender, boundary: Callable[[], dict[str, Any]], published: Callable[[Sender], None],
         closers: Iterable[Planned], settlers: Iterable[Planned] = (),
     ) -> None:  # fmt: skip
-        """Restart the driver twice, close all windows, send all again; at the end the driver has stopped in order.
+        """Restart the driver twice, close all windows, send records again; at the end the driver has stopped in order.
 
         Args:
             sender: of the run.
@@ -83,15 +84,17 @@ class Epilogue:
             sender.send([closer])
         published(sender)
         closing["after"], after = boundary(), self._last_epoch()
-        steps.append({"step": "closed", "resent": self._resend(sender, 0, published), "after_epoch": after})
+        every = max(1, self.subject.numbers.sent // AGAIN)
+        resent = self._resend(sender, 0, published, every)
+        steps.append({"step": "closed", "resent": resent, "after_epoch": after})
         self._stopped()
         document = {"boundary": before, "closing": closing, "steps": steps}
         self.directory.write_json(self.directory.epilogue_path, document)
 
-    def _resend(self, sender: Sender, first: int, published: Callable[[Sender], None]) -> int:
-        """Send the records from a number on again; how many were acknowledged."""
+    def _resend(self, sender: Sender, first: int, published: Callable[[Sender], None], every: int = 1) -> int:
+        """Send the records from a number on again, or some at equal distances; how many were acknowledged."""
         before = sender.acknowledged
-        sender.resend(islice(self.subject.records(), first, None))
+        sender.resend(islice(self.subject.records(), first, None, every))
         published(sender)
         return sender.acknowledged - before
 

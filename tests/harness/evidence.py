@@ -52,7 +52,7 @@ class Send(NamedTuple):
     The payload is not kept: the CRC-32 covers it, and a run may hold millions of sends. `value` is the raw
     message where the sender recorded it (malformed records have no other content to compare), in `encoding`, which
     runs recorded before it was noted do not say. `gateway`: the registered source that had it, where
-    there are such.
+    there are such. `sent_at`, `acked_at`: as its line has them; who judges by one asks whether it is a time.
     """
 
     id: str | None
@@ -67,6 +67,8 @@ class Send(NamedTuple):
     value: str | None = None
     encoding: str | None = None
     gateway: str | None = None
+    sent_at: Any = None
+    acked_at: Any = None
 
     @property
     def coordinate(self) -> tuple[str, int, int]:
@@ -132,6 +134,8 @@ def send_of(row: Mapping[str, Any]) -> Send:
         value=value,
         encoding=encoding,
         gateway=sys.intern(gateway) if isinstance(gateway, str) else None,
+        sent_at=row.get("sent_at"),
+        acked_at=row.get("acked_at"),
     )
 
 
@@ -391,6 +395,10 @@ class Quiet(_Frozen):
 
     partitions: tuple[QuietPartition, ...]
     open_transactions: tuple[Any, ...]
+
+
+AGAIN = 50_000
+"""Records sent again once the windows are closed: all of a run, or at least so many of a longer one, evenly spread."""
 
 
 class EpilogueStep(_Frozen):

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,12 +69,24 @@ def judge(run: Path, write: bool = True, second: Second | None = None) -> Result
     case = Case(RunDirectory(run))
     manifest = _or(lambda: case.manifest, None)
     is_control = manifest is not None and manifest.control is not None
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, _uncollected():
         ask = pool.submit(second, run).result if second is not None else None
         results = _judge_control(case, ask) if is_control else _judge_run(case, write, second, ask)
     if write:
         write_results(case.run, results)
     return results
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have no cycles looked for: evidence is millions of objects without any, each of which would be passed often."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def write_results(run: RunDirectory, results: Results) -> None:

@@ -207,7 +207,7 @@ def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
     unreadable: list[str] = []
     for sink in declaration.sinks:
         try:
-            one = multiset.compare(sink.name, DueRows(declaration, sink, due[sink.name]), case.run.rows(sink.name))
+            one = multiset.compare(sink.name, DueRows(declaration, sink, due[sink.name]), case.rows(sink.name))
         except EvidenceError as error:
             unreadable.append(f"{sink.name}: {error}")
             continue

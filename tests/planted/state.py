@@ -13,7 +13,7 @@ from infra.toolchain.prepare import CHECKOUT
 from tests.planted.garden import PIPELINES, UNIT, Bug
 
 TESTS = CHECKOUT / "tests"
-TOOL = ("limits", "suite", "witness")
+TOOL = ("limits", "season", "suite", "witness")
 """What of this package decides how a bug is played."""
 
 

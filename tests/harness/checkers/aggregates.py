@@ -105,8 +105,8 @@ def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:
 def judge(case: Case) -> Oracle:
     """Oracle 2; raises EvidenceError."""
     sends, reference, settings = case.sends, case.reference, case.manifest.settings
-    users = _counted(case.run.rows("user_counts"), user_window_of)
-    windows = _counted(case.run.rows("global_counts"), window_of)
+    users = _counted(case.rows("user_counts"), user_window_of)
+    windows = _counted(case.rows("global_counts"), window_of)
     closed_at = max((epoch.watermark_ms for epoch in case.chain.epochs if epoch.watermark_ms is not None), default=None)
     due = closed_counts((sends[index] for index in reference.accepted.values()), closed_at, settings)
     groups = [differences("user_counts", users, due), differences("global_counts", windows, by_window(due))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
 from tests.harness.checkers.reference import Reference, replay
 from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
-from tests.harness.run_directory import SHOWN, RunDirectory, read_lines
+from tests.harness.run_directory import SHOWN, RunDirectory
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
 from tests.harness.sinks import ACCEPTED_ROWS
 
@@ -29,6 +29,20 @@ class Case:
 
     def __init__(self, run: RunDirectory | Path) -> None:
         self.run = RunDirectory(run) if isinstance(run, Path) else run
+        self._rows: dict[str, tuple[list[dict[str, Any]], EvidenceError | None]] = {}
+
+    def rows(self, sink: str) -> Iterator[dict[str, Any]]:
+        """Yield the records observed in a sink; raises as `read_lines` does, behind the last that could be read.
+
+        Several oracles look at each of them, and reading takes longer than most looks do: they are kept, and are
+        nobody's to change.
+        """
+        if sink not in self._rows:
+            self._rows[sink] = _read(self.run.rows(sink))
+        rows, error = self._rows[sink]
+        yield from rows
+        if error is not None:
+            raise error
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -91,10 +105,10 @@ class Case:
 
     def _times(self, name: str, lacks: str) -> array[int]:
         times = array("q")
-        for row in read_lines(self.run.sent_path):
-            if type(row.get(name)) is not int:
+        for send in self.sends:
+            if type(at := getattr(send, name)) is not int:
                 raise EvidenceError(lacks, f"{self.run.sent_path}:{len(times) + 1}", "run again")
-            times.append(row[name])
+            times.append(at)
         return times
 
     @cached_property
@@ -142,6 +156,17 @@ class Case:
     def watched(self) -> tuple[str, ...]:
         """Those of them that the concurrent reader reads: no tables."""
         return tuple(sink for sink in self.sinks if sink != ACCEPTED_ROWS)
+
+
+def _read(rows: Iterator[dict[str, Any]]) -> tuple[list[dict[str, Any]], EvidenceError | None]:
+    """Return the rows up to what ends them, and that; None: their end."""
+    found: list[dict[str, Any]] = []
+    try:
+        for row in rows:
+            found.append(row)
+    except EvidenceError as error:
+        return found, error
+    return found, None
 
 
 def coordinate_text(coordinate: tuple[str, int, int]) -> str:

@@ -202,7 +202,7 @@ def judge(case: Case) -> Oracle:
     for record, due in zip(chain.epochs, reference.numbers[: len(chain.epochs)], strict=True):
         found += numbers(record, due, ACCEPTED_ROWS in case.manifest.settings.sinks)
         found += catalog(record, accepted.get(record.epoch, []))
-    found += published(case.run.rows("accepted"), reference)
+    found += published(case.rows("accepted"), reference)
     lost = reference.outcomes.count(Outcome.LOST)
     found += adding_up.complaints(adding_up.recorded(chain.epochs), len(case.sends) - lost)
     if found:

@@ -131,7 +131,7 @@ def judge(case: Case) -> Oracle:
         look = Look(sink, schema, case.manifest.settings.shards, case.hidden)
         looks.append(look)
         try:
-            for row in case.run.rows(sink):
+            for row in case.rows(sink):
                 look.take(row)
         except EvidenceError as error:
             unreadable.append(f"{sink}: {error}")

@@ -148,7 +148,7 @@ def judge(case: Case) -> Oracle:
     for sink in case.watched:
         path = case.run.concurrent_path(sink)
         try:
-            compared.append(compare(sink, case.run.concurrent_rows(sink), case.run.rows(sink)))
+            compared.append(compare(sink, case.run.concurrent_rows(sink), case.rows(sink)))
         except (KeyError, TypeError, ValueError) as error:
             raise EvidenceError(f"an observation is damaged ({type(error).__name__}: {error})", path, _TODO) from error
     broken = [line for one in compared for line in one.broken]

@@ -94,7 +94,7 @@ def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
     for sink in case.sinks:
         try:
             expected = expectation(case, sink)
-            comparison = compare(sink, expected, case.run.rows(sink))
+            comparison = compare(sink, expected, case.rows(sink))
         except EvidenceError as error:
             unreadable.append(f"{sink}: {error}")
             continue

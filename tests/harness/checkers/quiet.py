@@ -83,7 +83,7 @@ def _place(offset: int | None) -> str:
 def _read_to(case: Case) -> dict[tuple[str, int], int]:
     newest: dict[tuple[str, int], int] = {}
     for sink in case.sinks:
-        for row in case.run.rows(sink):
+        for row in case.rows(sink):
             partition, offset = row.get("partition"), row.get("offset")
             if type(partition) is int and type(offset) is int:
                 newest[sink, partition] = max(offset, newest.get((sink, partition), -1))

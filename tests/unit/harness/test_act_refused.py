@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,8 +33,9 @@ class Played(Act):
         self.drivers: Any = SimpleNamespace(end=tell("drivers ended"), refused=refused)
         self.console: Any = SimpleNamespace(step=lambda *_: nullcontext(), say=lambda *_: None)
         self.collector: Any = SimpleNamespace(collect=self._collect)
-        self.open_transactions, self.beside_epilogue = (lambda: []), tell("controls")
+        self.open_transactions, self.beside = (lambda: []), tell("controls")
         self._sending, self._beside, self._send_error = None, None, None
+        self._pool = ThreadPoolExecutor(1)
 
     def _sender(self, lines: Any, gateways: Any = None) -> Any:
         lines.write({"n": 0})

@@ -6,10 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.harness.checkers.epilogue import completeness
+from tests.harness.evidence import Epilogue
 from tests.harness.judge import judge, main
 from tests.harness.results import Results, Verdict
 from tests.unit.harness.fabricate import CONTROLS, Row
@@ -123,6 +126,23 @@ def test_no_partition_looked_at_is_unknown(run: Path) -> None:
 def test_epilogue_not_gone_through_is_unknown(run: Path, change: Callable[[Any], Any]) -> None:
     change_json(run / "observed" / "epilogue.json", change)
     unknown(run, "epilogue")
+
+
+@pytest.mark.parametrize(
+    ("workload", "resent", "whole"),
+    [(300, 300, True), (300, 299, False), (200_000, 50_000, True), (200_000, 49_999, False)],
+)
+def test_once_windows_are_closed_all_is_sent_again_or_many_of_a_long_run(
+    workload: int, resent: int, whole: bool
+) -> None:
+    restarts = [("restart", "kept", 1), ("restart", "deleted", 1), ("closed", None, resent)]
+    names = ("step", "checkpoint", "resent", "after_epoch")
+    steps = [dict(zip(names, (*one, after), strict=True)) for after, one in enumerate(restarts)]
+    closing: dict[str, Any] = {"before": {}, "after": {}}
+    epilogue = Epilogue.model_validate({"boundary": {}, "closing": closing, "steps": steps})
+    sends = [SimpleNamespace(kind="resent")] * (resent + 2)
+    undone = completeness(epilogue, sends, {0: "a", 1: "a", 2: "b", 3: "b"}, workload)  # type: ignore[arg-type]
+    assert undone == (None if whole else f"{resent} of {workload} records were sent again when the windows were closed")
 
 
 def _fault(rows: list[Row]) -> Row:
