@@ -246,8 +246,7 @@ def demo(
     except InputError as error:
         raise RefusedError(str(error)) from error
     toolchain = prepare(console)
-    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-        archive = class_archive(Cache(cache_root()), toolchain)
+    archive = class_archive(toolchain, console)
     results = Demo(CHECKOUT, toolchain, what, seed, kills, console, archive).run()
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
@@ -361,8 +360,7 @@ def run_command(
     console, cache = default_console(), Cache(cache_root())
     toolchain = prepare(console)
     what = Job.at(at, job, cache) if at else Job.named(job or "")
-    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-        archive = class_archive(cache, toolchain)
+    archive = class_archive(toolchain, console)
     Run.here(what, toolchain, console, archive).go()
 
 

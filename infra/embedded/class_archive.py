@@ -1,9 +1,9 @@
-"""Shared class data of Spark's JVMs: what a driver and an executor load, parsed and verified once, not at every start.
+"""Shared class data of the JVMs of a run: what they load, parsed and verified once, not at every start.
 
 A kill ends a JVM, and a new one has to be there soon. Loading some 20,000 classes is most of its start: with the
 archive a driver spent 9.4 s of CPU until its eighth epoch instead of 14.5 s, two executors 15.0 s instead of 19.6 s
 (2 cores, JDK 17). The archive is written by a JVM that ran a pipeline for three epochs, driver and executor in one
-(`local[2]`).
+(`local[2]`), and by its broker.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from infra.embedded.process import descendants, wait_for
+from infra.console import Console
+from infra.embedded.kafka import CLASSES as BROKER_CLASSES
+from infra.embedded.kafka import JVM_FLAGS
+from infra.embedded.process import ServerError, descendants, wait_for
+from infra.embedded.spark import CLASSES as SPARK_CLASSES
 from infra.embedded.spark import JVM_OPTIONS, SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
-from infra.toolchain.cache import Cache, digest
+from infra.toolchain.cache import Cache, cache_root, digest
 from infra.toolchain.prepare import Toolchain
 
-ARCHIVE = "classes.jsa"
 JOB = "effectively_once_jobs.user_counts"
 SINKS = ("accepted", "dead_letter", "user_counts")
 LARGE = {"max.message.bytes": "12648592"}
@@ -34,26 +37,35 @@ EPOCHS_S, EXIT_S = 300.0, 300.0
 """Some 20 s each on an idle machine of two cores; writing the archive took 95 s at a load of 15."""
 
 
-def class_archive(cache: Cache, toolchain: Toolchain) -> Path:
-    """The archive for these jars and this Java, made when there is none.
+def class_archive(toolchain: Toolchain, console: Console) -> Path:
+    """The folder of archives for these jars and this Java, made when there is none.
 
     Raises:
         ServerError: the training run failed; its logs are kept in the cache's `logs/class_archive`.
     """
     key = digest({
         "java": str(toolchain.java.resolve()), "jars": str(toolchain.spark_jars), "classes": str(toolchain.jvm_jar),
-        "options": JVM_OPTIONS, "home": str(toolchain.spark_home),
+        "options": JVM_OPTIONS, "home": str(toolchain.spark_home), "broker": str(toolchain.kafka_classpath),
+        "broker options": " ".join(JVM_FLAGS),
     })  # fmt: skip
-    return cache.get("class_archive", key, lambda directory: _trained(cache, toolchain, directory)) / ARCHIVE
+    cache = Cache(cache_root())
+    with console.step("class archives of the JVMs (a training run)", expected_s=40):
+        return cache.get("class_archive", key, lambda directory: _trained(cache, toolchain, directory))
 
 
 def _trained(cache: Cache, toolchain: Toolchain, directory: Path) -> None:
     run = directory / "run"
     run.mkdir()
     try:
-        with EmbeddedStack(run, toolchain) as stack:
+        with EmbeddedStack(run, toolchain, dump_to=directory) as stack:
             _fill(stack.endpoints)
-            _run_pipeline(toolchain, stack.endpoints, run, directory / ARCHIVE)
+            _run_pipeline(toolchain, stack.endpoints, run, directory)
+            stack.kafka.stop(grace_s=EXIT_S)
+        for name in (SPARK_CLASSES, BROKER_CLASSES):
+            if not (directory / name).exists():
+                raise ServerError(
+                    f"class archive: {name} was not written; see the logs in the cache's logs/class_archive"
+                )
     finally:
         kept = cache.root / "logs" / "class_archive"
         shutil.rmtree(kept, ignore_errors=True)
@@ -76,7 +88,7 @@ def _fill(endpoints: Endpoints) -> None:
     producer.flush()
 
 
-def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive: Path) -> None:
+def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archives: Path) -> None:
     settings = {
         "pipeline": "user_counts", "topic": "events", "job": JOB, "kafka_bootstrap": endpoints.kafka_bootstrap,
         "s3_endpoint": endpoints.s3_endpoint, "s3_bucket": endpoints.s3_bucket, "epoch_rows_max": EPOCH_ROWS,
@@ -84,7 +96,7 @@ def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive
     path, events = run / "settings.json", run / "events.jsonl"
     path.write_text(json.dumps(settings))
     events.touch()
-    home = SparkHome(toolchain, endpoints, run, master="local[2]", dump_to=archive)
+    home = SparkHome(toolchain, endpoints, run, master="local[2]", dump_to=archives)
     driver = home.start("driver", JOB, [str(path)], {"EFFECTIVELY_ONCE_EVENTS": str(events)})
     try:
         wait_for(f"{EPOCHS} epochs", EPOCHS_S, _published(events), driver)
@@ -92,7 +104,6 @@ def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archive
         family = [psutil.Process(driver.pid), *descendants(driver.pid)]
         driver.signal(signal.SIGTERM)
         psutil.wait_procs(family[1:], timeout=EXIT_S)
-        wait_for("the class archive", 1.0, archive.exists, driver)
     finally:
         driver.stop()
 

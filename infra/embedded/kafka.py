@@ -19,6 +19,9 @@ FORMAT_TIMEOUT_S = 60.0
 # A small broker that is up soon: serial collector, first-tier compiler only (1.5 s to its first answer, not 2.0 s).
 JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
+CLASSES = "broker.jsa"
+"""In a folder of shared class data (infra.embedded.class_archive): with it a broker is up in 1.3 s, not 2.5 s."""
+
 # For measurements: both compilers, and the collector that Java chooses by itself.
 LASTING_JVM_FLAGS = ("-Xms1g", "-Xmx1g", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
@@ -66,9 +69,12 @@ class KafkaBroker(Server):
     name = "Kafka broker"
 
     def __init__(
-        self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None, long_lived: bool = False
-    ) -> None:
+        self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None,
+        long_lived: bool = False, class_archive: Path | None = None, dump_to: Path | None = None,
+    ) -> None:  # fmt: skip
         """`class_path` is a directory of jars; nothing is started yet. `long_lived` is for throughput.
+
+        `class_archive` is a folder of shared class data, `dump_to` one that the broker writes its own to when it ends.
 
         `link` is the port of something in front of the broker (a test's faulty link): there is a second listener then,
         at `link_port`, which sends its clients to `link`.
@@ -78,7 +84,9 @@ class KafkaBroker(Server):
         self._java = java
         self._class_path = class_path
         self._link = link
-        self._flags = LASTING_JVM_FLAGS if long_lived else JVM_FLAGS
+        shared = () if class_archive is None else (f"-XX:SharedArchiveFile={class_archive / CLASSES}",)
+        self._flags = (*(LASTING_JVM_FLAGS if long_lived else JVM_FLAGS), *shared)
+        self._dump = () if dump_to is None else (f"-XX:ArchiveClassesAtExit={dump_to / CLASSES}",)
         self._port = 0
         self.link_port = 0
 
@@ -94,10 +102,10 @@ class KafkaBroker(Server):
         """
         self._start_on(3, self._configure)
 
-    def _java_command(self, main: str, *arguments: str) -> list[str]:
+    def _java_command(self, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
         # Libraries that it unpacks stay behind when it is killed: here they go with its data.
         scratch = f"-Djava.io.tmpdir={self._work.absolute()}"
-        return [str(self._java), *self._flags, scratch, "-cp", f"{self._class_path}/*", main, *arguments]
+        return [str(self._java), *self._flags, *flags, scratch, "-cp", f"{self._class_path}/*", main, *arguments]
 
     def _configure(self, ports: list[int], attempt: int) -> None:
         self._port, self.link_port, controller_port = ports
@@ -128,7 +136,8 @@ class KafkaBroker(Server):
         return self._work / "server.properties"
 
     def _launch(self) -> None:
-        child = Child("Kafka broker", self._java_command("kafka.Kafka", str(self._config)), self._log, cwd=self._work)
+        command = self._java_command("kafka.Kafka", str(self._config), flags=self._dump)
+        child = Child("Kafka broker", command, self._log, cwd=self._work)
         self._child = child
         # Reconnects quickly: the default back-off would cost more than the start itself.
         client = AdminClient(

@@ -66,7 +66,9 @@ class Run:
         with ExitStack() as held:
             environment = self.job.environment(self.toolchain)
             database = self._database(held, environment) if declared.tables else {}
-            stack = held.enter_context(EmbeddedStack(self.folder, self.toolchain, self.console.say))
+            stack = held.enter_context(
+                EmbeddedStack(self.folder, self.toolchain, self.console.say, class_archive=self.class_archive)
+            )
             settings = {**self.job.settings, **_place(stack.endpoints), **database}
             path = self.folder / "settings.json"
             path.write_text(json.dumps(settings, indent=1) + "\n")

@@ -22,6 +22,9 @@ EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
 # Epochs of some 20,000 rows: compiling a plan takes longer than interpreting it.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+CLASSES = "spark.jsa"
+"""In a folder of shared class data."""
+
 # For measurements: both compilers, and the collector that Java chooses by itself.
 LASTING_JVM_OPTIONS = "-XX:-UsePerfData"
 
@@ -34,9 +37,9 @@ class SparkHome:
         toolchain: jars, wheel and Java.
         endpoints: the stack it talks to.
         run_dir: logs go to `logs/`, scratch files to `work/`.
-        class_archive: shared class data (infra.embedded.class_archive); where there is none, JVMs start slower.
+        class_archive: folder of shared class data (infra.embedded.class_archive); without, JVMs start slower.
         master: where Spark runs; by default executors in JVMs of their own.
-        dump_to: where the driver's JVM writes a class archive when it ends.
+        dump_to: folder that the driver's JVM writes its class data to when it ends.
         memory_mib: heap of driver and of each executor.
         executors: how many, of one core each.
         long_lived: JVMs and plans for throughput; otherwise they are soon up, and slower after a minute.
@@ -103,11 +106,11 @@ class SparkHome:
         unpacked = f'-Djava.io.tmpdir="{scratch}"'
         if self.long_lived:
             return f"{LASTING_JVM_OPTIONS} {unpacked}"
-        archive = f" -XX:SharedArchiveFile={self.class_archive}" if self.class_archive else ""
+        archive = f" -XX:SharedArchiveFile={self.class_archive / CLASSES}" if self.class_archive else ""
         return f"{JVM_OPTIONS} {unpacked}{archive}"
 
     def _dump_option(self) -> str:
-        return f" -XX:ArchiveClassesAtExit={self.dump_to}" if self.dump_to else ""
+        return f" -XX:ArchiveClassesAtExit={self.dump_to / CLASSES}" if self.dump_to else ""
 
 
 def executors(driver_pid: int) -> list[psutil.Process]:

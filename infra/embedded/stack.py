@@ -53,11 +53,13 @@ class EmbeddedStack:
 
     def __init__(
         self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False,
-        long_lived: bool = False, kafka_link: int | None = None,
+        long_lived: bool = False, kafka_link: int | None = None, class_archive: Path | None = None,
+        dump_to: Path | None = None,
     ) -> None:  # fmt: skip
         """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet.
 
         `kafka_link` is the port of something in front of the broker, for clients of the broker's second listener.
+        `class_archive` and `dump_to` are the broker's.
         """
         self._work = run_dir.absolute() / "work"
         self._keep = keep
@@ -65,7 +67,7 @@ class EmbeddedStack:
         logs = run_dir.absolute() / "logs"
         self.kafka = KafkaBroker(
             self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath, link=kafka_link,
-            long_lived=long_lived,
+            long_lived=long_lived, class_archive=class_archive, dump_to=dump_to,
         )  # fmt: skip
         self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
 

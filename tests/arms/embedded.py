@@ -16,7 +16,6 @@ from infra.embedded.job import Job, RunError
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.spark import EXECUTORS
 from infra.embedded.stack import EmbeddedStack, Endpoints
-from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
 from tests.arms.cpu import Cpu
@@ -147,9 +146,8 @@ def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) ->
         raise RunError(f"{needs} needs a result store. {HOW}")
     toolchain, archive = prepare(console), None
     if quick:
-        with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-            archive = class_archive(Cache(cache_root()), toolchain)
-    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick) as stack:
+        archive = class_archive(toolchain, console)
+    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as stack:
         os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
         os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
         with result_store(RunDirectory(path), programs if needs is not None else None) as server:

@@ -22,7 +22,6 @@ from confluent_kafka.admin import NewTopic
 from infra.embedded.class_archive import class_archive
 from infra.embedded.process import wait_for
 from infra.embedded.spark import EXECUTORS, JVM_OPTIONS
-from infra.toolchain.cache import Cache, cache_root
 from tests.bench import rates, table
 from tests.bench.errors import BenchError
 from tests.bench.facts import Kept, load, spread
@@ -106,7 +105,7 @@ def _filled(place: Place, live: int, module: str) -> Filled:
     settings = place.pipeline(
         name, name, module, shards=SHARDS, epoch_rows_max=EPOCH_ROWS, lateness_ms=LATENESS_MS, window_ms=WINDOW_MS
     ).model_dump_json()
-    filled = Filled(place, name, events, settings, class_archive(Cache(cache_root()), place.toolchain))
+    filled = Filled(place, name, events, settings, class_archive(place.toolchain, place.console))
     started = place.driver(f"{name}-fill", module, settings)
     try:
         within_s = LEAST_S + live / SLOWEST_PER_S

@@ -120,7 +120,7 @@ class Chaos:
         seed: draws what is sent, and when what is done.
         records: how many are sent.
         console: tells what is under way.
-        class_archive: shared class data of Spark's JVMs.
+        class_archive: folder of shared class data of the JVMs.
         lengths: of faults that last.
         controls: whether the negative controls are played.
         database: the folder of PostgreSQL's programs; without it the pipeline has no table.
@@ -235,7 +235,13 @@ class Chaos:
         return slow_disks_of(self.strace, directory.logs / "strace.log", stack.endpoints, database)
 
     def _stack(self, directory: RunDirectory, cuts: CutLinks) -> EmbeddedStack:
-        return EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port)
+        return EmbeddedStack(
+            directory.path,
+            self.toolchain,
+            self.console.say,
+            kafka_link=cuts.broker_port,
+            class_archive=self.class_archive,
+        )
 
     def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
         if self.controls:
@@ -359,8 +365,7 @@ def _run(
 
     console = default_console()
     toolchain = prepare(console)
-    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-        archive = class_archive(Cache(cache_root()), toolchain)
+    archive = class_archive(toolchain, console)
     lengths = Lengths(**{name: getattr(given, name) for name in LENGTHS})
     if database is None:
         why = "The job without proof has none." if given.unproven else HOW

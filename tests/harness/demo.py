@@ -93,7 +93,10 @@ class Demo:
         """Run the part that needs servers, and write its evidence."""
         with (
             History(directory.history_path) as history, cut_links([one.strike for one in self.planned]) as cuts,
-            EmbeddedStack(directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port) as stack,
+            EmbeddedStack(
+                directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port,
+                class_archive=self.class_archive,
+            ) as stack,
         ):  # fmt: skip
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key

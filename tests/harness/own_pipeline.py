@@ -95,7 +95,7 @@ class OwnPipeline:
         seed: draws when what is done.
         console: tells what is under way.
         checkout: where `runs/` is.
-        class_archive: shared class data of Spark's JVMs.
+        class_archive: folder of shared class data of the JVMs.
         database: the folder of PostgreSQL's programs, for a pipeline that has tables.
         stalls_s: lengths of stalls.
         stop: set from outside to end early.
@@ -131,7 +131,7 @@ class OwnPipeline:
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
         tools, job, said = self.toolchain, self.job, self.said
-        stack = EmbeddedStack(directory.path, tools, self.console.say)
+        stack = EmbeddedStack(directory.path, tools, self.console.say, class_archive=self.class_archive)
         with (
             History(directory.history_path) as history, stack, linked(stack) as link,
             result_store(directory, self.database) as database,
@@ -254,8 +254,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
     subject = subject_of(given.input, given.key, given.time, strikes, {**said["defaults"], **job.settings})
     for sink, why in said["declaration"]["left_out"].items():
         console.say(f"… not judged: sink {sink}, {why}")
-    with console.step("class archive of Spark's JVMs (a training run)", expected_s=40):
-        archive = class_archive(cache, toolchain)
+    archive = class_archive(toolchain, console)
     own = OwnPipeline(job, said, toolchain, subject, strikes, seed, console, CHECKOUT, archive, database, given.stall_s)
     results = own.run()
     show(results, Terminal(highlight=False, soft_wrap=True))

@@ -26,7 +26,7 @@ from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
-# As many partitions as executors: each then has one long task.
+# As many partitions as cores of executors: each then has one long task.
 PARTITIONS = 2
 QUIET_S, SETTLE_S = 180.0, 120.0
 SAYS: dict[Shows, str] = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra.embedded import spark
-from infra.embedded.spark import SparkHome
+from infra.embedded.spark import CLASSES, SparkHome
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_what_a_killed_process_unpacked_goes_with_the_run(
 
 def test_shared_class_data_is_for_short_lived_jvms(started: list[dict[str, str]], tmp_path: Path) -> None:
     for long_lived in (False, True):
-        _home(tmp_path / str(long_lived), long_lived=long_lived, archive=tmp_path / "it.jsa").start("driver", "m", [])
+        _home(tmp_path / str(long_lived), long_lived=long_lived, archive=tmp_path / "classes").start("driver", "m", [])
     settings = (json.loads(env["EFFECTIVELY_ONCE_SPARK_CONF"]) for env in started)
     short, lasting = (one["spark.driver.extraJavaOptions"] for one in settings)
-    assert f"-XX:SharedArchiveFile={tmp_path / 'it.jsa'}" in short
+    assert f"-XX:SharedArchiveFile={tmp_path / 'classes' / CLASSES}" in short
     assert "SharedArchiveFile" not in lasting
