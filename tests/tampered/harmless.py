@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.tampered.alterations import Alteration
 from tests.tampered.altered import Altered
-from tests.tampered.bases import OF_GATEWAYS, RECORDED_RUN
+from tests.tampered.bases import OF_GATEWAYS
 from tests.tampered.needed import (
     by_no_fault,
     by_no_fault_that_names,
@@ -196,16 +196,12 @@ HARMLESS: tuple[Harmless, ...] = (
              "told in reports as it was written; the claim is made of what the run showed, the sends are the truth"),
     Harmless("manifest.json", "document.versions.kafka_*|document.versions.minio|document.versions.aws_sdk", ANY,
              "of servers and jars, which no driver tells; lock files of the commit pin them"),
-    Harmless("manifest.json", "document.versions*|document.git*", ANY,
-             "of a run from before drivers announced what they run; the judge says so", run=RECORDED_RUN),
     Harmless("controls/*/manifest.json", "document.seed|document.started_at", ANY,
              "a control is known by the name of its run, which has another seed and start"),
     Harmless("manifest.json", "document.started_at", (*LITTLE, "dropped", "zero"),
              "a moment, within a minute of the run's name; zero says that none is known"),
     Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
-    Harmless("settings.json|settings-epilogue.json", "*", ANY,
-             "of a run from before drivers announced their settings; the judge says so", run=RECORDED_RUN),
     Harmless("history.jsonl", "driver started.settings", ("another that occurs",),
              "of a driver of the epilogue, the other of its two files: how much an epoch reads at most", _in_epilogue),
     Harmless("observed/chain.json", "document.head.owner|document.head.floor|document.head.format", ANY,
@@ -252,8 +248,6 @@ HARMLESS: tuple[Harmless, ...] = (
              "no fault needs it: that its epoch came so far, or did work again, other steps tell", by_no_fault),
     Harmless("history.jsonl", "fault.process_before|fault.process_after|driver killed.process", ("character changed",),
              "a start within two clock ticks of what it was names the same process", names_the_same_process),
-    Harmless("history.jsonl", "fault.phase", ("another that occurs",),
-             "of a run from before faults named their announcement: its epoch came by this step too", run=RECORDED_RUN),
     Harmless("history.jsonl", "fault.announced_at", ("dropped", "null"),
              "no fault of its history names one, as before they did; that its epoch came so far stands",
              without_another_that_names_one),

@@ -107,14 +107,10 @@ def test_arguments_are_checked_before_work_begins(
     assert says in capsys.readouterr().err
 
 
-def test_the_recorded_run_is_of_before_drivers_announced_what_they_run(bases: dict[str, Path]) -> None:
+def test_the_recorded_run_tells_all_that_runs_tell_today(bases: dict[str, Path]) -> None:
     run = RunDirectory(bases[RECORDED_RUN])
-    assert not is_told(run.manifest(), run.events()), "take what is harmless of that run alone out of HARMLESS"
-
-
-def test_the_recorded_run_is_of_before_faults_named_their_announcement(bases: dict[str, Path]) -> None:
-    faults = [one for one in RunDirectory(bases[RECORDED_RUN]).events() if one["event"] == "fault"]
-    assert not any("announced_at" in one for one in faults), "take `fault.phase` of that run alone out of HARMLESS"
+    assert is_told(run.manifest(), run.events())
+    assert all("announced_at" in one for one in run.events() if one["event"] == "fault"), "record it anew"
 
 
 def test_what_a_process_found_can_be_handed_to_another() -> None:
