@@ -22,6 +22,14 @@ def git_state(checkout: Path) -> dict[str, Any]:
         return {}
 
 
+def stated(checkout: Path) -> str:
+    """State for a page of which commit it is."""
+    found = git_state(checkout)
+    if not found:
+        return "outside of a repository"
+    return f"at commit `{found['commit'][:12]}`" + (", with changes that no commit has" if found["dirty"] else "")
+
+
 def in_history(checkout: Path, commit: str) -> bool | None:
     """Whether a commit is HEAD or before it; None outside a repository."""
     try:

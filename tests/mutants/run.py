@@ -18,7 +18,6 @@ from tests.mutants import table, trial
 from tests.mutants.explained import read_explanations
 from tests.mutants.module import MutantsError, pick, read_modules
 from tests.mutants.score import LEAST, Score, scored
-from tests.planted.state import product_digest
 
 OUT = CHECKOUT / "runs" / "mutants"
 
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None, player: trial.Play = trial.play
         given.out.mkdir(parents=True, exist_ok=True)
         outcomes = trial.go(chosen, given.out, console.say, player)
         scores = [scored(outcome, explanations) for outcome in outcomes]
-        page = table.write(scores, explanations, product_digest(), given.out)
+        page = table.write(scores, explanations, given.out)
     except (MutantsError, ServerError, OSError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2

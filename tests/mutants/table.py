@@ -6,34 +6,37 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.commit import git_state
 from tests.mutants.explained import Explanation
 from tests.mutants.score import LEAST, Score
+from tests.planted.state import product_digest, product_stated
 
 HEAD = "| module | mutants | killed | by time | survived | equivalent | score | spared | s |\n" + "|---" * 9 + "|"
 
 
-def markdown(scores: Sequence[Score], explanations: Sequence[Explanation], digest: str) -> str:
-    """Return the page."""
+def markdown(scores: Sequence[Score], explanations: Sequence[Explanation], product: str) -> str:
+    """Return the page, with a sentence on the product."""
     lines = [
         "# Mutants of the product's core", "",
         "Score: killed, of the mutants that are not equivalent. Spared: mutants of the wording of errors, not played. "
-        f"The product's sources have the digest `{digest[:16]}`.", "", HEAD, *map(_row, scores),
+        f"{product}", "", HEAD, *map(_row, scores),
         *_survivors(scores), *_equivalents(scores, explanations),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def write(scores: Sequence[Score], explanations: Sequence[Explanation], digest: str, at: Path) -> Path:
+def write(scores: Sequence[Score], explanations: Sequence[Explanation], at: Path) -> Path:
     """Write `scores.md` and `scores.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
     told = {
-        "digest": digest, "least": LEAST,
+        "digest": product_digest(), **git_state(CHECKOUT), "least": LEAST,
         "modules": [
             {**one.model_dump(), "survived": len(one.survivors), "score": round(one.share, 4)} for one in scores
         ],
     }  # fmt: skip
     (at / "scores.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    (at / "scores.md").write_text(markdown(scores, explanations, digest))
+    (at / "scores.md").write_text(markdown(scores, explanations, product_stated()))
     return at / "scores.md"
 
 

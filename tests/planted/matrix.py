@@ -6,30 +6,33 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.commit import git_state
 from tests.planted.season import Played
+from tests.planted.state import product_digest, product_stated
 
 HEAD = "| bug | breaks | caught by | with | seeds | s |\n|---|---|---|---|---|---|"
 
 
-def markdown(played: Sequence[Played], digest: str) -> str:
-    """Return the page; bugs that were not caught come first."""
+def markdown(played: Sequence[Played], product: str) -> str:
+    """Return the page, with a sentence on the product; bugs that were not caught come first."""
     caught = [one for one in played if one.caught]
     lost = [one for one in played if not one.caught]
     lines = [
         "# Planted bugs and what caught them", "",
         f"{len(caught)} of {len(played)} planted bugs were caught. The correct product passed every run of them. "
-        f"The product's sources have the digest `{digest[:16]}`.", "", HEAD,
+        f"{product}", "", HEAD,
     ]  # fmt: skip
     return "\n".join([*lines, *map(_row, [*lost, *caught])]) + "\n"
 
 
-def write(played: Sequence[Played], digest: str, at: Path) -> Path:
+def write(played: Sequence[Played], at: Path) -> Path:
     """Write `matrix.md` and `matrix.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
-    told = {"digest": digest, "caught": sum(one.caught for one in played), "planted": len(played),
-            "bugs": [one.model_dump() for one in played]}  # fmt: skip
+    told = {"digest": product_digest(), **git_state(CHECKOUT), "caught": sum(one.caught for one in played),
+            "planted": len(played), "bugs": [one.model_dump() for one in played]}  # fmt: skip
     (at / "matrix.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    (at / "matrix.md").write_text(markdown(played, digest))
+    (at / "matrix.md").write_text(markdown(played, product_stated()))
     return at / "matrix.md"
 
 

@@ -17,7 +17,6 @@ from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.planted import matrix
 from tests.planted.garden import BUGS, EMBEDDED, SERVERS, UNIT, GardenError, pick, read_garden
 from tests.planted.season import Season
-from tests.planted.state import product_digest
 
 OUT = CHECKOUT / "runs" / "planted"
 
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.write(f"{bug.id:42} {bug.run:9} {bug.breaks}\n")
             return 0
         played = Season(given.out, console.say).go(bugs)
-        page = matrix.write(played, product_digest(), given.out)
+        page = matrix.write(played, given.out)
     except (GardenError, ServerError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2

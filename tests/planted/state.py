@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from infra.toolchain.prepare import CHECKOUT
+from tests.harness.commit import stated
 from tests.planted.garden import PIPELINES, UNIT, Bug
 
 TESTS = CHECKOUT / "tests"
@@ -37,6 +38,11 @@ def product_digest() -> str:
     hashed = hashlib.sha256()
     _add(hashed, (path for path in PIPELINES.rglob("*") if path.suffix in (".py", ".java")))
     return hashed.hexdigest()
+
+
+def product_stated() -> str:
+    """State for a page of which product it is."""
+    return f"The product's sources have the digest `{product_digest()[:16]}`, {stated(CHECKOUT)}."
 
 
 @cache

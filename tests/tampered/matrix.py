@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.toolchain.prepare import CHECKOUT
+from tests.harness.commit import git_state, stated
 from tests.tampered.harmless import HARMLESS, Harmless
 from tests.tampered.trial import Tried
 
@@ -33,7 +35,8 @@ def markdown(tried: Sequence[Tried], planned: str) -> str:
     lines = [
         "# Evidence that was tampered with", "",
         f"{len(tried)} alterations of three runs (`{planned}`): {caught} were caught, {harmless} passed and are listed "
-        f"as harmless, {len(lost)} are lost. {sum(not one.alteration.bound for one in tried)} were not bound anew.", "",
+        f"as harmless, {len(lost)} are lost. {sum(not one.alteration.bound for one in tried)} were not bound anew. "
+        f"The judge is the one {stated(CHECKOUT)}.", "",
     ]  # fmt: skip
     lines += [
         f"- **lost**: {one.alteration} ({_heard(one)}; `{planned} --number {one.alteration.number}`)" for one in lost
@@ -55,7 +58,8 @@ def write(tried: Sequence[Tried], planned: str, at: Path) -> Path:
     """Write `matrix.md` and `matrix.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
     told = {
-        "planned": planned, "altered": len(tried), "lost": [one.alteration.number for one in tried if one.lost],
+        "planned": planned, **git_state(CHECKOUT), "altered": len(tried),
+        "lost": [one.alteration.number for one in tried if one.lost],
         "alterations": [
             {"what": str(one.alteration), "objecting": one.objecting, "lost": one.lost,
              "harmless": one.harmless and one.harmless.why, "says": one.says[:200]}
