@@ -120,6 +120,10 @@ def _lists_no_faults(altered: Altered) -> bool:
     return not altered.row.get("faults")
 
 
+def _without_gateways(altered: Altered) -> bool:
+    return not altered.row["settings"].get("gateways")
+
+
 def _in_epilogue(altered: Altered) -> bool:
     rows = altered.rows
     return rows.index(altered.row) > [row.get("phase") for row in rows].index("epilogue")
@@ -200,6 +204,8 @@ HARMLESS: tuple[Harmless, ...] = (
              "a control is known by the name of its run, which has another seed and start"),
     Harmless("manifest.json", "document.started_at", (*LITTLE, "dropped", "zero"),
              "a moment, within a minute of the run's name; zero says that none is known"),
+    Harmless("manifest.json", "document.settings.hold_max_ms", ANY,
+             "for how long a gateway is waited for; this run has none", _without_gateways),
     Harmless("manifest.json", "document.shows", ANY, "what a control is built to show; this run is none"),
     Harmless("manifest.json", "document.concurrent_reader", ANY, "what a reader saw is judged whatever is said of it"),
     Harmless("history.jsonl", "driver started.settings", ("another that occurs",),
