@@ -50,7 +50,9 @@ class Act:
         console: tells what is under way.
         stop: set from outside to end early, and by the act itself when a part of it fails.
         open_transactions: asks the broker for them.
-        beside: played once nothing is struck any more (the controls, where there is room for both).
+        beside: played beside the epilogue (the controls, where there is room for both).
+        early: begin that once nothing is struck any more, while records are still sent. What was struck last is
+            caught up with more slowly then.
         partitions: of the input topic.
     """
 
@@ -67,11 +69,12 @@ class Act:
         stop: threading.Event,
         open_transactions: Callable[[], list[str]],
         beside: Callable[[], None] = lambda: None,
+        early: bool = False,
         partitions: int = PARTITIONS,
     ) -> None:
         self.directory, self.history, self.place, self.subject = directory, history, place, subject
         self.faults, self.console, self.stop = faults, console, stop
-        self.open_transactions, self.beside = open_transactions, beside
+        self.open_transactions, self.beside, self.early = open_transactions, beside, early
         self.partitions = partitions
         settings = place.settings
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
@@ -168,7 +171,7 @@ class Act:
             sending.start()
             while sending.is_alive():
                 sending.join(0.2)
-                if not campaign.is_alive():
+                if self.early and self.struck_all:
                     self._begin_beside()
                 dead = self.drivers.alive()
                 if dead is not None:
@@ -186,8 +189,13 @@ class Act:
             if campaign.error is not None:
                 raise campaign.error
 
+    @property
+    def struck_all(self) -> bool:
+        """Whether every fault came and is undone; one that raised an error may still stand."""
+        return not self.campaign.is_alive() and self.campaign.error is None
+
     def _begin_beside(self) -> None:
-        """Begin what has an application and topics of its own, once: it takes no time from any recovery."""
+        """Begin what has an application and topics of its own, once."""
         if self._beside is None:
             self._beside = self._pool.submit(self.beside)
 

@@ -112,7 +112,7 @@ class Demo:
                 directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
                 console=self.console, stop=self.stop, faults=self.planned, arsenal=arsenal,
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-                beside=lambda: self._controls(directory, home),
+                beside=lambda: self._controls(directory, home), early=True,
             ).go()  # fmt: skip
             history.end()
 

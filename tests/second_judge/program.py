@@ -15,7 +15,7 @@ from tests.harness.results import Answer
 TOOL = GoTool("second-judge", {"second-judge": "."}, 5, source=Path(__file__).parent)
 DEADLINE_S = 600.0
 # It keeps nearly all that it reads, and is soon done: a third of its time went into looking for what it does not keep.
-GARBAGE_PERCENT = "400"
+MEMORY = {"GOGC": "400", "GOMEMLIMIT": "3GiB"}
 
 
 def built() -> Path:
@@ -36,7 +36,7 @@ def ask(run: Path) -> Answer:
         capture_output=True,
         timeout=DEADLINE_S,
         check=False,
-        env={"GOGC": GARBAGE_PERCENT, **os.environ},
+        env={**MEMORY, **os.environ},
     )
     try:
         answer = Answer.model_validate(orjson.loads(done.stdout))

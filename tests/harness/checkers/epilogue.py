@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -66,13 +66,13 @@ def _undone(step: EpilogueStep, lineages: Mapping[int, str | None], workload: in
 
 
 def completeness(
-    epilogue: Epilogue, sends: Iterable[Send], lineages: Mapping[int, str | None], workload: int
+    epilogue: Epilogue, sends: Sequence[Send], lineages: Mapping[int, str | None], workload: int
 ) -> str | None:
     """Tell what of the epilogue did not happen, or None.
 
     Args:
         epilogue: what it says of itself.
-        sends: the acknowledged sends.
+        sends: the acknowledged sends, in their order.
         lineages: by epoch. A driver that finds its checkpoint goes on with its lineage, another begins a new one.
         workload: records sent before the epilogue; so many, or `AGAIN`, must be sent again once windows are closed.
 
@@ -91,7 +91,23 @@ def completeness(
     acknowledged = sum(send.kind == "resent" for send in sends)
     if said != acknowledged:
         return f"the steps say {said} records were sent again, {acknowledged} were acknowledged"
-    return None if said else "nothing was sent again"
+    closed = next(step for step in epilogue.steps if step.step == "closed")
+    return _uneven(sends, closed.resent) if said else "nothing was sent again"
+
+
+def _uneven(sends: Sequence[Send], again: int) -> str | None:
+    """Tell which tenth of the workload hardly any record was sent again of, by the last that were; or None."""
+    first: dict[str, int] = {}
+    for place, id_ in enumerate(send.id for send in sends if send.kind not in ("resent", "closer")):
+        if id_ is not None:
+            first.setdefault(id_, place)
+    copies = [send.id for send in sends if send.kind == "resent"][-again:]
+    tenths, length = Counter[int](), max(first.values(), default=0) + 1
+    tenths.update(place * 10 // length for place in first.values())
+    seen = Counter(first[id_] * 10 // length for id_ in {*copies} if id_ in first)
+    due = min(1.0, again / max(len(first), 1)) / 2
+    bare = next((tenth for tenth, there in sorted(tenths.items()) if seen[tenth] < int(there * due)), None)
+    return None if bare is None else f"of tenth {bare + 1} of the workload {seen[bare]} records were sent again"
 
 
 def shrunk(epilogue: Epilogue, sink: str, last: Boundary, is_table: bool = False) -> str | None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,13 +69,18 @@ def run_controls(
     watch.start()
     try:
         drivers.start("controls", settings, str(watch.path.parent), *(one.name for one in controls))
-        watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, drivers.alive)
+        watch.wait_for("the controls' driver", lambda: bool(watch.seen), QUIET_S, partial(_over, drivers, stop))
         for number, one in enumerate(controls):
             player = _Player(one, f"{prefix}.{one.name}", directory, drivers, topics, watch, console, stop)
             player.play(seed + number)
     finally:
         drivers.end()
         watch.stop()
+
+
+def _over(drivers: Drivers, stop: threading.Event) -> str | None:
+    """Why nothing will come any more; None: something may."""
+    return "the run is being stopped" if stop.is_set() else drivers.alive()
 
 
 def topics_of(prefix: str, controls: Sequence[NegativeControl]) -> tuple[dict[str, int], dict[str, int]]:
@@ -179,7 +185,7 @@ class _Player:
         return hit
 
     def _alive(self) -> str | None:
-        return "the run is being stopped" if self.stop.is_set() else self.drivers.alive()
+        return _over(self.drivers, self.stop)
 
     def _batches(self, history: History) -> None:
         """The batches as Spark reported them, in the words of the history; a driver that has a name by that."""

@@ -82,3 +82,15 @@ def test_a_run_that_comes_to_its_end_is_collected(tmp_path: Path) -> None:
     act = Played(tmp_path, None, refused=False)
     act.go()
     assert act.told == ["topics", "controls", "collected 1", "read", "faults undone", "drivers ended"]
+
+
+@pytest.mark.parametrize(
+    ("alive", "error", "begins"),
+    [(True, None, False), (False, RuntimeError("the fault stands"), False), (False, None, True)],
+)
+def test_what_is_played_beside_begins_early_once_every_fault_is_undone(
+    tmp_path: Path, alive: bool, error: BaseException | None, begins: bool
+) -> None:
+    act = Played(tmp_path, None, refused=False)
+    act.campaign = SimpleNamespace(is_alive=lambda: alive, error=error)
+    assert act.struck_all is begins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,21 +128,33 @@ def test_epilogue_not_gone_through_is_unknown(run: Path, change: Callable[[Any],
     unknown(run, "epilogue")
 
 
-@pytest.mark.parametrize(
-    ("workload", "resent", "whole"),
-    [(300, 300, True), (300, 299, False), (200_000, 50_000, True), (200_000, 49_999, False)],
-)
-def test_once_windows_are_closed_all_is_sent_again_or_many_of_a_long_run(
-    workload: int, resent: int, whole: bool
-) -> None:
-    restarts = [("restart", "kept", 1), ("restart", "deleted", 1), ("closed", None, resent)]
-    names = ("step", "checkpoint", "resent", "after_epoch")
-    steps = [dict(zip(names, (*one, after), strict=True)) for after, one in enumerate(restarts)]
+def _sent_again(sent: int, copies: Iterable[int]) -> str | None:
+    """Why an epilogue is incomplete that sent these of so many records again once windows were closed."""
+    again = [*copies]
+    steps = [
+        {"step": step, "checkpoint": checkpoint, "resent": resent, "after_epoch": after}
+        for after, (step, checkpoint, resent) in enumerate(
+            (("restart", "kept", 1), ("restart", "deleted", 1), ("closed", None, len(again)))
+        )
+    ]
     closing: dict[str, Any] = {"before": {}, "after": {}}
     epilogue = Epilogue.model_validate({"boundary": {}, "closing": closing, "steps": steps})
-    sends = [SimpleNamespace(kind="resent")] * (resent + 2)
-    undone = completeness(epilogue, sends, {0: "a", 1: "a", 2: "b", 3: "b"}, workload)  # type: ignore[arg-type]
-    assert undone == (None if whole else f"{resent} of {workload} records were sent again when the windows were closed")
+    kinds = [*(("unique", number) for number in range(sent)), *(("resent", number) for number in (sent - 1, sent - 1))]
+    sends: Any = [SimpleNamespace(kind=kind, id=f"i{n}") for kind, n in [*kinds, *(("resent", n) for n in again)]]
+    return completeness(epilogue, sends, {0: "a", 1: "a", 2: "b", 3: "b"}, sent)
+
+
+def test_once_windows_are_closed_all_is_sent_again_or_many_of_a_long_run() -> None:
+    few = "{} of {} records were sent again when the windows were closed"
+    assert _sent_again(300, range(300)) is None
+    assert _sent_again(300, range(299)) == few.format(299, 300)
+    assert _sent_again(200_000, range(0, 200_000, 4)) is None
+    assert _sent_again(200_000, range(4, 200_000, 4)) == few.format(49_999, 200_000)
+
+
+@pytest.mark.parametrize("copies", [range(50_000), [*range(20)] * 2_500, [*range(170_000, 200_000), *range(20_000)]])
+def test_what_is_sent_again_is_of_all_of_a_run(copies: Iterable[int]) -> None:
+    assert "of the workload" in (_sent_again(200_000, copies) or "")
 
 
 def _fault(rows: list[Row]) -> Row:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.checkers import case as case_module
+from tests.harness.checkers.case import Case
 from tests.harness.evidence import EvidenceError, RowCountError
 from tests.harness.history import History, read_history
 from tests.harness.run_directory import LinesWriter, RunDirectory, new_run, point_latest, read_lines
@@ -61,6 +63,23 @@ def test_wrong_count_is_raised_after_the_last_row(tmp_path: Path) -> None:
     assert next(rows) == {"a": 1}
     with pytest.raises(RowCountError, match="1 rows, but the end line says 2"):
         next(rows)
+
+
+@pytest.mark.parametrize("kept", [1 << 20, 0])
+def test_every_oracle_gets_all_rows_and_then_what_is_wrong_with_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(case_module, "KEPT_BYTES", kept)
+    case, path = Case(tmp_path), tmp_path / "observed" / "accepted.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"id":"a"}\n{"id":"b"}\n{"end":true,"rows":3}\n')
+    for _ in range(2):
+        rows = case.rows("accepted")
+        assert [next(rows), next(rows)] == [{"id": "a"}, {"id": "b"}]
+        with pytest.raises(RowCountError, match="2 rows, but the end line says 3"):
+            next(rows)
+        if kept:
+            path.unlink(missing_ok=True)
 
 
 def test_evidence_error_of_a_model_names_the_field(run: Path) -> None:
