@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
-from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Ranges
+from effectively_once.ledger.objects import Put, run
+from effectively_once.ledger.records import AsShown, Counts, Declaration, EpochRecord, Loss, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, ranges, record_of, taken
 
@@ -50,6 +50,20 @@ def test_recording_leaves_nothing_declared() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 2)
     assert (held.head.last_recorded, held.head.declared) == (1, None)
+
+
+def test_every_change_of_head_raises_its_sequence_by_one() -> None:
+    """So no content comes twice, and no ETag of before fits again (R1)."""
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
+    held = run(chain.finish_as_shown(LAYOUT, taken(store, "operator"), {}, "c" * 64), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    held = run(chain.record(LAYOUT, held, record_of(_declared(held))), store)
+    loss = Loss(offsets={"events": {"0": (20, 23)}}, at_ms=0)
+    run(chain.give_up(LAYOUT, held, loss, lineage="000002-beef", wheel_digest="c" * 64), store)
+    told = [json.loads(put.body)["sequence"] for put in store.requests if isinstance(put, Put)]
+    assert told == list(range(10))
 
 
 def test_a_driver_that_was_replaced_is_refused_and_head_stays_as_it_is() -> None:
@@ -247,6 +261,15 @@ def test_any_version_finishes_an_epoch_over_nothing() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
     chain.same_version(run(chain.abandon(LAYOUT, held), store).head, "b" * 64, "here")
+
+
+def test_what_an_epoch_was_to_be_finished_as_is_abandoned_with_it() -> None:
+    """It covers nothing: no shard takes what it shows, and nothing is decided under names of its own."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    held = run(chain.finish_as_shown(LAYOUT, held, {"0": AsShown(rows=1, digest="1" * 32)}, "a" * 64), store)
+    pinned = _declared(run(chain.abandon(LAYOUT, held), store))
+    assert (pinned.shown, pinned.anew, pinned.decides, pinned.is_abandoned) == ({}, (), None, True)
 
 
 def test_to_abandon_again_changes_nothing_and_without_an_epoch_is_refused() -> None:

@@ -92,10 +92,10 @@ def test_a_missing_or_damaged_segment_is_named_in_one_line() -> None:
     first_line = whole.split(b"\n")[0]
     for body, says in (
         (None, "a segment of the chain is missing"),
-        (b"", "damaged"),
-        (whole[:-40], "damaged"),
-        (whole.replace(b'"epoch":3', b'"epoch":"three"', 1), "damaged"),
-        (first_line, "damaged"),  # well-formed, but records are missing
+        (b"", "damaged: Invalid JSON"),
+        (whole[:-40], "damaged: Invalid JSON"),
+        (whole.replace(b'"epoch":3', b'"epoch":"three"', 1), "damaged: Input should be a valid integer"),
+        (first_line, f"damaged: it does not hold epochs 0 to {TAIL_LIMIT // 2 - 1}"),  # well-formed
     ):
         message = _broken(held, store, key, body)
         assert says in message
