@@ -12,7 +12,7 @@ from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.objects import Put, run
-from effectively_once.ledger.records import AsShown, Counts, Declaration, EpochRecord, Loss, Ranges
+from effectively_once.ledger.records import AsShown, Counts, Declaration, EpochRecord, Head, Loss, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, ranges, record_of, taken
 
@@ -33,6 +33,23 @@ def test_each_later_driver_raises_the_generation_and_keeps_everything_else() -> 
     changed = {"generation", "owner", "sequence"}
     # The settings are the chain's, not those of the driver that takes over: the driver compares them afterwards.
     assert after.model_dump(exclude=changed) == before.model_dump(exclude=changed)
+
+
+def test_a_start_that_is_refused_by_what_the_chain_holds_fences_nobody() -> None:
+    store = MemoryStore()
+    before = advanced(store, taken(store), 2).head
+    kept = dict(store.objects)
+    shown: list[Head] = []
+
+    def refuse(head: Head) -> None:
+        shown.append(head)
+        raise VersionError("not mine", "here", "Go away.")
+
+    with pytest.raises(VersionError, match="not mine"):
+        run(chain.take_over(LAYOUT, "second", SETTINGS, refuse), store)
+    assert (shown, store.objects) == ([before], kept)
+    run(chain.take_over(LAYOUT, "second", SETTINGS, shown.append), store)
+    assert shown == [before, before]
 
 
 def test_declaring_the_next_epoch_records_the_one_before_in_one_put() -> None:
