@@ -153,6 +153,10 @@ def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> N
             "a gap: topic events partition 2 continues at offset 3, .* at 0",
         ),
         (
+            {**ranges(1), "others": {"0": (3, 4)}},
+            "a gap: topic others partition 0 continues at offset 3, .* at 0",
+        ),
+        (
             {"events": {"0": (10, 9), "1": (20, 40)}},
             r"no range of offsets: topic events partition 0 from 10 to 9 \(.*checkpoint folder",
         ),
@@ -180,7 +184,7 @@ def test_the_first_ranges_go_forward_too(span: tuple[int, int]) -> None:
 def test_a_partition_that_is_new_begins_at_offset_0() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 1)
-    grown = {"events": {**ranges(1)["events"], "2": (0, 4)}}
+    grown = {"events": {**ranges(1)["events"], "2": (0, 4)}, "others": {"0": (0, 3)}}
     assert run(chain.declare(LAYOUT, held, declaration(1, grown), None, 0), store).head.declared == declaration(
         1, grown
     )

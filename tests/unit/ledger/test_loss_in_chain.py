@@ -87,6 +87,8 @@ def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(topic: str
         return {**kept, topic: {**kept.get(topic, {}), named: (at, at + 9)}}
 
     chain.adjoining(head, begun(start + 7), "here", loss)
+    with pytest.raises(ChainError, match=r"are no loss, the chain ends at \d+ \(here\)"):
+        chain.adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
     for wrong in (start, start + 6, start + 8):
         with pytest.raises(ChainError, match=f"partition {named} continues at offset {wrong}, the chain ends at"):
             chain.adjoining(head, begun(wrong), "here", loss)
