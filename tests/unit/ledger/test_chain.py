@@ -106,6 +106,15 @@ def test_a_driver_whose_head_was_deleted_stops_and_does_not_create_it_anew() -> 
         run(chain.read(LAYOUT), store)
 
 
+def test_a_driver_whose_head_was_damaged_says_where_and_leaves_it() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    store.objects[LAYOUT.head] = b"not json"
+    with pytest.raises(ChainError, match=f"head cannot be read: .*{LAYOUT.head}.*Restore"):
+        run(chain.declare(LAYOUT, held, declaration(0), None, 0), store)
+    assert store.objects == {LAYOUT.head: b"not json"}
+
+
 @pytest.mark.parametrize("wrong", [0, 2, 7])
 def test_only_the_next_epoch_can_be_declared(wrong: int) -> None:
     store = MemoryStore()
