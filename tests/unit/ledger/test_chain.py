@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from effectively_once.errors import ChainError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
-from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Ranges
+from effectively_once.ledger.objects import Put, run
+from effectively_once.ledger.records import AsShown, Counts, Declaration, EpochRecord, Head, Loss, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, advanced, declaration, ranges, record_of, taken
 
@@ -35,6 +35,23 @@ def test_each_later_driver_raises_the_generation_and_keeps_everything_else() -> 
     assert after.model_dump(exclude=changed) == before.model_dump(exclude=changed)
 
 
+def test_a_start_that_is_refused_by_what_the_chain_holds_fences_nobody() -> None:
+    store = MemoryStore()
+    before = advanced(store, taken(store), 2).head
+    kept = dict(store.objects)
+    shown: list[Head] = []
+
+    def refuse(head: Head) -> None:
+        shown.append(head)
+        raise VersionError("not mine", "here", "Go away.")
+
+    with pytest.raises(VersionError, match="not mine"):
+        run(chain.take_over(LAYOUT, "second", SETTINGS, refuse), store)
+    assert (shown, store.objects) == ([before], kept)
+    run(chain.take_over(LAYOUT, "second", SETTINGS, shown.append), store)
+    assert shown == [before, before]
+
+
 def test_declaring_the_next_epoch_records_the_one_before_in_one_put() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
@@ -50,6 +67,20 @@ def test_recording_leaves_nothing_declared() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 2)
     assert (held.head.last_recorded, held.head.declared) == (1, None)
+
+
+def test_every_change_of_head_raises_its_sequence_by_one() -> None:
+    """So no content comes twice, and no ETag of before fits again (R1)."""
+    store = MemoryStore()
+    held = advanced(store, taken(store), 2)
+    held = run(chain.declare(LAYOUT, held, declaration(2), None, 0), store)
+    held = run(chain.finish_as_shown(LAYOUT, taken(store, "operator"), {}, "c" * 64), store)
+    held = run(chain.abandon(LAYOUT, held), store)
+    held = run(chain.record(LAYOUT, held, record_of(_declared(held))), store)
+    loss = Loss(offsets={"events": {"0": (20, 23)}}, at_ms=0)
+    run(chain.give_up(LAYOUT, held, loss, lineage="000002-beef", wheel_digest="c" * 64), store)
+    told = [json.loads(put.body)["sequence"] for put in store.requests if isinstance(put, Put)]
+    assert told == list(range(10))
 
 
 def test_a_driver_that_was_replaced_is_refused_and_head_stays_as_it_is() -> None:
@@ -73,6 +104,15 @@ def test_a_driver_whose_head_was_deleted_stops_and_does_not_create_it_anew() -> 
     assert store.objects == {}
     with pytest.raises(ChainError, match="head is gone"):
         run(chain.read(LAYOUT), store)
+
+
+def test_a_driver_whose_head_was_damaged_says_where_and_leaves_it() -> None:
+    store = MemoryStore()
+    held = taken(store)
+    store.objects[LAYOUT.head] = b"not json"
+    with pytest.raises(ChainError, match=f"head cannot be read: .*{LAYOUT.head}.*Restore"):
+        run(chain.declare(LAYOUT, held, declaration(0), None, 0), store)
+    assert store.objects == {LAYOUT.head: b"not json"}
 
 
 @pytest.mark.parametrize("wrong", [0, 2, 7])
@@ -122,6 +162,10 @@ def test_only_the_declared_epoch_with_the_declared_ranges_can_be_recorded() -> N
             "a gap: topic events partition 2 continues at offset 3, .* at 0",
         ),
         (
+            {**ranges(1), "others": {"0": (3, 4)}},
+            "a gap: topic others partition 0 continues at offset 3, .* at 0",
+        ),
+        (
             {"events": {"0": (10, 9), "1": (20, 40)}},
             r"no range of offsets: topic events partition 0 from 10 to 9 \(.*checkpoint folder",
         ),
@@ -149,7 +193,7 @@ def test_the_first_ranges_go_forward_too(span: tuple[int, int]) -> None:
 def test_a_partition_that_is_new_begins_at_offset_0() -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 1)
-    grown = {"events": {**ranges(1)["events"], "2": (0, 4)}}
+    grown = {"events": {**ranges(1)["events"], "2": (0, 4)}, "others": {"0": (0, 3)}}
     assert run(chain.declare(LAYOUT, held, declaration(1, grown), None, 0), store).head.declared == declaration(
         1, grown
     )
@@ -247,6 +291,15 @@ def test_any_version_finishes_an_epoch_over_nothing() -> None:
     store = MemoryStore()
     held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
     chain.same_version(run(chain.abandon(LAYOUT, held), store).head, "b" * 64, "here")
+
+
+def test_what_an_epoch_was_to_be_finished_as_is_abandoned_with_it() -> None:
+    """It covers nothing: no shard takes what it shows, and nothing is decided under names of its own."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, taken(store), declaration(0), None, 0), store)
+    held = run(chain.finish_as_shown(LAYOUT, held, {"0": AsShown(rows=1, digest="1" * 32)}, "a" * 64), store)
+    pinned = _declared(run(chain.abandon(LAYOUT, held), store))
+    assert (pinned.shown, pinned.anew, pinned.decides, pinned.is_abandoned) == ({}, (), None, True)
 
 
 def test_to_abandon_again_changes_nothing_and_without_an_epoch_is_refused() -> None:

@@ -92,10 +92,11 @@ def test_a_missing_or_damaged_segment_is_named_in_one_line() -> None:
     first_line = whole.split(b"\n")[0]
     for body, says in (
         (None, "a segment of the chain is missing"),
-        (b"", "damaged"),
-        (whole[:-40], "damaged"),
-        (whole.replace(b'"epoch":3', b'"epoch":"three"', 1), "damaged"),
-        (first_line, "damaged"),  # well-formed, but records are missing
+        (b"", "damaged: Invalid JSON"),
+        (whole[:-40], "damaged: Invalid JSON"),
+        (whole.replace(b'"epoch":3', b'"epoch":"three"', 1), "damaged: Input should be a valid integer"),
+        (whole.replace(b'"accepted":30', b'"accepted":31', 1), "damaged: epoch 0 is not what epoch 1 follows"),
+        (first_line, f"damaged: it does not hold epochs 0 to {TAIL_LIMIT // 2 - 1}"),  # well-formed
     ):
         message = _broken(held, store, key, body)
         assert says in message
@@ -145,14 +146,15 @@ def test_head_stays_small_however_long_the_pipeline_runs() -> None:
 
 
 def test_history_from_the_floor_on_reads_no_older_segment() -> None:
+    """The one that holds the floor is read, be it its first epoch or its last."""
     store = MemoryStore()
     held = advanced(store, taken(store), 3 * TAIL_LIMIT)
-    assert len(held.head.segments) > 2
-    since = held.head.segments[1][0] + 1
-    store.requests.clear()
-    records = run(chain.history(LAYOUT, held.head, since), store)
-    assert [record.epoch for record in records] == list(range(held.head.segments[1][0], 3 * TAIL_LIMIT))
-    assert LAYOUT.segment(*held.head.segments[0]) not in [request.key for request in store.requests]
+    (_, segment, *_) = held.head.segments
+    for since in (segment[0], segment[0] + 1, segment[1]):
+        store.requests.clear()
+        records = run(chain.history(LAYOUT, held.head, since), store)
+        assert [record.epoch for record in records] == list(range(segment[0], 3 * TAIL_LIMIT))
+        assert LAYOUT.segment(*held.head.segments[0]) not in [request.key for request in store.requests]
 
 
 def _of_format_2(store: MemoryStore) -> None:
@@ -189,6 +191,9 @@ def test_each_record_names_the_checksum_of_the_one_before() -> None:
     held = advanced(store, taken(store), TAIL_LIMIT + 1)
     records = run(chain.history(LAYOUT, held.head), store)
     assert [record.before for record in records] == [None, *(record.checksum for record in records[:-1])]
+    # Whoever reads head comes to them as well.
+    told = json.loads(store.objects[LAYOUT.head])["tail"]
+    assert [checksum.of(record) for record in told] == [record.checksum for record in held.head.tail]
 
 
 def test_the_checksum_of_a_record_stays_what_it_was() -> None:

@@ -10,7 +10,7 @@ from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.objects import run
-from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Loss, Ranges
+from effectively_once.ledger.records import AsShown, Clock, Counts, Declaration, EpochRecord, Head, Loss, Ranges
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, WHEEL, advanced, declaration, record_of, taken
 
@@ -55,32 +55,45 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
 
 
 @pytest.mark.parametrize(
-    "offsets",
-    [{"0": (29, 37)}, {"0": (31, 37)}, {"0": (30, 30)}, {"0": (30, 29)}, {"1": (59, 70)}, {"2": (1, 4)}],
-)
-def test_a_loss_that_does_not_begin_where_the_chain_ends_is_none(offsets: dict[str, tuple[int, int]]) -> None:
+    ("topic", "partition", "span", "due"),
+    [
+        ("events", "0", (29, 37), 30), ("events", "0", (31, 37), 30), ("events", "0", (30, 30), 30),
+        ("events", "0", (30, 29), 30), ("events", "1", (59, 70), 60), ("events", "2", (1, 4), 0),
+        ("others", "0", (1, 4), 0),
+    ],
+)  # fmt: skip
+def test_a_loss_that_does_not_begin_where_the_chain_ends_is_none(
+    topic: str, partition: str, span: tuple[int, int], due: int
+) -> None:
     store = MemoryStore()
     held = advanced(store, taken(store), 3)
-    with pytest.raises(ChainError, match="are no loss, the chain ends at"):
-        given_up(store, held, lost({"events": offsets}))
+    with pytest.raises(
+        ChainError, match=f"of topic {topic} partition {partition} are no loss, the chain ends at {due}"
+    ):
+        given_up(store, held, lost({topic: {partition: span}}))
     assert run(chain.read(LAYOUT), store) == held.head
 
 
-@pytest.mark.parametrize("named", ["0", "2"])
-def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(named: str) -> None:
+@pytest.mark.parametrize(("topic", "named"), [("events", "0"), ("events", "2"), ("others", "0")])
+def test_an_epoch_that_begins_elsewhere_than_its_loss_ends_is_refused(topic: str, named: str) -> None:
     """Also where it leaves the partition out; one that the chain does not know begins at 0."""
     store = MemoryStore()
     head = advanced(store, taken(store), 3).head
-    start = 30 if named == "0" else 0
-    loss = lost({"events": {named: (start, start + 7)}})
-    due: Ranges = {"events": {"0": (30, 30), "1": (60, 60), named: (start + 7, start + 9)}}
-    chain.adjoining(head, due, "here", loss)
+    kept: Ranges = {"events": {"0": (30, 30), "1": (60, 60)}}
+    start = kept.get(topic, {}).pop(named, (0, 0))[0]
+    loss = lost({topic: {named: (start, start + 7)}})
+
+    def begun(at: int) -> Ranges:
+        return {**kept, topic: {**kept.get(topic, {}), named: (at, at + 9)}}
+
+    chain.adjoining(head, begun(start + 7), "here", loss)
+    with pytest.raises(ChainError, match=r"are no loss, the chain ends at \d+ \(here\)"):
+        chain.adjoining(head, begun(start + 7), "here", lost({topic: {named: (start + 1, start + 7)}}))
     for wrong in (start, start + 6, start + 8):
         with pytest.raises(ChainError, match=f"partition {named} continues at offset {wrong}, the chain ends at"):
-            chain.adjoining(head, {"events": {**due["events"], named: (wrong, wrong + 9)}}, "here", loss)
-    with pytest.raises(ChainError, match=f"a missing partition: topic events partition {named}"):
-        left_out = {name: span for name, span in due["events"].items() if name != named}
-        chain.adjoining(head, {"events": left_out}, "here", loss)
+            chain.adjoining(head, begun(wrong), "here", loss)
+    with pytest.raises(ChainError, match=f"a missing partition: topic {topic} partition {named}"):
+        chain.adjoining(head, kept, "here", loss)
 
 
 def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
@@ -88,6 +101,27 @@ def test_while_an_epoch_is_declared_nothing_is_given_up() -> None:
     held = run(chain.declare(LAYOUT, advanced(store, taken(store), 3), declaration(3), None, 0), store)
     with pytest.raises(ChainError, match=r"epoch \d cannot be declared"):
         given_up(store, held, lost())
+
+
+def test_before_a_repair_that_is_due_nothing_is_given_up_and_behind_it_nothing_is_repaired_once_more() -> None:
+    """What the epochs before show, and what they were decided anew by, is theirs alone."""
+    store = MemoryStore()
+    held = run(chain.declare(LAYOUT, advanced(store, taken(store), 2), declaration(2), None, 0), store)
+    shown = {"0": AsShown(rows=1, digest="1" * 32)}
+    pinned = run(chain.finish_as_shown(LAYOUT, held, shown, WHEEL), store)
+    assert pinned.head.declared is not None
+    held = run(chain.record(LAYOUT, pinned, record_of(pinned.head.declared)), store)
+    with pytest.raises(ChainError, match="epoch 3 cannot be declared, epoch 2 has to be repaired first"):
+        given_up(store, held, lost())
+    due = chain.repair(held.head)
+    assert due is not None
+    held = run(chain.declare(LAYOUT, held, due, None, 0), store)
+    held = given_up(store, run(chain.record(LAYOUT, held, record_of(due)), store), lost())
+    declared = held.head.declared
+    assert declared is not None
+    assert (declared.epoch, declared.shown, declared.anew, declared.repairs) == (4, {}, (), None)
+    assert declared.is_abandoned
+    assert chain.repair(recorded(store, held).head) is None
 
 
 def test_it_closes_no_window_and_the_time_goes_on_where_it_was() -> None:

@@ -59,6 +59,13 @@ def test_time_goes_by_the_partition_that_is_furthest_behind() -> None:
     assert run.epoch({}) == 50
 
 
+def test_what_comes_late_does_not_take_its_partition_back() -> None:
+    run = Run()
+    assert [run.epoch({"0": 100, "1": 90}), run.epoch({"1": 500})] == [None, 90]
+    assert run.epoch({"0": 400, "1": 60}) == 100
+    assert run.epoch({}) == 400
+
+
 def test_a_partition_that_has_shown_nothing_holds_time() -> None:
     run = Run()
     assert [run.epoch({"0": 100}), run.epoch({"0": 200}), run.epoch({"0": 300})] == [None, None, None]

@@ -132,6 +132,21 @@ def test_a_table_in_parts_and_in_another_order_has_the_same_digest(rows: list[tu
 
 
 @pytest.mark.parametrize(
+    ("rows", "at_once"),
+    [(pa.table({"n": range(1000)}), range(2, 113)), (pa.table({"t": ["x" * 500] * 10}), range(1, 3)),
+     (pa.table({"t": ["x" * 3000] * 3}), range(1, 2))],
+    ids=["numbers", "text", "longer than a slice"],
+)  # fmt: skip
+def test_so_many_rows_are_in_memory_once_more_as_a_slice_takes(
+    monkeypatch: pytest.MonkeyPatch, rows: pa.Table, at_once: range
+) -> None:
+    monkeypatch.setattr(row_bytes, "SLICE_BYTES", 1024)
+    parts = [*row_bytes.of_table(rows)]
+    assert sum(map(len, parts)) == len(rows)
+    assert max(map(len, parts)) in at_once
+
+
+@pytest.mark.parametrize(
     ("left", "right"),
     [({"a": ["x"], "b": ["y"]}, {"a": ["y"], "b": ["x"]}), ({"a": ["xy"], "b": ["z"]}, {"a": ["x"], "b": ["yz"]}),
      ({"a": [1], "b": [2]}, {"a": [2], "b": [1]}), ({"a": [None, "x"]}, {"a": ["", "x"]}),

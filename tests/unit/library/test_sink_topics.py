@@ -52,6 +52,8 @@ def test_topics_of_sinks_are_those_that_the_chain_knows(held: Head, fits: bool) 
 
 def test_a_start_pins_the_topics_and_an_operators_command_leaves_them() -> None:
     """A head that an older version wrote has none, and is written as it was until then."""
+    begun = run(chain.take_over(LAYOUT, "driver", SETTINGS, sink_topics=OURS), MemoryStore()).head
+    assert begun.sink_topics == OURS
     store = MemoryStore()
     older = advanced(store, taken(store), 2).head
     assert b"sink_topics" not in older.encoded()
