@@ -170,7 +170,7 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
     endpoints = Endpoints("127.0.0.1:1", "http://127.0.0.1:2", "key", "secret", "bucket")
     seen: dict[str, Any] = {}
 
-    def stack(*_: object, kafka_link: int | None) -> Any:
+    def stack(*_: object, kafka_link: int | None, **__: object) -> Any:
         seen["kafka_link"] = kafka_link
         there = {"endpoints": endpoints, "kafka": SimpleNamespace(link_port=3), "object_store": None}
         return nullcontext(SimpleNamespace(**there))
