@@ -19,7 +19,7 @@ from tests.harness.workload.shape import SMALLEST, Numbers, Shape
 
 SLACK_MS = 60_000
 PLACES = (0.5,)
-"""Of the bounds in a seeded stream, as fractions of its span. Each is six epochs that wait for one another."""
+"""Of the bounds in a seeded stream, as fractions of its span. Each is four epochs that wait for one another."""
 SPEED = 15
 """Seconds of event time in a second of an unpaced stream."""
 BURSTS = (0.3, 0.45, 0.6, 0.7)

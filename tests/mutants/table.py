@@ -20,7 +20,7 @@ def markdown(scores: Sequence[Score], explanations: Sequence[Explanation], produ
     lines = [
         "# Mutants of the product's core", "",
         "Score: killed, of the mutants that are not equivalent. Spared: mutants of the wording of errors, not played. "
-        f"{product}", "", HEAD, *map(_row, scores),
+        + product, "", HEAD, *map(_row, scores),
         *_survivors(scores), *_equivalents(scores, explanations),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

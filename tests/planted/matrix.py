@@ -21,7 +21,7 @@ def markdown(played: Sequence[Played], product: str) -> str:
     lines = [
         "# Planted bugs and what caught them", "",
         f"{len(caught)} of {len(played)} planted bugs were caught. The correct product passed every run of them. "
-        f"{product}", "", HEAD,
+        + product, "", HEAD,
     ]  # fmt: skip
     return "\n".join([*lines, *map(_row, [*lost, *caught])]) + "\n"
 

@@ -17,7 +17,7 @@ from tests.harness.sinks import ACCEPTED_ROWS
 
 FIRST = 10
 KEPT_BYTES = 1 << 28
-"""Of a file whose rows are kept once they were read: they take some five times as much."""
+"""Of a file whose rows are kept once they were read: they take some three times as much."""
 UNSEEN = "recorded before messages were looked at whole: there are no schemas of its sinks"
 
 

@@ -102,8 +102,8 @@ def _uneven(sends: Sequence[Send], again: int) -> str | None:
         if id_ is not None:
             first.setdefault(id_, place)
     copies = [send.id for send in sends if send.kind == "resent"][-again:]
-    tenths, length = Counter[int](), max(first.values(), default=0) + 1
-    tenths.update(place * 10 // length for place in first.values())
+    length = max(first.values(), default=0) + 1
+    tenths = Counter(place * 10 // length for place in first.values())
     seen = Counter(first[id_] * 10 // length for id_ in {*copies} if id_ in first)
     due = min(1.0, again / max(len(first), 1)) / 2
     bare = next((tenth for tenth, there in sorted(tenths.items()) if seen[tenth] < int(there * due)), None)
