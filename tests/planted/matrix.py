@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tests.harness.commit import git_state
 from tests.planted.season import Played
 from tests.planted.state import product_digest, product_stated
 
+_LIBRARIES = re.compile("|".join(f"{re.escape(sysconfig.get_path(name))}/" for name in ("purelib", "stdlib")))
 HEAD = "| bug | breaks | caught by | with | seeds | s |\n|---|---|---|---|---|---|"
 
 
@@ -40,6 +43,7 @@ def _row(one: Played) -> str:
     seen = next((seen for seen in one.sightings if seen.how != "caught"), one.sightings[0])
     by = seen.by if seen.how == "caught" else f"**not caught** ({seen.how}: {seen.by})"
     seconds = sum(seen.seconds for seen in one.sightings)
-    cells = (one.bug, one.breaks, by, f"`{seen.line.replace('`', ' ')}`" if seen.line else "",
+    line = _LIBRARIES.sub("", seen.line).replace("`", " ")
+    cells = (one.bug, one.breaks, by, f"`{line}`" if line else "",
              str(len(one.sightings)), f"{seconds:.1f}")  # fmt: skip
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -21,6 +21,7 @@ from tests.unit.gateway.conftest import OpenGateway
 from tests.unit.gateway.disks import FullDisk
 from tests.unit.gateway.fake_client import FakeBroker
 
+pytestmark = pytest.mark.timeout(20)  # a put that waits for ever fails, where it could not be told from a slow test
 SMALL = Limits(capacity_bytes=1000, record_bytes_max=500, segment_bytes=1024)
 
 
