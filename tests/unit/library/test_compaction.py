@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import count, islice
@@ -28,7 +27,7 @@ from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS
-from tests.unit.library.test_reader import found, rows_of
+from tests.unit.library.test_reader import found, rewritten, rows_of
 from tests.unit.library.test_retention import LAYOUT, WIDE, AgedStore, Drivers, driver
 
 EPOCHS, SPAN = 70, 4
@@ -188,8 +187,7 @@ def test_a_manifest_that_is_not_the_recorded_one_is_named_and_none_beside_it_goe
     store: AgedStore, epoch: int, change: dict[str, object]
 ) -> None:
     """Recorded in a segment, or in head."""
-    key = LAYOUT.manifest(GLOBAL_COUNTS, epoch)
-    store.objects[key] = json.dumps({**json.loads(store.objects[key]), **change}).encode()
+    rewritten(store, epoch, **change)
     kept = {LAYOUT.manifest(GLOBAL_COUNTS, one) for one in range(epoch // SPAN * SPAN, epoch // SPAN * SPAN + SPAN)}
     with pytest.raises(SinkError, match=f"{epoch:09d}.*Restore it"):
         compacted(store)

@@ -39,7 +39,7 @@ def found(rows: PublishedRows) -> list[tuple[int, int, int]]:
     return [(epoch, row["window_start_ms"], row["count"]) for epoch, table in rows for row in table.to_pylist()]
 
 
-def rewritten(store: MemoryStore, epoch: int, **changes: Any) -> None:
+def rewritten(store: MemoryStore, epoch: int, /, **changes: Any) -> None:
     """Have an epoch's manifest written with other fields."""
     key = LAYOUT.manifest(GLOBAL_COUNTS, epoch)
     store.objects[key] = checksum.sealed({**checksum.opened(store.objects[key])[0], **changes})
