@@ -92,8 +92,13 @@ class Builder:
         """
         for tag in tags:
             with self.console.step(f"push {tag}"):
-                ended = subprocess.run(self.engine.command("push", tag), env=self.engine.environment(), check=False,
-                                       capture_output=True, text=True)  # fmt: skip
+                ended = subprocess.run(
+                    self.engine.command("push", tag),
+                    env=self.engine.environment(),
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                )
                 if ended.returncode:
                     raise EngineError(
                         f"{tag} was not pushed: {ended.stderr.strip()}; log in with `docker login`, and check PUSH"

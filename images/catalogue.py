@@ -80,30 +80,38 @@ def images(cache: Cache, toolchain: Toolchain, arch: str) -> list[Image]:
         Image("kafka", "java", {"libs": toolchain.kafka_classpath}, {"jars": toolchain.kafka_classpath.name}),
         Image("deps", "java", {"packages": python / "packages"}, {"packages": python.name}),
         Image(
-            "spark-base", "deps",
+            "spark-base",
+            "deps",
             {
-                "spark": pyspark(), "jars": toolchain.spark_jars, "s3a": s3a,
+                "spark": pyspark(),
+                "jars": toolchain.spark_jars,
+                "s3a": s3a,
                 f"classes/{toolchain.jvm_jar.name}": toolchain.jvm_jar,
             },
             {"spark": SPARK, "jars": toolchain.spark_jars.name, "s3a": s3a.name, "classes": classes},
         ),
         Image(
-            "spark-operator", "spark-base", built(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
+            "spark-operator",
+            "spark-base",
+            built(go_tools.SPARK_OPERATOR_TOOL, "spark-operator"),
             {"key": go_tools.key(go_tools.SPARK_OPERATOR_TOOL, arch)},
         ),
         Image("spark", "spark-base", {"wheel": toolchain.wheel.installed}, {"wheel": toolchain.wheel.sha256}),
-    ]  # fmt: skip
+    ]
 
 
 def jobs(cache: Cache) -> list[Image]:
     """The Spark image with a wheel more, for each wheel that is kept. Raises WheelError."""
     return [
         Image(
-            f"{JOB_IMAGE}{wheel.name}", "spark", {"wheel": wheels.unpacked(cache, wheel)}, {"wheel": wheel.sha256},
+            f"{JOB_IMAGE}{wheel.name}",
+            "spark",
+            {"wheel": wheels.unpacked(cache, wheel)},
+            {"wheel": wheel.sha256},
             "job",
         )
         for wheel in wheels.kept(cache)
-    ]  # fmt: skip
+    ]
 
 
 def published(name: str) -> bool:
@@ -117,22 +125,33 @@ def control_plane(cache: Cache, arch: str) -> list[Image]:
     def program(tool: go_tools.GoTool, name: str, version: str) -> Image:
         path = go_tools.build(cache, tool, arch) / name
         return Image(
-            name, None, {name: path, "Dockerfile": _rendered("control-plane/Dockerfile.j2", program=name)},
-            {"key": go_tools.key(tool, arch)}, "control-plane", tag=f"{LOCAL}/{name}:{version}",
-        )  # fmt: skip
+            name,
+            None,
+            {name: path, "Dockerfile": _rendered("control-plane/Dockerfile.j2", program=name)},
+            {"key": go_tools.key(tool, arch)},
+            "control-plane",
+            tag=f"{LOCAL}/{name}:{version}",
+        )
 
     kubernetes = f"v{KUBERNETES}"
     proxy = go_tools.build(cache, go_tools.KUBERNETES_TOOL, arch) / "kube-proxy"
     return [
-        *(program(go_tools.KUBERNETES_TOOL, name, kubernetes)
-          for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
+        *(
+            program(go_tools.KUBERNETES_TOOL, name, kubernetes)
+            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+        ),
         program(go_tools.ETCD_TOOL, "etcd", ETCD),
         program(go_tools.COREDNS_TOOL, "coredns", f"v{COREDNS}"),
         program(go_tools.PAUSE_TOOL, "pause", PAUSE),
         program(go_tools.LOCAL_PATH_TOOL, "local-path-provisioner", f"v{LOCAL_PATH_PROVISIONER}"),
-        Image("kube-proxy", "base", {"kube-proxy": proxy}, {"key": go_tools.key(go_tools.KUBERNETES_TOOL, arch)},
-              tag=f"{LOCAL}/kube-proxy:{kubernetes}"),
-    ]  # fmt: skip
+        Image(
+            "kube-proxy",
+            "base",
+            {"kube-proxy": proxy},
+            {"key": go_tools.key(go_tools.KUBERNETES_TOOL, arch)},
+            tag=f"{LOCAL}/kube-proxy:{kubernetes}",
+        ),
+    ]
 
 
 def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
@@ -144,10 +163,11 @@ def node(cache: Cache, arch: str, preloaded: Path, base: str) -> Image:
         "kind/images/preloaded.tar": preloaded,
         "etc/containerd/config.toml": _rendered("node/etc/containerd/config.toml", pause=PAUSE),
         "kind/manifests/default-storage.yaml": _rendered(
-            "node/kind/manifests/default-storage.yaml.j2", helper=base,
+            "node/kind/manifests/default-storage.yaml.j2",
+            helper=base,
             provisioner=f"{LOCAL}/local-path-provisioner:v{LOCAL_PATH_PROVISIONER}",
         ),
-    }  # fmt: skip
+    }
     return Image(
         "node",
         "base",

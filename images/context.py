@@ -50,9 +50,12 @@ def build(engine: Engine, tag: str, files: Mapping[str, Path | bytes], arguments
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         child = subprocess.Popen(
-            engine.command(*words, "-"), stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
+            engine.command(*words, "-"),
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.STDOUT,
             env=engine.environment(),
-        )  # fmt: skip
+        )
         assert child.stdin is not None  # noqa: S101 - it was asked for
         broken = False
         try:

@@ -123,9 +123,14 @@ def _unmet(requirements: list[str], python: str) -> Iterator[str]:
     if not SpecifierSet(python).contains(PYTHON):
         yield f"needs Python {python}, and the image has {PYTHON}: widen its requires-python, {_WAY_OUT}"
     where = {
-        "python_version": packages.PYTHON, "python_full_version": PYTHON, "sys_platform": "linux",
-        "platform_system": "Linux", "os_name": "posix", "implementation_name": "cpython", "extra": "",
-    }  # fmt: skip
+        "python_version": packages.PYTHON,
+        "python_full_version": PYTHON,
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "implementation_name": "cpython",
+        "extra": "",
+    }
     for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate(where):
             continue

@@ -77,8 +77,10 @@ def up(profile: Annotated[str, typer.Option(help="laptop, ci, chaos or brokers."
     with told(lambda: Api(lifecycle.state.kubeconfig, None), None, lambda line: console.say(f"  ✗ {line}")):
         lifecycle.up(toolchain, profile)
     show_addresses(_access(), console_out())
-    console.say('✓ up. `make acceptance` proves it, `make status` shows it, `eval "$(make env)"` gives plain kubectl '
-                "and pulumi, `make down` removes it")  # fmt: skip
+    console.say(
+        '✓ up. `make acceptance` proves it, `make status` shows it, `eval "$(make env)"` gives plain kubectl '
+        "and pulumi, `make down` removes it"
+    )
 
 
 @app.command()
@@ -457,7 +459,7 @@ def test(
     context: typer.Context,
     extent: Annotated[Extent, typer.Option(help="quick, core: what guards the protocol too, all")] = Extent.QUICK,
     at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it: its tests instead.")] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Tests that need no cluster."""
     if at is not None:
         raise typer.Exit(_tests_of(at, context.args))
@@ -478,9 +480,11 @@ def test(
 def _tests_of(folder: Path, words: list[str]) -> int:
     """Run the tests of a pipeline of the user's, with the library of this checkout."""
     environment = {
-        **os.environ, "PYTHONPATH": str(CHECKOUT / "pipelines" / "src"), "PYSPARK_PYTHON": sys.executable,
+        **os.environ,
+        "PYTHONPATH": str(CHECKOUT / "pipelines" / "src"),
+        "PYSPARK_PYTHON": sys.executable,
         "JAVA_HOME": str(find_jdk().java.parent.parent),
-    }  # fmt: skip
+    }
     try:
         done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=folder, env=environment, check=False)
     except OSError as error:
@@ -525,15 +529,33 @@ def lock() -> None:
     """Write requirements.lock anew from requirements.in, and that of the images, which follows it."""
     compile_, images = ("uv", "pip", "compile", "--quiet", "--generate-hashes"), "images/deps/"
     with default_console().step("lock"):
-        done = _tool(*compile_, "--universal", "--python-version", "3.11", "requirements.in",
-                     "--output-file", "requirements.lock", capture=False)  # fmt: skip
+        done = _tool(
+            *compile_,
+            "--universal",
+            "--python-version",
+            "3.11",
+            "requirements.in",
+            "--output-file",
+            "requirements.lock",
+            capture=False,
+        )
         if done.returncode == 0:
             done = _tool(
-                *compile_, "--no-annotate", "--custom-compile-command", "make lock", "--python-version", "3.11",
-                "--python-platform", "linux",
-                "--constraint", "requirements.lock", f"{images}requirements.in",
-                "--output-file", f"{images}requirements.lock", capture=False,
-            )  # fmt: skip
+                *compile_,
+                "--no-annotate",
+                "--custom-compile-command",
+                "make lock",
+                "--python-version",
+                "3.11",
+                "--python-platform",
+                "linux",
+                "--constraint",
+                "requirements.lock",
+                f"{images}requirements.in",
+                "--output-file",
+                f"{images}requirements.lock",
+                capture=False,
+            )
     raise typer.Exit(done.returncode)
 
 
@@ -573,10 +595,14 @@ def run() -> int:
 def _expected_errors() -> tuple[type[Exception], ...]:
     # Those of modules that commands import late cannot have happened before.
     places = {
-        "infra.cluster.engine": "EngineError", "infra.cluster.state": "StateError",
-        "infra.cluster.pulumi": "PulumiError", "infra.cluster.api": "ClusterError",
-        "infra.new_pipeline": "NewPipelineError", "infra.embedded.job": "RunError", "images.wheels": "WheelError",
-    }  # fmt: skip
+        "infra.cluster.engine": "EngineError",
+        "infra.cluster.state": "StateError",
+        "infra.cluster.pulumi": "PulumiError",
+        "infra.cluster.api": "ClusterError",
+        "infra.new_pipeline": "NewPipelineError",
+        "infra.embedded.job": "RunError",
+        "images.wheels": "WheelError",
+    }
     late = (getattr(sys.modules[module], name) for module, name in places.items() if module in sys.modules)
     return (ToolchainError, ServerError, RefusedError, *late)
 

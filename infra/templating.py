@@ -15,7 +15,9 @@ def rendered(template: Path, /, **values: object) -> str:
 
     """
     environment = Environment(
-        loader=FileSystemLoader(template.parent), undefined=StrictUndefined, keep_trailing_newline=True,
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - no HTML
-    )  # fmt: skip
+    )
     return environment.get_template(template.name).render(values)

@@ -8,9 +8,13 @@ from effectively_once.settings import PipelineSettings
 
 JOB = "effectively_once_jobs.user_counts"
 REQUIRED: dict[str, Any] = {
-    "pipeline": "clicks", "topic": "events", "kafka_bootstrap": "localhost:1", "s3_endpoint": "http://localhost:1",
-    "s3_bucket": "data", "job": JOB,
-}  # fmt: skip
+    "pipeline": "clicks",
+    "topic": "events",
+    "kafka_bootstrap": "localhost:1",
+    "s3_endpoint": "http://localhost:1",
+    "s3_bucket": "data",
+    "job": JOB,
+}
 """Every field that has no default."""
 
 

@@ -54,9 +54,13 @@ class Engine:
         Raises EngineError with what it said.
         """
         ended = subprocess.run(
-            self.command(*words), input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True, check=False, env=self.environment(),
-        )  # fmt: skip
+            self.command(*words),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            check=False,
+            env=self.environment(),
+        )
         if check and ended.returncode:
             said = ended.stderr.decode(errors="replace").strip()
             raise EngineError(f"docker {' '.join(map(str, words[:3]))}: {said}")
@@ -174,9 +178,13 @@ def _start(state: StateDirectory, console: Console) -> Engine:
     log = state.engine / "dockerd.log"
     with console.step("container engine"), log.open("ab") as out:
         child = subprocess.Popen(
-            _dockerd(state, data), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True, env={**os.environ, "PATH": _system_path()},
-        )  # fmt: skip
+            _dockerd(state, data),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "PATH": _system_path()},
+        )
         docker = _docker()
         assert docker is not None, "the package of the engine brings its command line"  # noqa: S101
         engine = Engine(docker, f"unix://{RUN / 'docker.sock'}")
@@ -191,10 +199,20 @@ def _start(state: StateDirectory, console: Console) -> Engine:
 
 def _dockerd(state: StateDirectory, data: Path) -> list[str]:
     words = [
-        "dockerd", "--host", f"unix://{RUN / 'docker.sock'}", "--data-root", str(data),
-        "--exec-root", str(RUN / "exec"), "--pidfile", str(RUN / "docker.pid"),
-        "--bridge", "none", "--log-opt", "max-size=10m",
-    ]  # fmt: skip
+        "dockerd",
+        "--host",
+        f"unix://{RUN / 'docker.sock'}",
+        "--data-root",
+        str(data),
+        "--exec-root",
+        str(RUN / "exec"),
+        "--pidfile",
+        str(RUN / "docker.pid"),
+        "--bridge",
+        "none",
+        "--log-opt",
+        "max-size=10m",
+    ]
     if oci_shim.missing(Path("/proc/self/status").read_text()):
         shim = state.engine / "oci-shim"
         shim.write_text("#!/usr/bin/env -S python3 -ISB\n" + Path(oci_shim.__file__).read_text())
@@ -254,9 +272,13 @@ def _docker() -> Path | None:
 def _version(engine: Engine) -> tuple[int, ...] | None:
     try:
         text = subprocess.run(
-            engine.command("version", "--format", "{{.Server.Version}}"), capture_output=True, text=True, timeout=20,
-            check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            engine.command("version", "--format", "{{.Server.Version}}"),
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_version(text.stdout) if text.returncode == 0 else None

@@ -40,8 +40,9 @@ class Kind:
         return {**self.engine.environment(), **own}
 
     def _run(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([self.program, *words], input=stdin, capture_output=True, text=True, check=False,
-                              env=self._environment())  # fmt: skip
+        return subprocess.run(
+            [self.program, *words], input=stdin, capture_output=True, text=True, check=False, env=self._environment()
+        )
 
     def nodes(self) -> dict[str, str]:
         """State (`running`, `exited`, ...) of the cluster's containers by name."""
@@ -60,9 +61,13 @@ class Kind:
         with console.step("Kubernetes cluster", expected_s=60), self.log.open("w") as out:
             ended = subprocess.run(
                 [self.program, "create", "cluster", *words],
-                input=yaml.safe_dump(configuration(nodes, published=published)), stdout=out, stderr=subprocess.STDOUT,
-                text=True, check=False, env=self._environment(),
-            )  # fmt: skip
+                input=yaml.safe_dump(configuration(nodes, published=published)),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                env=self._environment(),
+            )
         if ended.returncode:
             raise EngineError(f"kind could not make the cluster:\n{tail(self.log)}\n  log: {self.log}")
 
@@ -70,9 +75,16 @@ class Kind:
         # One that kind would make has a bridge whose name tells nobody whose it is.
         self._remove_network()
         self.engine.run(
-            "network", "create", "--driver", "bridge", "--opt", f"com.docker.network.bridge.name={BRIDGE}",
-            "--label", f"part-of={NAME}", NAME,
-        )  # fmt: skip
+            "network",
+            "create",
+            "--driver",
+            "bridge",
+            "--opt",
+            f"com.docker.network.bridge.name={BRIDGE}",
+            "--label",
+            f"part-of={NAME}",
+            NAME,
+        )
 
     def _remove_network(self) -> None:
         if self.engine.run("network", "ls", "--filter", f"name=^{NAME}$", "--format", "{{.Name}}"):
@@ -128,17 +140,20 @@ def configuration(nodes: int, *, published: bool = False) -> dict[str, Any]:
     `published` is for kind's own node image, which brings its pod network and images under their usual names.
     """
     kubelet = {
-        "kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "failCgroupV1": False, "maxOpenFiles": 20000,
+        "kind": "KubeletConfiguration",
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "failCgroupV1": False,
+        "maxOpenFiles": 20000,
         # The other must be what the image's containerd does; kind's own does as systemd wants, which is kind's default.
         **({} if published else {"cgroupDriver": "cgroupfs"}),
-    }  # fmt: skip
+    }
     cluster = {
         # Without a version: it is merged into whichever version kind writes.
         "kind": "ClusterConfiguration",
         "imageRepository": LOCAL,
-        "etcd": {"local": {"imageTag": ETCD}}, "dns": {"imageTag": f"v{COREDNS}"},
-    }  # fmt: skip
+        "etcd": {"local": {"imageTag": ETCD}},
+        "dns": {"imageTag": f"v{COREDNS}"},
+    }
     patches = [yaml.safe_dump(kubelet), *([] if published else [yaml.safe_dump(cluster)])]
     # With workers beside it, it would take no pods, and a driver whose node fails needs another one. A single node is
     # opened by kind itself, which fails when that was done already.
@@ -156,20 +171,28 @@ def configuration(nodes: int, *, published: bool = False) -> dict[str, Any]:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "networking": {
-            "apiServerAddress": "127.0.0.1", "apiServerPort": API_PORT, "disableDefaultCNI": not published,
-            "kubeProxyMode": "iptables", "podSubnet": POD_RANGE, "serviceSubnet": SERVICE_RANGE,
+            "apiServerAddress": "127.0.0.1",
+            "apiServerPort": API_PORT,
+            "disableDefaultCNI": not published,
+            "kubeProxyMode": "iptables",
+            "podSubnet": POD_RANGE,
+            "serviceSubnet": SERVICE_RANGE,
         },
         "nodes": [first, *({"role": "worker", "kubeadmConfigPatches": patches[:1]} for _ in range(nodes - 1))],
-    }  # fmt: skip
+    }
 
 
 def pod_network(pod_range: str) -> str:
     """Write the pod network of one node: a bridge with addresses from that node's own range; a pure function."""
     plugins = [
         {
-            "type": "bridge", "bridge": "pods0", "isGateway": True, "ipMasq": True, "hairpinMode": True,
+            "type": "bridge",
+            "bridge": "pods0",
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
             "ipam": {"type": "host-local", "ranges": [[{"subnet": pod_range}]], "routes": [{"dst": "0.0.0.0/0"}]},
         },
         {"type": "portmap", "capabilities": {"portMappings": True}},
-    ]  # fmt: skip
+    ]
     return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}, indent=1)

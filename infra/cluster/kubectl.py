@@ -37,5 +37,10 @@ class Kubectl:
             raise EngineError(f"{what}: {ended.stderr.strip() or ended.stdout.strip()}\n{pods}")
 
     def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([self.program, "--kubeconfig", self.kubeconfig, *words], capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL)  # fmt: skip
+        return subprocess.run(
+            [self.program, "--kubeconfig", self.kubeconfig, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )

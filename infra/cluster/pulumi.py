@@ -41,9 +41,12 @@ class Stack:
         with log.open("w") as out:
             ended = subprocess.run(
                 [self.state.programs / "pulumi", *words, "--non-interactive", "--cwd", self.checkout],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                check=False,
                 env=self.state.process_environment(),
-            )  # fmt: skip
+            )
         if ended.returncode:
             raise PulumiError(f"pulumi {words[0]} ended with {ended.returncode}:\n{tail(log, 40)}\n  log: {log}")
         return log.read_text()

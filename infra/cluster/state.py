@@ -18,8 +18,14 @@ from infra.toolchain.cache import cache_root
 STACK = "laptop"
 PROJECT = "effectively-once"
 """As Pulumi.yaml names it: the backend keeps stacks by project."""
-USERS = ("KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_HOME", "PULUMI_STACK",
-         "EFFECTIVELY_ONCE_IMAGES")  # fmt: skip
+USERS = (
+    "KUBECONFIG",
+    "PULUMI_BACKEND_URL",
+    "PULUMI_CONFIG_PASSPHRASE_FILE",
+    "PULUMI_HOME",
+    "PULUMI_STACK",
+    "EFFECTIVELY_ONCE_IMAGES",
+)
 """Variables with which a user names a cluster and a stack of their own."""
 
 

@@ -43,11 +43,17 @@ def class_archive(toolchain: Toolchain, console: Console) -> Path:
     Raises:
         ServerError: the training run failed; its logs are kept in the cache's `logs/class_archive`.
     """
-    key = digest({
-        "java": str(toolchain.java.resolve()), "jars": str(toolchain.spark_jars), "classes": str(toolchain.jvm_jar),
-        "options": JVM_OPTIONS, "home": str(toolchain.spark_home), "broker": str(toolchain.kafka_classpath),
-        "broker options": " ".join(JVM_FLAGS),
-    })  # fmt: skip
+    key = digest(
+        {
+            "java": str(toolchain.java.resolve()),
+            "jars": str(toolchain.spark_jars),
+            "classes": str(toolchain.jvm_jar),
+            "options": JVM_OPTIONS,
+            "home": str(toolchain.spark_home),
+            "broker": str(toolchain.kafka_classpath),
+            "broker options": " ".join(JVM_FLAGS),
+        }
+    )
     cache = Cache(cache_root())
     with console.step("class archives of the JVMs (a training run)", expected_s=40):
         return cache.get("class_archive", key, lambda directory: _trained(cache, toolchain, directory))
@@ -90,9 +96,14 @@ def _fill(endpoints: Endpoints) -> None:
 
 def _run_pipeline(toolchain: Toolchain, endpoints: Endpoints, run: Path, archives: Path) -> None:
     settings = {
-        "pipeline": "user_counts", "topic": "events", "job": JOB, "kafka_bootstrap": endpoints.kafka_bootstrap,
-        "s3_endpoint": endpoints.s3_endpoint, "s3_bucket": endpoints.s3_bucket, "epoch_rows_max": EPOCH_ROWS,
-    }  # fmt: skip
+        "pipeline": "user_counts",
+        "topic": "events",
+        "job": JOB,
+        "kafka_bootstrap": endpoints.kafka_bootstrap,
+        "s3_endpoint": endpoints.s3_endpoint,
+        "s3_bucket": endpoints.s3_bucket,
+        "epoch_rows_max": EPOCH_ROWS,
+    }
     path, events = run / "settings.json", run / "events.jsonl"
     path.write_text(json.dumps(settings))
     events.touch()

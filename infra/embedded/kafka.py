@@ -69,9 +69,17 @@ class KafkaBroker(Server):
     name = "Kafka broker"
 
     def __init__(
-        self, work: Path, log: Path, java: Path, class_path: Path, *, link: int | None = None,
-        long_lived: bool = False, class_archive: Path | None = None, dump_to: Path | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        work: Path,
+        log: Path,
+        java: Path,
+        class_path: Path,
+        *,
+        link: int | None = None,
+        long_lived: bool = False,
+        class_archive: Path | None = None,
+        dump_to: Path | None = None,
+    ) -> None:
         """`class_path` is a directory of jars; nothing is started yet. `long_lived` is for throughput.
 
         `class_archive` is a folder of shared class data, `dump_to` one that the broker writes its own to when it ends.

@@ -75,9 +75,14 @@ class PostgresServer(Server):
     def connect(self, database: str | None = None) -> psycopg.Connection:
         """Open a connection as the server's owner; every statement commits by itself."""
         return psycopg.connect(
-            host=HOST, port=self._port, user=self.user, password=self.password, dbname=database or self.database,
-            connect_timeout=5, autocommit=True,
-        )  # fmt: skip
+            host=HOST,
+            port=self._port,
+            user=self.user,
+            password=self.password,
+            dbname=database or self.database,
+            connect_timeout=5,
+            autocommit=True,
+        )
 
     def stop(self, grace_s: float = 5.0) -> None:
         """End it in order: open transactions are rolled back. Safe to repeat; the data stays."""
@@ -110,10 +115,20 @@ class PostgresServer(Server):
             for path in (self._home, secret):
                 os.chown(path, account.pw_uid, account.pw_gid)
         command = [
-            *self._as_user, str(self._programs / "initdb"), "--pgdata", str(self._data), "--username", self.user,
-            "--pwfile", str(secret), "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
+            *self._as_user,
+            str(self._programs / "initdb"),
+            "--pgdata",
+            str(self._data),
+            "--username",
+            self.user,
+            "--pwfile",
+            str(secret),
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
             "--no-instructions",
-        ]  # fmt: skip
+        ]
         try:
             answer = subprocess.run(
                 command, capture_output=True, text=True, timeout=INITDB_TIMEOUT_S, check=False, cwd=self._home
@@ -158,5 +173,10 @@ def _as_user(account: pwd.struct_passwd) -> list[str]:
     if program is None:
         raise ServerError("PostgreSQL does not run as root, and setpriv is not here; install util-linux")
     return [
-        program, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--pdeathsig=KILL", "--",
-    ]  # fmt: skip
+        program,
+        f"--reuid={account.pw_uid}",
+        f"--regid={account.pw_gid}",
+        "--clear-groups",
+        "--pdeathsig=KILL",
+        "--",
+    ]

@@ -83,10 +83,15 @@ class Run:
             with self.console.step("driver"):
                 wait_for("the driver", DRIVER_S, lambda: events.stat().st_size > 0, driver)
             values = {
-                "settings": settings, "kafka": declared.kafka, "files": declared.files, "tables": declared.tables,
+                "settings": settings,
+                "kafka": declared.kafka,
+                "files": declared.files,
+                "tables": declared.tables,
                 "environment": _credentials(stack.endpoints, environment),
-                "path": environment["PYTHONPATH"].split(":"), "driver": _process(driver), "checkout": str(CHECKOUT),
-            }  # fmt: skip
+                "path": environment["PYTHONPATH"].split(":"),
+                "driver": _process(driver),
+                "checkout": str(CHECKOUT),
+            }
             self._programs(held, values)
             self._say(settings, declared)
             self._follow(driver, events)
@@ -162,6 +167,7 @@ def _process(child: Child) -> dict[str, int]:
 
 def _place(endpoints: Endpoints) -> dict[str, str]:
     return {
-        "kafka_bootstrap": endpoints.kafka_bootstrap, "s3_endpoint": endpoints.s3_endpoint,
+        "kafka_bootstrap": endpoints.kafka_bootstrap,
+        "s3_endpoint": endpoints.s3_endpoint,
         "s3_bucket": endpoints.s3_bucket,
-    }  # fmt: skip
+    }

@@ -52,10 +52,17 @@ class EmbeddedStack:
     """
 
     def __init__(
-        self, run_dir: Path, toolchain: Toolchain, say: Callable[[str], None] = lambda _: None, *, keep: bool = False,
-        long_lived: bool = False, kafka_link: int | None = None, class_archive: Path | None = None,
+        self,
+        run_dir: Path,
+        toolchain: Toolchain,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        keep: bool = False,
+        long_lived: bool = False,
+        kafka_link: int | None = None,
+        class_archive: Path | None = None,
         dump_to: Path | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`say` is given one line per server that is up; `long_lived` is for throughput. Nothing is started yet.
 
         `kafka_link` is the port of something in front of the broker, for clients of the broker's second listener.
@@ -66,9 +73,15 @@ class EmbeddedStack:
         self._say = say
         logs = run_dir.absolute() / "logs"
         self.kafka = KafkaBroker(
-            self._work / "kafka", logs / "kafka.log", toolchain.java, toolchain.kafka_classpath, link=kafka_link,
-            long_lived=long_lived, class_archive=class_archive, dump_to=dump_to,
-        )  # fmt: skip
+            self._work / "kafka",
+            logs / "kafka.log",
+            toolchain.java,
+            toolchain.kafka_classpath,
+            link=kafka_link,
+            long_lived=long_lived,
+            class_archive=class_archive,
+            dump_to=dump_to,
+        )
         self.object_store = ObjectStore(self._work / "object_store", logs / "object_store.log", toolchain.minio)
 
     @property

@@ -49,9 +49,11 @@ def pods_of(reader: Reader, namespaces: Sequence[str] | None) -> list[Pod]:
 
 
 def watch(
-    reader: Callable[[], Reader], namespaces: Sequence[str] | None, say: Callable[[str], object],
+    reader: Callable[[], Reader],
+    namespaces: Sequence[str] | None,
+    say: Callable[[str], object],
     every_s: float = EVERY_S,
-) -> threading.Event:  # fmt: skip
+) -> threading.Event:
     """Look every few seconds, and say of each image once that it cannot be pulled, until the event is set.
 
     A cluster that does not answer, or is not there yet, is asked again: whoever waits for it says so itself.
@@ -78,9 +80,11 @@ def watch(
 
 @contextmanager
 def told(
-    reader: Callable[[], Reader], namespaces: Sequence[str] | None, say: Callable[[str], object],
+    reader: Callable[[], Reader],
+    namespaces: Sequence[str] | None,
+    say: Callable[[str], object],
     every_s: float = EVERY_S,
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """See `watch`; it ends with what is done meanwhile."""
     ended = watch(reader, namespaces, say, every_s)
     try:

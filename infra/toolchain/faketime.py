@@ -95,9 +95,13 @@ def _check(directory: Path) -> None:
     file = directory / "probe"
     file.write_text(written(PROBE_S))
     ended = subprocess.run(
-        [sys.executable, "-c", "import time; time.sleep(0.01); print(time.time())"], capture_output=True, text=True,
-        timeout=CHECK_S, check=False, env={**os.environ, **preload(directory / NAME, file)},
-    )  # fmt: skip
+        [sys.executable, "-c", "import time; time.sleep(0.01); print(time.time())"],
+        capture_output=True,
+        text=True,
+        timeout=CHECK_S,
+        check=False,
+        env={**os.environ, **preload(directory / NAME, file)},
+    )
     try:
         off = float(ended.stdout) - time.time() - PROBE_S
     except ValueError:

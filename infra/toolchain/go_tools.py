@@ -58,8 +58,15 @@ def _kubernetes_stamps() -> dict[str, str]:
     return {f"{place}.{name}": value for place in places for name, value in values.items()}
 
 
-NODE_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubeadm", "kubectl",
-                 "kubelet")  # fmt: skip
+NODE_BINARIES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubeadm",
+    "kubectl",
+    "kubelet",
+)
 
 MINIO = GoTool("minio", {"minio": "github.com/minio/minio"}, 150)
 KUBERNETES_TOOL = GoTool(
@@ -100,8 +107,19 @@ PAUSE_TOOL = GoTool("pause", {"pause": "."}, 3)
 HELM_TOOL = GoTool("helm", {"helm": "helm.sh/helm/v4/cmd/helm"}, 120)
 
 # In this order the build cache is of most use: those after the first find Kubernetes' libraries compiled.
-ALL = (KUBERNETES_TOOL, KIND_TOOL, ETCD_TOOL, COREDNS_TOOL, LOCAL_PATH_TOOL, SPARK_OPERATOR_TOOL, HELM_TOOL,
-       PAUSE_TOOL, PULUMI_TOOL, PULUMI_KUBERNETES_TOOL, MINIO)  # fmt: skip
+ALL = (
+    KUBERNETES_TOOL,
+    KIND_TOOL,
+    ETCD_TOOL,
+    COREDNS_TOOL,
+    LOCAL_PATH_TOOL,
+    SPARK_OPERATOR_TOOL,
+    HELM_TOOL,
+    PAUSE_TOOL,
+    PULUMI_TOOL,
+    PULUMI_KUBERNETES_TOOL,
+    MINIO,
+)
 
 
 def machine_arch() -> str:

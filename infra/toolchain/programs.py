@@ -37,11 +37,13 @@ PROGRAMS = (
     Program("kind", go_tools.KIND_TOOL, ("version",), lambda v: v >= (0, 27)),
     Program("pulumi", go_tools.PULUMI_TOOL, ("version",), lambda v: v >= (3, 200), "pulumi-language-python"),
     Program(
-        "pulumi-resource-kubernetes", go_tools.PULUMI_KUBERNETES_TOOL, ("--version",),
+        "pulumi-resource-kubernetes",
+        go_tools.PULUMI_KUBERNETES_TOOL,
+        ("--version",),
         lambda v: v[:2] == tuple(map(int, PULUMI_KUBERNETES.split(".")[:2])),
     ),
     Program("helm", go_tools.HELM_TOOL, ("version", "--short"), lambda v: v >= (3, 14)),
-)  # fmt: skip
+)
 
 
 def version_in(text: str) -> Version | None:
@@ -56,8 +58,9 @@ def on_path(program: Program, path: str | None = None) -> Path | None:
     if not found or (program.beside and not Path(found).with_name(program.beside).exists()):
         return None
     try:
-        said = subprocess.run([found, *program.ask], capture_output=True, text=True, timeout=30, check=False,
-                              stdin=subprocess.DEVNULL)  # fmt: skip
+        said = subprocess.run(
+            [found, *program.ask], capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = version_in(said.stdout + said.stderr)

@@ -15,8 +15,16 @@ ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-OURS = ("AWS_", "PG", "SPARK_", "PYTHON", "EFFECTIVELY_ONCE_SPARK_CONF", "EFFECTIVELY_ONCE_WHEEL_DIGEST",
-        "EFFECTIVELY_ONCE_EVENTS", "EFFECTIVELY_ONCE_METRICS_PORT")  # fmt: skip
+OURS = (
+    "AWS_",
+    "PG",
+    "SPARK_",
+    "PYTHON",
+    "EFFECTIVELY_ONCE_SPARK_CONF",
+    "EFFECTIVELY_ONCE_WHEEL_DIGEST",
+    "EFFECTIVELY_ONCE_EVENTS",
+    "EFFECTIVELY_ONCE_METRICS_PORT",
+)
 """Beginnings of variables that the chart, Spark or a Secret sets."""
 
 

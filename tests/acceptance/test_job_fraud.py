@@ -56,6 +56,8 @@ def test_the_presenter_answers_and_says_when_it_cannot(fraud: FraudResults) -> N
     assert fraud.answers["404, store up"] >= 1
     assert fraud.answers["400, store up"] == 1
     # A store that was back within the time of a question is told of as `back`.
-    assert fraud.answers.get("503, store down", 0) + sum(
-        times for answer, times in fraud.answers.items() if answer.endswith("store back")
-    ) == 1  # fmt: skip
+    assert (
+        fraud.answers.get("503, store down", 0)
+        + sum(times for answer, times in fraud.answers.items() if answer.endswith("store back"))
+        == 1
+    )

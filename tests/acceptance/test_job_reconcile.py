@@ -42,8 +42,10 @@ def test_exactly_once_lacks_what_came_too_late_and_nothing_else(figures: Figures
     assert (whole.difference, whole.over, whole.under, whole.wrong) == (-whole.late, 0, 0, 0)
     assert (figures.late_otherwise, figures.batch_wrong, figures.complaints) == (0, 0, [])
     assert [one.became for one in sorted(figures.attempts, key=lambda one: one.distance_ms)] == [
-        "accepted", "late", "late",
-    ]  # fmt: skip
+        "accepted",
+        "late",
+        "late",
+    ]
 
 
 def test_at_least_once_counts_records_again(figures: Figures) -> None:

@@ -60,10 +60,17 @@ def begun(runs: Path, seed: int, command: str, plan: Mapping[str, Any], jvm: str
     """Make the folder of a new run, with what is to be played in it."""
     path = new_run(runs, seed)
     point_latest(path)
-    RunDirectory(path).write_json(path / MANIFEST, {
-        "run": path.name, "command": command, "plan": plan, "jvm": jvm, "machine": machine(),
-        "git": git_state(CHECKOUT),
-    })  # fmt: skip
+    RunDirectory(path).write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": command,
+            "plan": plan,
+            "jvm": jvm,
+            "machine": machine(),
+            "git": git_state(CHECKOUT),
+        },
+    )
     return path
 
 

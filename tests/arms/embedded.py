@@ -76,10 +76,17 @@ class EmbeddedGround:
         return PipelineSettings(**{**self.addresses, **role.settings})
 
     def cast(
-        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
-        environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = EXECUTORS,
+        self,
+        directory: RunDirectory,
+        history: History,
+        module: str,
+        roles: Sequence[Role],
+        *,
+        environment: Mapping[str, str] | None = None,
+        files: Sequence[str] = (),
+        executors: int = EXECUTORS,
         memory_mib: int | None = None,
-    ) -> Cast:  # fmt: skip
+    ) -> Cast:
         """See Ground."""
         hold = Hold(directory.path.absolute() / "work" / "points")
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
@@ -100,23 +107,36 @@ class EmbeddedGround:
     def addresses(self) -> dict[str, Any]:
         """Settings that tell where servers are."""
         told = self.endpoints
-        addresses = {"kafka_bootstrap": told.kafka_bootstrap, "s3_endpoint": told.s3_endpoint,
-                     "s3_bucket": told.s3_bucket}  # fmt: skip
+        addresses = {
+            "kafka_bootstrap": told.kafka_bootstrap,
+            "s3_endpoint": told.s3_endpoint,
+            "s3_bucket": told.s3_bucket,
+        }
         return {**addresses, **({"database": self.server.url} if self.server is not None else {})}
 
     def _home(
-        self, directory: RunDirectory, more: Mapping[str, str], *, checkout: bool = False, executors: int = EXECUTORS,
+        self,
+        directory: RunDirectory,
+        more: Mapping[str, str],
+        *,
+        checkout: bool = False,
+        executors: int = EXECUTORS,
         memory_mib: int | None = None,
-    ) -> OwnHome:  # fmt: skip
+    ) -> OwnHome:
         environment = {**Job({}).environment(self.toolchain), **more}
         if checkout:
             environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
         memory_mib = memory_mib or MEMORY_MIB
         return OwnHome(
-            self.toolchain, self.endpoints, directory.path.absolute(), self.class_archive,
-            f"local-cluster[{executors},1,{memory_mib}]", memory_mib=memory_mib, long_lived=self.long_lived,
+            self.toolchain,
+            self.endpoints,
+            directory.path.absolute(),
+            self.class_archive,
+            f"local-cluster[{executors},1,{memory_mib}]",
+            memory_mib=memory_mib,
+            long_lived=self.long_lived,
             environment=environment,
-        )  # fmt: skip
+        )
 
 
 def written(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:

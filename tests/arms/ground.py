@@ -143,10 +143,17 @@ class Ground(Protocol):
         """A pipeline's settings with the addresses of this ground."""
 
     def cast(
-        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
-        environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
+        self,
+        directory: RunDirectory,
+        history: History,
+        module: str,
+        roles: Sequence[Role],
+        *,
+        environment: Mapping[str, str] | None = None,
+        files: Sequence[str] = (),
+        executors: int = 2,
         memory_mib: int | None = None,
-    ) -> Cast:  # fmt: skip
+    ) -> Cast:
         """Make ready who plays an arm; nothing is started.
 
         Args:

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 
 def in_pods(
-    job: str, seed: int, console: Console, play: Callable[[Path, PodGround], None], *, runs: str,
-    plan: Mapping[str, Any], needs: str | None,
-) -> Path:  # fmt: skip
+    job: str,
+    seed: int,
+    console: Console,
+    play: Callable[[Path, PodGround], None],
+    *,
+    runs: str,
+    plan: Mapping[str, Any],
+    needs: str | None,
+) -> Path:
     """Play a job on the cluster that this machine's state directory or KUBECONFIG names; the folder of the run.
 
     Args:

@@ -12,12 +12,14 @@ import orjson
 from tests.arms.kept import MANIFEST
 
 JUDGES = {
-    "compare": "tests.compare.results", "system_usage": "tests.compare.results",
+    "compare": "tests.compare.results",
+    "system_usage": "tests.compare.results",
     "fraud": "tests.harness.fraud.judge",
     "optimisations": "tests.optimisations.results",
     "reconcile": "tests.reconcile.results",
-    "two-ways": "tests.twoways.results", "two_ways": "tests.twoways.results",
-}  # fmt: skip
+    "two-ways": "tests.twoways.results",
+    "two_ways": "tests.twoways.results",
+}
 """Target of make, or job of the demo or acceptance -> the module whose `main` judges a run."""
 _COMMAND = re.compile(r"make (?:(?:acceptance|demo)\b.*\bJOB=)?([\w-]+)")
 

@@ -68,18 +68,28 @@ class PodGround:
         return pipeline
 
     def cast(
-        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], *,
-        environment: Mapping[str, str] | None = None, files: Sequence[str] = (), executors: int = 2,
-        memory_mib: int | None = None, chart: Mapping[str, Any] | None = None,
-    ) -> Cast:  # fmt: skip
+        self,
+        directory: RunDirectory,
+        history: History,
+        module: str,
+        roles: Sequence[Role],
+        *,
+        environment: Mapping[str, str] | None = None,
+        files: Sequence[str] = (),
+        executors: int = 2,
+        memory_mib: int | None = None,
+        chart: Mapping[str, Any] | None = None,
+    ) -> Cast:
         """See Ground; `chart` is further values of the chart."""
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
         heap = {} if memory_mib is None else {"memoryMib": memory_mib}
         values = {
-            "module": None if module == PROGRAM else module, "environment": {**ENVIRONMENT, **(environment or {})},
+            "module": None if module == PROGRAM else module,
+            "environment": {**ENVIRONMENT, **(environment or {})},
             "extraFiles": {path.replace("/", "."): (CHECKOUT / path).read_text(encoding="utf-8") for path in files},
-            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap}, **(chart or {}),
-        }  # fmt: skip
+            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap},
+            **(chart or {}),
+        }
         drivers, paths = [], []
         for role in roles:
             settings = self.settings(role)

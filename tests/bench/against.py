@@ -46,9 +46,18 @@ def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     commit = _commit(asked.before)
     kept = Kept.begun(
-        "against", asked.resume, before=commit, records=asked.records, bytes=asked.bytes, rounds=asked.rounds,
-        epoch_rows=asked.epoch_rows, shards=SHARDS, warm_up=WARM_UP, master=MASTERS[asked.master], jvm=LASTING_JVM,
-    )  # fmt: skip
+        "against",
+        asked.resume,
+        before=commit,
+        records=asked.records,
+        bytes=asked.bytes,
+        rounds=asked.rounds,
+        epoch_rows=asked.epoch_rows,
+        shards=SHARDS,
+        warm_up=WARM_UP,
+        master=MASTERS[asked.master],
+        jvm=LASTING_JVM,
+    )
     found: dict[str, list[float]] = {NOW: [], BEFORE: []}
     with tempfile.TemporaryDirectory(prefix="before-") as folder, opened() as place:
         places = {NOW: place, BEFORE: replace(place, toolchain=prepare(place.console, checkout=_files(commit, folder)))}
@@ -66,10 +75,13 @@ def measure(asked: argparse.Namespace) -> str:
                 found[arm].append(sample["rows_per_s"])
                 place.console.say(f"  round {number + 1}: {arm}: {sample['rows_per_s']:,.0f} rows/s")
     rows = [[arm, spread(samples)] for arm, samples in found.items()]
-    text = "\n".join([
-        table.table(["arm", "rows/s, median (from, to)"], rows), "",
-        table.ratio(found, NOW, BEFORE, table.Target(at_least=asked.at_least)),
-    ])  # fmt: skip
+    text = "\n".join(
+        [
+            table.table(["arm", "rows/s, median (from, to)"], rows),
+            "",
+            table.ratio(found, NOW, BEFORE, table.Target(at_least=asked.at_least)),
+        ]
+    )
     return kept.finished(text, f"This checkout beside {commit[:9]}", "rows/s", found)
 
 

@@ -101,9 +101,11 @@ class Timed:
         """Rates of all steps together, and the slowest of them."""
         wall, cpu, slowest = sum(self.wall_s), sum(self.cpu_s), max(self.wall_s)
         return {
-            "ids_per_s": round(ids / wall), "cpu": round(ids / cpu), "s": round(wall, 3),
+            "ids_per_s": round(ids / wall),
+            "cpu": round(ids / cpu),
+            "s": round(wall, 3),
             "slowest_ms": round(slowest * 1000, 1),
-        }  # fmt: skip
+        }
 
 
 def filled(load: Workload) -> Catalog:
@@ -117,9 +119,12 @@ def filled(load: Workload) -> Catalog:
     _say("fold", **timed.whole(load.ids))
     counted = known.summary()
     _say(
-        "memory", live=counted["live"], bytes_per_id=round(counted["bytes"] / counted["live"], 1),
-        resident_per_id=round((_resident() - before) / counted["live"], 1), id_bytes=load.id_bytes,
-    )  # fmt: skip
+        "memory",
+        live=counted["live"],
+        bytes_per_id=round(counted["bytes"] / counted["live"], 1),
+        resident_per_id=round((_resident() - before) / counted["live"], 1),
+        id_bytes=load.id_bytes,
+    )
     return known
 
 

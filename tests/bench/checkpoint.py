@@ -53,18 +53,23 @@ class Arm:
 def _own(at: Endpoints) -> Mapping[str, str]:
     prefix = "spark.hadoop.effectivelyonce.s3"
     return {
-        SETTING: MANAGER, f"{prefix}.endpoint": at.s3_endpoint, f"{prefix}.access.key": at.s3_access_key,
+        SETTING: MANAGER,
+        f"{prefix}.endpoint": at.s3_endpoint,
+        f"{prefix}.access.key": at.s3_access_key,
         f"{prefix}.secret.key": at.s3_secret_key,
-    }  # fmt: skip
+    }
 
 
 def _s3a(at: Endpoints) -> Mapping[str, str]:
     prefix = "spark.hadoop.fs.s3a"
     return {
-        f"{prefix}.endpoint": at.s3_endpoint, f"{prefix}.endpoint.region": "us-east-1",
-        f"{prefix}.path.style.access": "true", f"{prefix}.connection.ssl.enabled": "false",
-        f"{prefix}.access.key": at.s3_access_key, f"{prefix}.secret.key": at.s3_secret_key,
-    }  # fmt: skip
+        f"{prefix}.endpoint": at.s3_endpoint,
+        f"{prefix}.endpoint.region": "us-east-1",
+        f"{prefix}.path.style.access": "true",
+        f"{prefix}.connection.ssl.enabled": "false",
+        f"{prefix}.access.key": at.s3_access_key,
+        f"{prefix}.secret.key": at.s3_secret_key,
+    }
 
 
 def _local(_: Endpoints, scratch: Path, name: str) -> str:
@@ -89,9 +94,16 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "checkpoint", asked.resume, batches=asked.batches, warm_up=WARM_UP, rows=ROWS, rounds=asked.rounds,
-        arms=asked.arms, master=LOCAL, jvm=LASTING_JVM,
-    )  # fmt: skip
+        "checkpoint",
+        asked.resume,
+        batches=asked.batches,
+        warm_up=WARM_UP,
+        rows=ROWS,
+        rounds=asked.rounds,
+        arms=asked.arms,
+        master=LOCAL,
+        jvm=LASTING_JVM,
+    )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     steps: dict[str, list[Mapping[str, float]]] = {arm: [] for arm in asked.arms}
     with opened() as place:
@@ -137,8 +149,10 @@ def _table(found: Mapping[str, Sequence[float]], steps: Mapping[str, list[Mappin
     ]
     lines = [
         f"batches of {ROWS} rows into the noop sink; {batches} batches a run, {len(next(iter(found.values())))} runs",
-        "", table.table(["checkpoint", "batch, median of ms (from, to)", *STEPS[1:]], rows), "",
-    ]  # fmt: skip
+        "",
+        table.table(["checkpoint", "batch, median of ms (from, to)", *STEPS[1:]], rows),
+        "",
+    ]
     lines += [table.median(found, arm, "ms", target) for arm, target in TARGETS.items() if arm in found]
     lines += [
         table.ratio(found, theirs, OURS_S3) for theirs in (SPARK_S3, SPARK_LOCAL) if {theirs, OURS_S3} <= found.keys()

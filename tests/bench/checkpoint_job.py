@@ -19,9 +19,11 @@ def main(argv: list[str]) -> None:
     asked = json.loads(Path(argv[0]).read_text())
     spark = plain_session("checkpoint", asked["conf"])
     rows = (
-        spark.readStream.format("rate-micro-batch").option("rowsPerBatch", str(ROWS)).option("numPartitions", "1")
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", str(ROWS))
+        .option("numPartitions", "1")
         .load()
-    )  # fmt: skip
+    )
     query = rows.writeStream.format("noop").option("checkpointLocation", asked["checkpoint"]).start()
     watched(query, asked["batches"])
     query.stop()

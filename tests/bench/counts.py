@@ -31,10 +31,15 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
         BenchError: the end of the topic was not reached.
 
     """
-    consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "bench-counts", "enable.auto.commit": False,
-        "isolation.level": "read_committed", "enable.partition.eof": True,
-    })  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench-counts",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
     try:
         parts = list(consumer.list_topics(topic, END_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in parts])

@@ -62,9 +62,17 @@ def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     batches = Batches(asked.live, min(asked.fill_batch, asked.live), asked.batch, asked.steady)
     kept = Kept.begun(
-        "dedup", asked.resume, **asdict(batches), rounds=asked.rounds, arms=asked.arms, span_ms=SPAN_MS,
-        master=MASTERS[asked.master], jvm=LASTING_JVM, heap_mib=HEAP_MIB, rocksdb=ROCKSDB,
-    )  # fmt: skip
+        "dedup",
+        asked.resume,
+        **asdict(batches),
+        rounds=asked.rounds,
+        arms=asked.arms,
+        span_ms=SPAN_MS,
+        master=MASTERS[asked.master],
+        jvm=LASTING_JVM,
+        heap_mib=HEAP_MIB,
+        rocksdb=ROCKSDB,
+    )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     with opened() as place:
         data = place.scratch / "ids"
@@ -89,10 +97,14 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
     place, batches, name, at = run.place, run.batches, run.name, run.place.endpoints
     local = place.scratch / "work" / name
     settings = {
-        "arm": ARMS[arm], "name": name, "data": str(run.data), "batches": len(batches.fresh),
-        "s3_endpoint": at.s3_endpoint, "s3_bucket": at.s3_bucket,
+        "arm": ARMS[arm],
+        "name": name,
+        "data": str(run.data),
+        "batches": len(batches.fresh),
+        "s3_endpoint": at.s3_endpoint,
+        "s3_bucket": at.s3_bucket,
         "checkpoint": f"s3://{at.s3_bucket}/{name}/checkpoint" if arm == OURS else str(local),
-    }  # fmt: skip
+    }
     started = place.driver(name, "tests.bench.dedup_job", json.dumps(settings), master=run.master)
     try:
         within_s = LEAST_S + batches.total / SLOWEST_PER_S
@@ -106,9 +118,11 @@ def _once(run: Run, arm: str) -> dict[str, Any]:
     filled = [one for one in seen if one.rows <= batches.live]
     fill_s = (filled[-1].t_ms - filled[0].t_ms) / 1000
     return {
-        "rows_per_s": round(steady.rows_per_s), "measured_s": round(steady.measured_s, 1),
-        "fill_s_but_first_batch": round(fill_s, 1), "seen": [[round(one.t_ms), one.rows] for one in seen],
-    }  # fmt: skip
+        "rows_per_s": round(steady.rows_per_s),
+        "measured_s": round(steady.measured_s, 1),
+        "fill_s_but_first_batch": round(fill_s, 1),
+        "seen": [[round(one.t_ms), one.rows] for one in seen],
+    }
 
 
 def _checked(arm: str, batches: Batches, started: Started) -> None:
@@ -135,8 +149,10 @@ def _table(found: dict[str, list[float]], batches: Batches) -> str:
     lines = [
         f"{batches.live:,} live ids of 24 bytes, batches of {batches.rows:,} rows, one in twenty a copy; "
         f"{len(next(iter(found.values())))} rounds of {batches.steady - SKIPPED} measured batches",
-        "", table.table(["arm", "rows/s, median (from, to)", "what it does"], rows), "",
-    ]  # fmt: skip
+        "",
+        table.table(["arm", "rows/s, median (from, to)", "what it does"], rows),
+        "",
+    ]
     if found.keys() == ARMS.keys():
         lines.append(table.ratio(found, OURS, SPARK, table.Target(at_least=AT_LEAST)))
     return "\n".join(lines)

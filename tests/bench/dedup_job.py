@@ -33,9 +33,11 @@ def main(argv: list[str]) -> None:
     ours = asked["arm"] == "ours"
     spark = plain_session(asked["name"], _conf(asked) if ours else ROCKSDB)
     rows = (
-        spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", "1").option("latestFirst", "false")
+        spark.readStream.schema(COLUMNS)
+        .option("maxFilesPerTrigger", "1")
+        .option("latestFirst", "false")
         .parquet(asked["data"])
-    )  # fmt: skip
+    )
     writer = _with_catalog(rows, asked) if ours else _with_spark(rows)
     watched(writer.option("checkpointLocation", asked["checkpoint"]).start(), asked["batches"])
     _end(spark)
@@ -44,10 +46,11 @@ def main(argv: list[str]) -> None:
 def _conf(asked: dict[str, Any]) -> dict[str, str]:
     prefix = "spark.hadoop.effectivelyonce.s3"
     return {
-        **REQUIRED, f"{prefix}.endpoint": asked["s3_endpoint"],
+        **REQUIRED,
+        f"{prefix}.endpoint": asked["s3_endpoint"],
         f"{prefix}.access.key": os.environ[object_store.ACCESS_KEY],
         f"{prefix}.secret.key": os.environ[object_store.SECRET_KEY],
-    }  # fmt: skip
+    }
 
 
 def _with_spark(rows: DataFrame) -> Any:
@@ -68,9 +71,11 @@ def _with_catalog(rows: DataFrame, asked: dict[str, Any]) -> Any:
         run(create_once(f"{asked['name']}/declared/{number}", b"{}"), object_store.shared(address))
         shard = f.pmod(f.xxhash64("id"), f.lit(SHARDS)).cast("int")
         notes = (
-            batch.select("id", "event_time_ms").repartitionById(SHARDS, shard)
-            .mapInArrow(lambda batches, task=task: decide(task, batches), NOTE).collect()
-        )  # fmt: skip
+            batch.select("id", "event_time_ms")
+            .repartitionById(SHARDS, shard)
+            .mapInArrow(lambda batches, task=task: decide(task, batches), NOTE)
+            .collect()
+        )
         for note in notes:
             rows = Delta.model_validate_json(note["delta"])
             named[note["shard"]].append(deltas.Named(number, rows))

@@ -54,9 +54,11 @@ def decide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     accepted = rows.filter(pa.array(known.decide(rows["id"])))
     delta = log.write(task.epoch, accepted.cast(catalog.SCHEMA))
     note = {
-        "shard": shard, "accepted": accepted.num_rows, "latest": pc.max(rows["event_time_ms"]).as_py(),
+        "shard": shard,
+        "accepted": accepted.num_rows,
+        "latest": pc.max(rows["event_time_ms"]).as_py(),
         "delta": delta.model_dump_json(),
-    }  # fmt: skip
+    }
     yield from pa.Table.from_pylist([note], _SCHEMA).to_batches()
 
 

@@ -23,9 +23,11 @@ EXCHANGE = "Exchange"
 def settings(folder: Path) -> dict[str, str]:
     """Make Spark write the log into a folder that is there, in one plain file a driver."""
     return {
-        "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.absolute().as_uri(),
-        "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false",
-    }  # fmt: skip
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.absolute().as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
 
 
 @dataclass

@@ -28,10 +28,15 @@ PLANS = "plans.md"
 def machine() -> dict[str, Any]:
     """Cores, memory, load and versions."""
     return {
-        "cores": psutil.cpu_count(), "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "processor": _processor(), "load": load(), "kernel": platform.release(), "python": platform.python_version(),
-        "java": _java(), "versions": of_run(),
-    }  # fmt: skip
+        "cores": psutil.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "processor": _processor(),
+        "load": load(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _java(),
+        "versions": of_run(),
+    }
 
 
 def load() -> float:

@@ -74,14 +74,14 @@ def _line(lines: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> Mapp
 
 
 def _table(found: Found, memory: Mapping[int, float], asked: argparse.Namespace) -> str:
-    rows = [
-        [f"{ids:,}", *(spread(found[cost][ids]) for cost in COSTS), f"{memory[ids]:.1f}"] for ids in asked.ids
-    ]  # fmt: skip
+    rows = [[f"{ids:,}", *(spread(found[cost][ids]) for cost in COSTS), f"{memory[ids]:.1f}"] for ids in asked.ids]
     heading = ["live ids", *(f"{cost}: ns an id, median (from, to)" for cost in COSTS), "bytes an id"]
     lines = [
-        f"one process, batches of {asked.batch:,} ids of 24 bytes, {asked.rounds} rounds", "",
-        table.table(heading, rows), "",
-    ]  # fmt: skip
+        f"one process, batches of {asked.batch:,} ids of 24 bytes, {asked.rounds} rounds",
+        "",
+        table.table(heading, rows),
+        "",
+    ]
     smallest, *larger = asked.ids
     for cost in COSTS:
         for ids in larger:

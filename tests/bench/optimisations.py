@@ -35,10 +35,19 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "optimisations", asked.resume, records=asked.records, users=asked.users, rounds=asked.rounds,
-        pipeline_rounds=asked.pipeline_rounds, parts=PARTS, epoch_rows=asked.epoch_rows, lateness_ms=LATENESS_MS,
-        jvm=LASTING_JVM, heap_mib=HEAP_MIB, master=MASTERS[asked.master],
-    )  # fmt: skip
+        "optimisations",
+        asked.resume,
+        records=asked.records,
+        users=asked.users,
+        rounds=asked.rounds,
+        pipeline_rounds=asked.pipeline_rounds,
+        parts=PARTS,
+        epoch_rows=asked.epoch_rows,
+        lateness_ms=LATENESS_MS,
+        jvm=LASTING_JVM,
+        heap_mib=HEAP_MIB,
+        master=MASTERS[asked.master],
+    )
     if not asked.finish:
         _measured(kept, asked)
     (kept.folder / PLANS).write_text(plans(kept.samples()) + "\n")

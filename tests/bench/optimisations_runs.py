@@ -43,15 +43,20 @@ def queries(kept: Kept, place: Place, events: Events, asked: argparse.Namespace)
     log = place.scratch / f"{name}-log"
     log.mkdir()
     options = {
-        "kafka.bootstrap.servers": place.endpoints.kafka_bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest",
+        "kafka.bootstrap.servers": place.endpoints.kafka_bootstrap,
+        "subscribe": TOPIC,
+        "startingOffsets": "earliest",
         "endingOffsets": "latest",
-    }  # fmt: skip
+    }
     left = [number for number in range(asked.rounds) if not done(kept, QUERY, events.users, [number])]
     settings = {"format": "kafka", "options": options, "parts": PARTS, "rounds": left, "variants": [*VARIANTS]}
     started = place.driver(
-        name, "tests.bench.optimised_job", json.dumps(settings), master=MASTERS[asked.master],
+        name,
+        "tests.bench.optimised_job",
+        json.dumps(settings),
+        master=MASTERS[asked.master],
         conf=event_log.settings(log),
-    )  # fmt: skip
+    )
 
     def ended() -> bool:
         return any(one["event"] == "ended" for one in rates.told(started.events))
@@ -113,9 +118,14 @@ def epochs(kept: Kept, place: Place, events: Events, asked: argparse.Namespace) 
             if not ours:
                 raise BenchError(f"{arm}: no epoch is in Spark's event log, among {len(logged)} queries")
             kept.sample(
-                part=EPOCH, users=events.users, arm=arm, round=number, load_before=before, **found,
+                part=EPOCH,
+                users=events.users,
+                arm=arm,
+                round=number,
+                load_before=before,
+                **found,
                 **_account(ours, number),
-            )  # fmt: skip
+            )
             place.console.say(f"  {events.users:,} users, epochs, round {number + 1}: {arm}: {found['rows_per_s']:,}")
 
 
@@ -124,8 +134,11 @@ def _account(queries: Sequence[Query], number: int) -> dict[str, Any]:
     last = queries[-1]
     shuffled = [each.shuffled for each in queries]
     return {
-        "queries": len(queries), "stages": len(last.stages), "shuffled_bytes": sum(size for size, _ in shuffled),
+        "queries": len(queries),
+        "stages": len(last.stages),
+        "shuffled_bytes": sum(size for size, _ in shuffled),
         "shuffled_records": sum(records for _, records in shuffled),
         "by_stage": [[each.written_records, each.written_bytes] for each in last.stages.values()],
-        "cpu_s": round(sum(each.cpu_s for each in queries), 3), **({} if number else {"plan": last.plan}),
-    }  # fmt: skip
+        "cpu_s": round(sum(each.cpu_s for each in queries), 3),
+        **({} if number else {"plan": last.plan}),
+    }

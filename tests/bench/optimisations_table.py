@@ -12,9 +12,14 @@ from tests.bench.facts import spread
 Sample = dict[str, Any]
 QUERY, EPOCH = "query", "epoch"
 HEADING = (
-    "variant", "stages", "bytes shuffled", "records shuffled", "bytes a record read", "rows/s, median (from, to)",
+    "variant",
+    "stages",
+    "bytes shuffled",
+    "records shuffled",
+    "bytes a record read",
+    "rows/s, median (from, to)",
     "CPU of tasks, s",
-)  # fmt: skip
+)
 AS_IS, FUSION, COMBINER = "as it is", "not fused", "not combined"
 
 
@@ -68,9 +73,13 @@ def _section(part: str, users: int, samples: Sequence[Sample], records: int) -> 
 def _row(found: Sequence[Sample], records: int) -> list[str]:
     size, moved = (statistics.median(one[what] for one in found) for what in ("shuffled_bytes", "shuffled_records"))
     return [
-        str(found[0]["stages"]), f"{size:,.0f}", f"{moved:,.0f}", f"{size / records:,.2f}",
-        spread([one["rows_per_s"] for one in found]), spread([one["cpu_s"] for one in found], 1),
-    ]  # fmt: skip
+        str(found[0]["stages"]),
+        f"{size:,.0f}",
+        f"{moved:,.0f}",
+        f"{size / records:,.2f}",
+        spread([one["rows_per_s"] for one in found]),
+        spread([one["cpu_s"] for one in found], 1),
+    ]
 
 
 def _by_arm(samples: Sequence[Sample]) -> dict[str, list[Sample]]:

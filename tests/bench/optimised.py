@@ -23,8 +23,10 @@ from tests.bench.s1_events import WINDOW_MS
 
 WINDOW = "window_start_ms"
 _EXCLUDED, _ADAPTIVE, _PARTS = (
-    "spark.sql.optimizer.excludedRules", "spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions",
-)  # fmt: skip
+    "spark.sql.optimizer.excludedRules",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.shuffle.partitions",
+)
 _PUSHES_FILTERS = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushDownPredicates", "PushPredicateThroughNonJoin")
 )
@@ -94,9 +96,10 @@ def totals(kafka: DataFrame, how: Variant, parts: int) -> DataFrame:
     if not how.combined:
         found = found.repartition(parts, WINDOW)
     return found.groupBy(WINDOW).agg(
-        f.sum("count").alias("records"), f.count("*").alias("users"),
+        f.sum("count").alias("records"),
+        f.count("*").alias("users"),
         f.bit_xor(f.xxhash64("user", WINDOW, "count")).alias("digest"),
-    )  # fmt: skip
+    )
 
 
 def boundaries(parts: int) -> Callable[[DataFrame], DataFrame]:

@@ -66,27 +66,45 @@ class Place:
 
     def pipeline(self, name: str, topic: str, job: str, **changes: object) -> PipelineSettings:
         """Settings of a pipeline on this stack, with the sinks of user counts; its topics are created."""
-        settings = PipelineSettings.model_validate({
-            "pipeline": name, "topic": topic, "job": job, "kafka_bootstrap": self.endpoints.kafka_bootstrap,
-            "s3_endpoint": self.endpoints.s3_endpoint, "s3_bucket": self.endpoints.s3_bucket, **changes,
-        })  # fmt: skip
+        settings = PipelineSettings.model_validate(
+            {
+                "pipeline": name,
+                "topic": topic,
+                "job": job,
+                "kafka_bootstrap": self.endpoints.kafka_bootstrap,
+                "s3_endpoint": self.endpoints.s3_endpoint,
+                "s3_bucket": self.endpoints.s3_bucket,
+                **changes,
+            }
+        )
         compacted = {"cleanup.policy": "compact"}
         self.created([NewTopic(f"{name}.{sink}", settings.shards, 1, config=LARGE) for sink in SINKS])
         self.created([NewTopic(f"{name}.{sink}.progress", settings.shards, 1, config=compacted) for sink in SINKS])
         return settings
 
     def driver(
-        self, name: str, module: str, settings: str, *, master: str = LOCAL, class_path: Sequence[Path] = (),
+        self,
+        name: str,
+        module: str,
+        settings: str,
+        *,
+        master: str = LOCAL,
+        class_path: Sequence[Path] = (),
         conf: Mapping[str, str] | None = None,
-    ) -> Started:  # fmt: skip
+    ) -> Started:
         """Start a Python module with a file of settings (JSON), in JVMs for throughput; `conf` is Spark's."""
         folders = (self.toolchain.spark_jars, *class_path)
         jars = ":".join([str(self.toolchain.jvm_jar), *(f"{folder}/*" for folder in folders)])
         paths = {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
         home = SparkHome(
-            self.toolchain, self.endpoints, self.scratch, master=master, memory_mib=HEAP_MIB, long_lived=True,
+            self.toolchain,
+            self.endpoints,
+            self.scratch,
+            master=master,
+            memory_mib=HEAP_MIB,
+            long_lived=True,
             conf={**paths, **(conf or {})},
-        )  # fmt: skip
+        )
         return self._started(home, name, module, settings)
 
     def quick_driver(self, name: str, module: str, settings: str, class_archive: Path | None) -> Started:

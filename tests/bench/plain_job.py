@@ -30,9 +30,13 @@ def main(argv: list[str]) -> None:
     spark = session(settings, json.loads(os.environ.get(SPARK_CONF, "{}")))
     options = {"kafka.bootstrap.servers": settings.kafka_bootstrap}
     source = (
-        spark.readStream.format("kafka").options(**options).option("subscribe", settings.topic)
-        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", str(settings.epoch_rows_max)).load()
-    )  # fmt: skip
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", settings.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(settings.epoch_rows_max))
+        .load()
+    )
 
     def publish(batch: DataFrame, number: int) -> None:
         announce("epoch", state="declared", epoch=number)

@@ -66,9 +66,16 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "restart", asked.resume, live=asked.live, rounds=asked.rounds, ours=asked.ours, epoch_rows=EPOCH_ROWS,
-        executors=EXECUTORS, jvm=JVM_OPTIONS, lateness_ms=LATENESS_MS,
-    )  # fmt: skip
+        "restart",
+        asked.resume,
+        live=asked.live,
+        rounds=asked.rounds,
+        ours=asked.ours,
+        epoch_rows=EPOCH_ROWS,
+        executors=EXECUTORS,
+        jvm=JVM_OPTIONS,
+        lateness_ms=LATENESS_MS,
+    )
     found: dict[str, list[dict[str, float]]] = {}
     with opened() as place:
         for live in asked.live:
@@ -164,7 +171,9 @@ def _table(found: Mapping[str, list[dict[str, float]]], totals: Mapping[str, Seq
     lines = [
         f"SIGKILL of the driver and its executors, then a start as `make demo` does it; "
         f"{len(next(iter(totals.values())))} rounds; seconds after the start of the process, medians",
-        "", table.table(["state", *STEPS[:-1], f"{STEPS[-1]} (from, to)"], rows), "",
-    ]  # fmt: skip
+        "",
+        table.table(["state", *STEPS[:-1], f"{STEPS[-1]} (from, to)"], rows),
+        "",
+    ]
     lines += [table.median(totals, name, "s", TARGET) for name in totals]
     return "\n".join(lines)

@@ -53,9 +53,14 @@ class Run:
 
 def _ours(run: Run, compare: bool) -> tuple[list[Seen], int]:
     settings = run.place.pipeline(
-        run.name, TOPIC, run.module, shards=SHARDS, epoch_rows_max=run.batch_rows, lateness_ms=LATENESS_MS,
+        run.name,
+        TOPIC,
+        run.module,
+        shards=SHARDS,
+        epoch_rows_max=run.batch_rows,
+        lateness_ms=LATENESS_MS,
         window_ms=WINDOW_MS,
-    )  # fmt: skip
+    )
     started = run.place.driver(run.name, run.module, settings.model_dump_json(), master=run.master, conf=run.conf)
     output = f"{run.name}.user_counts"
     try:
@@ -69,10 +74,14 @@ def _spark(run: Run, compare: bool) -> tuple[list[Seen], int]:
     output = f"{run.name}.counts"
     run.place.created([NewTopic(output, OUTPUTS, 1)])
     settings = {
-        "bootstrap": run.place.endpoints.kafka_bootstrap, "topic": TOPIC, "output": output,
-        "checkpoint": str(run.place.scratch / "work" / run.name), "batch_rows": run.batch_rows, "window_ms": WINDOW_MS,
+        "bootstrap": run.place.endpoints.kafka_bootstrap,
+        "topic": TOPIC,
+        "output": output,
+        "checkpoint": str(run.place.scratch / "work" / run.name),
+        "batch_rows": run.batch_rows,
+        "window_ms": WINDOW_MS,
         "lateness_ms": LATENESS_MS,
-    }  # fmt: skip
+    }
     started = run.place.driver(
         run.name, "tests.bench.s1_spark_job", json.dumps(settings), master=run.master, conf=run.conf
     )
@@ -111,9 +120,11 @@ def sampled(run: Run, arm: str, *, compare: bool) -> dict[str, Any]:
     total = run.events.records
     rate = rates.rate(seen, int(total * WARM_UP), total)
     return {
-        "rows_per_s": round(rate.rows_per_s), "measured_s": round(rate.measured_s, 1), "windows_compared": windows,
+        "rows_per_s": round(rate.rows_per_s),
+        "measured_s": round(rate.measured_s, 1),
+        "windows_compared": windows,
         "seen": [[round(one.t_ms), one.rows] for one in seen],
-    }  # fmt: skip
+    }
 
 
 def _compared(run: Run, arm: str, output: str, compare: bool) -> int:

@@ -109,10 +109,15 @@ def fill(bootstrap: str, topic: str, values: Iterable[bytes]) -> int:
         BenchError: the broker did not acknowledge all of them in time.
 
     """
-    producer = Producer({
-        "bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "compression.type": "lz4",
-        "queue.buffering.max.messages": 1_000_000,
-    })  # fmt: skip
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
     refused: list[str] = []
 
     def judged(error: object, _: object) -> None:

@@ -17,9 +17,15 @@ def events(rows: DataFrame) -> DataFrame:
     """Parse as the plain Spark arm does; what is no JSON has no id, and goes to the dead letters."""
     parsed = rows.withColumn("r", f.from_json(f.col("value").cast("string"), FIELDS))
     return parsed.select(
-        "topic", "partition", "offset", "value", "r.id", "r.user", "r.event_time_ms",
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "r.id",
+        "r.user",
+        "r.event_time_ms",
         f.lit(None).cast("string").alias("reason"),
-    )  # fmt: skip
+    )
 
 
 pipeline = Pipeline(

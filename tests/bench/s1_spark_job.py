@@ -24,22 +24,32 @@ def main(argv: list[str]) -> None:
     options = {"kafka.bootstrap.servers": asked["bootstrap"]}
     lateness, window = (f"{asked[name]} milliseconds" for name in ("lateness_ms", "window_ms"))
     source = (
-        spark.readStream.format("kafka").options(**options).option("subscribe", asked["topic"])
-        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", str(asked["batch_rows"])).load()
-    )  # fmt: skip
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", asked["topic"])
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(asked["batch_rows"]))
+        .load()
+    )
     events = source.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("r")).select(
         "r.id", "r.user", f.timestamp_millis("r.event_time_ms").alias("event_time")
     )
     counts = (
-        events.withWatermark("event_time", lateness).dropDuplicatesWithinWatermark(["id"])
-        .groupBy("user", f.window("event_time", window).alias("window")).count()
+        events.withWatermark("event_time", lateness)
+        .dropDuplicatesWithinWatermark(["id"])
+        .groupBy("user", f.window("event_time", window).alias("window"))
+        .count()
         .select("user", f.unix_millis("window.start").alias("window_start_ms"), "count")
-    )  # fmt: skip
+    )
     rows = counts.select(f.col("user").alias("key"), f.to_json(f.struct("*")).alias("value"))
     query = (
-        rows.writeStream.format("kafka").options(**options).option("topic", asked["output"])
-        .option("checkpointLocation", asked["checkpoint"]).outputMode("append").start()
-    )  # fmt: skip
+        rows.writeStream.format("kafka")
+        .options(**options)
+        .option("topic", asked["output"])
+        .option("checkpointLocation", asked["checkpoint"])
+        .outputMode("append")
+        .start()
+    )
     watched(query)
 
 

@@ -42,9 +42,17 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "semantics", asked.resume, records=asked.records, bytes=asked.bytes, rounds=asked.rounds,
-        epoch_rows=asked.epoch_rows, shards=SHARDS, warm_up=WARM_UP, master=MASTERS[asked.master], jvm=LASTING_JVM,
-    )  # fmt: skip
+        "semantics",
+        asked.resume,
+        records=asked.records,
+        bytes=asked.bytes,
+        rounds=asked.rounds,
+        epoch_rows=asked.epoch_rows,
+        shards=SHARDS,
+        warm_up=WARM_UP,
+        master=MASTERS[asked.master],
+        jvm=LASTING_JVM,
+    )
     found = {size: {arm: list[float]() for arm in ARMS} for size in asked.bytes}
     with opened() as place:
         for size in asked.bytes:
@@ -86,7 +94,8 @@ def _table(found: dict[str, list[float]]) -> str:
     """Medians, and the ratios that matter; both of one run."""
     lines = [table.table(["arm", "rows/s, median (from, to)"], [[arm, spread(each)] for arm, each in found.items()])]
     lines += [
-        "", table.ratio(found, EXACTLY, CATALOG, table.Target(at_least=0.95)),
+        "",
+        table.ratio(found, EXACTLY, CATALOG, table.Target(at_least=0.95)),
         table.ratio(found, EXACTLY, PLAIN, table.Target(at_least=0.8)),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)

@@ -24,12 +24,11 @@ BASIS = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
 }
 ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass":
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",  # noqa: E501
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # As Spark's guide advises for speed: a look-up less for each row.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-}  # fmt: skip
+}
 
 
 def plain_session(name: str, conf: Mapping[str, str]) -> SparkSession:
@@ -60,11 +59,18 @@ def watched(query: StreamingQuery, batches: int | None = None) -> None:
 def _facts(one: Any) -> dict[str, Any]:
     began = datetime.fromisoformat(one.timestamp.replace("Z", "+00:00")).astimezone(UTC).timestamp() * 1000
     states = [
-        {"rows": state.numRowsTotal, "new": state.numRowsUpdated, "late": state.numRowsDroppedByWatermark,
-         **{key: value for key, value in state.customMetrics.items() if "Duplicate" in key}}
+        {
+            "rows": state.numRowsTotal,
+            "new": state.numRowsUpdated,
+            "late": state.numRowsDroppedByWatermark,
+            **{key: value for key, value in state.customMetrics.items() if "Duplicate" in key},
+        }
         for state in one.stateOperators
-    ]  # fmt: skip
+    ]
     return {
-        "batch": one.batchId, "rows": one.numInputRows, "ended_ms": began + one.durationMs["triggerExecution"],
-        "ms": dict(one.durationMs), "states": states,
-    }  # fmt: skip
+        "batch": one.batchId,
+        "rows": one.numInputRows,
+        "ended_ms": began + one.durationMs["triggerExecution"],
+        "ms": dict(one.durationMs),
+        "states": states,
+    }

@@ -39,10 +39,20 @@ def arguments(given: argparse.ArgumentParser) -> None:
 def measure(asked: argparse.Namespace) -> str:
     """Run it and return the table."""
     kept = Kept.begun(
-        "state", asked.resume, keys=asked.keys, records=asked.records, rounds=asked.rounds, warm_up=WARM_UP,
-        batch_rows=asked.batch_rows, shards=SHARDS, lateness_ms=LATENESS_MS, jvm=LASTING_JVM, heap_mib=HEAP_MIB,
-        master=MASTERS[asked.master], jobs=[*JOBS.values()],
-    )  # fmt: skip
+        "state",
+        asked.resume,
+        keys=asked.keys,
+        records=asked.records,
+        rounds=asked.rounds,
+        warm_up=WARM_UP,
+        batch_rows=asked.batch_rows,
+        shards=SHARDS,
+        lateness_ms=LATENESS_MS,
+        jvm=LASTING_JVM,
+        heap_mib=HEAP_MIB,
+        master=MASTERS[asked.master],
+        jobs=[*JOBS.values()],
+    )
     found: dict[str, list[float]] = {_named(arm, keys): [] for keys in asked.keys for arm in JOBS}
     with opened() as place:
         for keys in asked.keys:
@@ -82,8 +92,11 @@ def _table(found: dict[str, list[float]], asked: argparse.Namespace) -> str:
     rows = [[f"{keys:,}", *(spread(found[_named(arm, keys)]) for arm in JOBS)] for keys in asked.keys]
     lines = [
         f"{asked.records:,} events, epochs of {asked.batch_rows:,}, {asked.rounds} rounds; both exactly once to Kafka",
-        "", table.table(["keys", *(f"{arm}: rows/s, median (from, to)" for arm in JOBS)], rows), "",
-        *(f"{arm}: {DOES[arm]}" for arm in JOBS), "",
+        "",
+        table.table(["keys", *(f"{arm}: rows/s, median (from, to)" for arm in JOBS)], rows),
+        "",
+        *(f"{arm}: {DOES[arm]}" for arm in JOBS),
+        "",
         *(table.ratio(found, _named(LEDGER, keys), _named(SPARK, keys)) for keys in asked.keys),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)

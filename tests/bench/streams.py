@@ -46,12 +46,26 @@ def measure(asked: argparse.Namespace) -> str:
     module = asked.ours or (OWN_JOB if importlib.util.find_spec(OWN_JOB) else PACKAGED_JOB)
     conf = dict(each.split("=", 1) for each in asked.conf)
     kept = Kept.begun(
-        "streams", asked.resume, records=asked.records, users=asked.users, rounds=asked.rounds, ours=module,
-        batch_rows=asked.batch_rows, warm_up=WARM_UP, shards=SHARDS, lateness_ms=LATENESS_MS, jvm=LASTING_JVM,
-        master=MASTERS[asked.master], arms=asked.arms, streams_threads=s1_streams.THREADS,
-        streams_commit_ms=s1_streams.COMMIT_MS, streams_cache_mib=s1_streams.CACHE_MIB, conf=conf, rocksdb=ROCKSDB,
+        "streams",
+        asked.resume,
+        records=asked.records,
+        users=asked.users,
+        rounds=asked.rounds,
+        ours=module,
+        batch_rows=asked.batch_rows,
+        warm_up=WARM_UP,
+        shards=SHARDS,
+        lateness_ms=LATENESS_MS,
+        jvm=LASTING_JVM,
+        master=MASTERS[asked.master],
+        arms=asked.arms,
+        streams_threads=s1_streams.THREADS,
+        streams_commit_ms=s1_streams.COMMIT_MS,
+        streams_cache_mib=s1_streams.CACHE_MIB,
+        conf=conf,
+        rocksdb=ROCKSDB,
         heap_mib=HEAP_MIB,
-    )  # fmt: skip
+    )
     found: dict[str, list[float]] = {arm: [] for arm in asked.arms}
     shortest_s = inf
     with opened() as place:
@@ -64,8 +78,15 @@ def measure(asked: argparse.Namespace) -> str:
             for arm in asked.arms[turn:] + asked.arms[:turn]:
                 before = kept.done(arm=arm, round=number)
                 if before is None:
-                    run = Run(place, events, f"s{number}_{[*ARMS].index(arm)}", asked.batch_rows,
-                              MASTERS[asked.master], module, conf)  # fmt: skip
+                    run = Run(
+                        place,
+                        events,
+                        f"s{number}_{[*ARMS].index(arm)}",
+                        asked.batch_rows,
+                        MASTERS[asked.master],
+                        module,
+                        conf,
+                    )
                     before = _sample(kept, run, arm, number)
                 found[arm].append(before["rows_per_s"])
                 shortest_s = min(shortest_s, before["measured_s"])
@@ -90,7 +111,9 @@ def _table(found: dict[str, list[float]], events: Events, bytes_each: float, mod
     lines = [
         f"{events.records:,} events of {bytes_each:.0f} bytes, {events.users:,} users, {events.duplicates:.0%} copies, "
         f"{PARTITIONS} partitions, broker on the same machine; {len(next(iter(found.values())))} rounds",
-        "", table.table(["arm", "rows/s, median (from, to)", "what it does"], rows), "",
-    ]  # fmt: skip
+        "",
+        table.table(["arm", "rows/s, median (from, to)", "what it does"], rows),
+        "",
+    ]
     lines += [table.ratio(found, OURS, arm, target) for arm, target in TARGETS.items() if {OURS, arm} <= found.keys()]
     return "\n".join(lines)

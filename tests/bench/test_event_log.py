@@ -18,13 +18,26 @@ def node(name: str, text: str, *children: dict[str, Any]) -> dict[str, Any]:
 
 
 PLAN = node(
-    "WholeStageCodegen (2)", "WholeStageCodegen (2)",
-    node("HashAggregate", "HashAggregate(keys=[user#7, start#9L], functions=[count(1)])",
-         node("InputAdapter", "InputAdapter",
-              node("Exchange", "Exchange hashpartitioning(user#7, start#9L, 2), ENSURE_REQUIREMENTS, [plan_id=31]",
-                   node("Project", "Project [" + ", ".join(f"column{n}#{n}" for n in range(40)) + "]",
-                        node("Scan", "Scan  kafka"))))),
-)  # fmt: skip
+    "WholeStageCodegen (2)",
+    "WholeStageCodegen (2)",
+    node(
+        "HashAggregate",
+        "HashAggregate(keys=[user#7, start#9L], functions=[count(1)])",
+        node(
+            "InputAdapter",
+            "InputAdapter",
+            node(
+                "Exchange",
+                "Exchange hashpartitioning(user#7, start#9L, 2), ENSURE_REQUIREMENTS, [plan_id=31]",
+                node(
+                    "Project",
+                    "Project [" + ", ".join(f"column{n}#{n}" for n in range(40)) + "]",
+                    node("Scan", "Scan  kafka"),
+                ),
+            ),
+        ),
+    ),
+)
 
 
 def started(execution: int, plan: dict[str, Any]) -> dict[str, Any]:
@@ -34,21 +47,26 @@ def started(execution: int, plan: dict[str, Any]) -> dict[str, Any]:
 def job(execution: int | None, stages: list[int], group: str = "") -> dict[str, Any]:
     told = {"spark.sql.execution.id": str(execution)} if execution is not None else {}
     return {
-        "Event": "SparkListenerJobStart", "Job ID": 0, "Stage IDs": stages,
+        "Event": "SparkListenerJobStart",
+        "Job ID": 0,
+        "Stage IDs": stages,
         "Properties": {**told, **({"spark.jobGroup.id": group} if group else {})},
-    }  # fmt: skip
+    }
 
 
 def task(stage: int, size: int, records: int, reason: str = "Success", host: str = "here") -> dict[str, Any]:
     written = {"Shuffle Bytes Written": size, "Shuffle Write Time": 1, "Shuffle Records Written": records}
     return {
-        "Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task End Reason": {"Reason": reason},
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Task End Reason": {"Reason": reason},
         "Task Metrics": {
-            "Executor CPU Time": 500_000_000, "Shuffle Write Metrics": written,
+            "Executor CPU Time": 500_000_000,
+            "Shuffle Write Metrics": written,
             "Shuffle Read Metrics": {"Remote Bytes Read": 3},
         },
         "Task Info": {"Host": host},
-    }  # fmt: skip
+    }
 
 
 def lines(*events: dict[str, Any]) -> list[str]:
@@ -56,11 +74,19 @@ def lines(*events: dict[str, Any]) -> list[str]:
 
 
 def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None:
-    first, second = event_log.queries(lines(
-        {"Event": "SparkListenerLogStart", "Spark Version": "4"},
-        started(0, PLAN), job(0, [0, 1], "a/0"), task(0, 100, 7), task(0, 50, 3, host="there"), task(1, 0, 0),
-        started(1, node("Scan", "Scan")), job(1, [2, 3], "b/0"), task(3, 9, 1),
-    ))  # fmt: skip
+    first, second = event_log.queries(
+        lines(
+            {"Event": "SparkListenerLogStart", "Spark Version": "4"},
+            started(0, PLAN),
+            job(0, [0, 1], "a/0"),
+            task(0, 100, 7),
+            task(0, 50, 3, host="there"),
+            task(1, 0, 0),
+            started(1, node("Scan", "Scan")),
+            job(1, [2, 3], "b/0"),
+            task(3, 9, 1),
+        )
+    )
     assert (first.group, first.shuffled, first.cpu_s) == ("a/0", (150, 10), 1.5)
     each, alone = Counter(here=1, there=1), Counter(here=1)
     assert first.stages == {0: Stage(2, 150, 10, 1.0, each, 6), 1: Stage(1, 0, 0, 0.5, alone, 3)}
@@ -69,10 +95,18 @@ def test_a_query_has_the_stages_of_its_jobs_and_what_their_tasks_wrote() -> None
 
 
 def test_failed_tasks_and_jobs_of_no_query_are_not_counted() -> None:
-    (query,) = event_log.queries(lines(
-        started(0, PLAN), job(0, [0]), task(0, 100, 7, reason="ExceptionFailure"), task(0, 40, 4), job(None, [1]),
-        task(1, 1_000, 1_000), {**job(None, [2]), "Properties": None}, task(2, 1_000, 1_000),
-    ))  # fmt: skip
+    (query,) = event_log.queries(
+        lines(
+            started(0, PLAN),
+            job(0, [0]),
+            task(0, 100, 7, reason="ExceptionFailure"),
+            task(0, 40, 4),
+            job(None, [1]),
+            task(1, 1_000, 1_000),
+            {**job(None, [2]), "Properties": None},
+            task(2, 1_000, 1_000),
+        )
+    )
     assert query.shuffled == (40, 4)
 
 

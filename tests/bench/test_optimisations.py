@@ -13,17 +13,28 @@ from tests.bench.optimisations_table import paired, plans, text
 
 def sample(arm: str, number: int, rows_per_s: int, size: int, part: str = "query") -> dict[str, Any]:
     return {
-        "part": part, "users": 1_000, "arm": arm, "round": number, "rows_per_s": rows_per_s, "stages": 3,
-        "shuffled_bytes": size, "shuffled_records": size // 10, "cpu_s": 2.0, "load_before": number + 0.8,
+        "part": part,
+        "users": 1_000,
+        "arm": arm,
+        "round": number,
+        "rows_per_s": rows_per_s,
+        "stages": 3,
+        "shuffled_bytes": size,
+        "shuffled_records": size // 10,
+        "cpu_s": 2.0,
+        "load_before": number + 0.8,
         **({} if number else {"plan": ["Scan", f"Exchange of {arm}"]}),
-    }  # fmt: skip
+    }
 
 
 SAMPLES = [
-    sample("not combined", 0, 50, 3_000), sample("as it is", 0, 100, 1_000),
-    sample("as it is", 1, 20, 1_000), sample("not combined", 1, 20, 3_000), sample("not combined", 2, 8, 3_000),
+    sample("not combined", 0, 50, 3_000),
+    sample("as it is", 0, 100, 1_000),
+    sample("as it is", 1, 20, 1_000),
+    sample("not combined", 1, 20, 3_000),
+    sample("not combined", 2, 8, 3_000),
     sample("as it is", 2, 12, 1_000),
-]  # fmt: skip
+]
 
 
 def test_rounds_are_divided_one_by_one() -> None:

@@ -16,8 +16,12 @@ from tests.bench.errors import BenchError
 FACTS: dict[str, Any] = {
     "case": "dedup",
     "settings": {"live": 1000000, "rows": 1000, "arms": ["a", "b"], "jvm": "-XX:A", "rocksdb": {"a": "b"}},
-    "cores": 2, "memory_gib": 8.0, "processor": "P", "python": "3.11", "versions": {"spark": "4", "kafka_broker": "4"},
-}  # fmt: skip
+    "cores": 2,
+    "memory_gib": 8.0,
+    "processor": "P",
+    "python": "3.11",
+    "versions": {"spark": "4", "kafka_broker": "4"},
+}
 
 
 def kept(runs: Path, name: str, table: str | None, **changes: object) -> None:

@@ -49,5 +49,7 @@ def test_batches_are_announced_with_the_end_that_spark_tells(tmp_path: Path, mon
     watched(_Query([], [first, idle], [first, idle, second, third]), batches=3)
 
     assert rates.batches(tmp_path / "events.jsonl") == [
-        rates.Seen(2250, 5), rates.Seen(2250, 11), rates.Seen(2250, 18),
-    ]  # fmt: skip
+        rates.Seen(2250, 5),
+        rates.Seen(2250, 11),
+        rates.Seen(2250, 18),
+    ]

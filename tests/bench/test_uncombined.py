@@ -37,10 +37,13 @@ def test_a_worker_that_is_handed_another_pipeline_does() -> None:
 def test_rows_come_to_the_same_aggregates_before_the_shuffle_or_behind_it() -> None:
     values: dict[str, Aggregate] = {"count": Count(), "sum": Sum("cents")}
     windows = Windows(60_000, 0)
-    rows = pa.table({
-        "user": ["a", "b", "a", "a"], "event_time_ms": pa.array([1, 2, 59_999, 60_000], pa.int64()),
-        "cents": pa.array([5, 7, 11, 13], pa.int64()),
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "user": ["a", "b", "a", "a"],
+            "event_time_ms": pa.array([1, 2, 59_999, 60_000], pa.int64()),
+            "cents": pa.array([5, 7, 11, 13], pa.int64()),
+        }
+    )
     each = state.placed(rows, "user", values, windows)
     assert (each.num_rows, each["count"].to_pylist()) == (4, [1, 1, 1, 1])
     combined = state.partial(rows, "user", values, windows)

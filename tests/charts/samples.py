@@ -36,8 +36,12 @@ def pipeline(**changes: Any) -> StreamingPipelineValues:
         epoch_rows_max=2_000_000,
     )
     given: dict[str, Any] = {
-        **COMMON, "name": "user-counts", "settings": settings, "wheel_digest": WHEEL, **changes,
-    }  # fmt: skip
+        **COMMON,
+        "name": "user-counts",
+        "settings": settings,
+        "wheel_digest": WHEEL,
+        **changes,
+    }
     return StreamingPipelineValues(**given)
 
 
@@ -70,9 +74,12 @@ EACH: dict[str, tuple[str, Values]] = {
     "pipeline-all": (
         "streaming-pipeline",
         pipeline(
-            event_log=EventLog(enabled=True), announce=True, extra_files={"job.py": "x = 1\n"},
-            settings=with_database(), database_secret="database",
+            event_log=EventLog(enabled=True),
+            announce=True,
+            extra_files={"job.py": "x = 1\n"},
+            settings=with_database(),
+            database_secret="database",
             spark_conf={"spark.sql.shuffle.partitions": "4"},
         ),
     ),
-}  # fmt: skip
+}

@@ -227,9 +227,12 @@ def test_fraud_detection_reads_what_a_deployment_gives_it(tmp_path: Path) -> Non
     """A program of its own, with a slot for each of its roles and the result store."""
     settings = with_database()
     rendered = objects(
-        module="effectively_once_jobs.fraud", job_settings={"deadline_ms": 30, "target_ms": 50},
-        executors=Executors(count=len(ROLES)), settings=settings, database_secret="results",
-    )  # fmt: skip
+        module="effectively_once_jobs.fraud",
+        job_settings={"deadline_ms": 30, "target_ms": 50},
+        executors=Executors(count=len(ROLES)),
+        settings=settings,
+        database_secret="results",
+    )
     path = tmp_path / "settings.json"
     path.write_text(rendered.one("ConfigMap", "user-counts-settings")["data"]["settings.json"])
     found = load_fraud(path)

@@ -82,25 +82,43 @@ class Arm:
 
         with cast.followed(), self.directory.sent_writer() as lines:
             sender = Sender(
-                kafka_producer(ground.endpoints.kafka_bootstrap), lines,
-                Pacer(Pace(horizon_ms=None, max_outstanding=self.plan.records + 2)), lambda: SETTLED,
+                kafka_producer(ground.endpoints.kafka_bootstrap),
+                lines,
+                Pacer(Pace(horizon_ms=None, max_outstanding=self.plan.records + 2)),
+                lambda: SETTLED,
                 unacknowledged=unacknowledged,
-                stop=self.stop, target=Target(self.pipeline, PARTITIONS, DRAIN_S),
-            )  # fmt: skip
+                stop=self.stop,
+                target=Target(self.pipeline, PARTITIONS, DRAIN_S),
+            )
             cast.start()
             cast.watch.wait_for("the driver", lambda: bool(cast.watch.seen), ground.driver_s, drivers.alive)
             Play(
-                self.semantics, self.pipeline, self.plan, sender, cast, history, self.outputs, self.console, self.stop,
+                self.semantics,
+                self.pipeline,
+                self.plan,
+                sender,
+                cast,
+                history,
+                self.outputs,
+                self.console,
+                self.stop,
                 self._cpu_s,
-            ).go()  # fmt: skip
+            ).go()
             drivers.stop()
 
     def _role(self) -> Role:
         own = {"time_out_s": self.plan.time_out_s} if self.semantics == ACKNOWLEDGED else {}
-        return Role({
-            "pipeline": self.pipeline, "topic": self.pipeline, "job": JOB, "shards": SHARDS,
-            "lateness_ms": LATENESS_MS, "epoch_rows_max": EPOCH_ROWS,
-        }, {"semantics": self.semantics, **own})  # fmt: skip
+        return Role(
+            {
+                "pipeline": self.pipeline,
+                "topic": self.pipeline,
+                "job": JOB,
+                "shards": SHARDS,
+                "lateness_ms": LATENESS_MS,
+                "epoch_rows_max": EPOCH_ROWS,
+            },
+            {"semantics": self.semantics, **own},
+        )
 
     def _collect(self, broke_off: str | None) -> None:
         from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
@@ -111,10 +129,15 @@ class Arm:
         totals = Totals()
         kept = Snapshots(store, self.pipeline).restore(totals) >= 0
         facts = Facts(
-            semantics=self.semantics, cpu_s=self._cpu_s, object_store_bytes=sum(objects), objects=len(objects),
-            tables_bytes=self.outputs.write(self.directory, self.pipeline), load=(self._load, load()),
-            broke_off=broke_off, state=Counts(**totals.get_state()) if kept else None,
-        )  # fmt: skip
+            semantics=self.semantics,
+            cpu_s=self._cpu_s,
+            object_store_bytes=sum(objects),
+            objects=len(objects),
+            tables_bytes=self.outputs.write(self.directory, self.pipeline),
+            load=(self._load, load()),
+            broke_off=broke_off,
+            state=Counts(**totals.get_state()) if kept else None,
+        )
         self.directory.write_json(self.directory.path / FACTS, facts)
         self.outputs.drop(self.pipeline)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)

@@ -36,10 +36,17 @@ def no_damage(_: Semantics, rows: Rows) -> Rows:
 def made(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
     """Make a run with all four; returns its folder."""
     run = RunDirectory(path)
-    run.write_json(path / MANIFEST, {
-        "run": path.name, "command": "make compare SEED=7", "plan": PLAN.told(), "jvm": "quick", "git": {},
-        "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-    })  # fmt: skip
+    run.write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": "make compare SEED=7",
+            "plan": PLAN.told(),
+            "jvm": "quick",
+            "git": {},
+            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
+        },
+    )
     for semantics in ALL:
         _arm(RunDirectory(path / semantics), semantics, damage, kills_hit)
     return path
@@ -78,10 +85,18 @@ def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int
         for number in range(PLAN.kills):
             history.record("fault", t=1, hit=number < kills_hit, recovered_s=1.5)
         history.end()
-    run.write_json(run.path / FACTS, Facts(
-        semantics=semantics, cpu_s={BURST: 1.0, CALM: 2.0, STRUCK: 3.0}, object_store_bytes=2048, objects=3,
-        tables_bytes=4096, load=(0.1, 2.0), state=_state(sends) if semantics == CHECKPOINTED else None,
-    ))  # fmt: skip
+    run.write_json(
+        run.path / FACTS,
+        Facts(
+            semantics=semantics,
+            cpu_s={BURST: 1.0, CALM: 2.0, STRUCK: 3.0},
+            object_store_bytes=2048,
+            objects=3,
+            tables_bytes=4096,
+            load=(0.1, 2.0),
+            state=_state(sends) if semantics == CHECKPOINTED else None,
+        ),
+    )
 
 
 def _state(sends: Rows) -> Counts:
@@ -94,10 +109,18 @@ def _sends() -> Rows:
     found = []
     for record in PLAN.stream():
         partition = 0 if record.user is None else int(record.user[1:]) % 2
-        found.append({
-            "n": record.n, "id": record.id, "user": record.user, "event_time_ms": record.event_time_ms,
-            "kind": record.kind, "partition": partition, "offset": offsets[partition], "sent_at": 1_000 + 10 * record.n,
-        })  # fmt: skip
+        found.append(
+            {
+                "n": record.n,
+                "id": record.id,
+                "user": record.user,
+                "event_time_ms": record.event_time_ms,
+                "kind": record.kind,
+                "partition": partition,
+                "offset": offsets[partition],
+                "sent_at": 1_000 + 10 * record.n,
+            }
+        )
         offsets[partition] += 1
     return found
 
@@ -105,10 +128,16 @@ def _sends() -> Rows:
 def _counted(semantics: Semantics, sends: Rows) -> Rows:
     """Rows as each semantics leaves them: at most once lost some, at least once has some twice."""
     rows = [
-        {"id": row["id"], "user": row["user"], "partition": row["partition"], "offset": row["offset"],
-         "fraud": int(PLAN.is_fraud(row["id"])), "at_ms": row["sent_at"] + 500.0}
+        {
+            "id": row["id"],
+            "user": row["user"],
+            "partition": row["partition"],
+            "offset": row["offset"],
+            "fraud": int(PLAN.is_fraud(row["id"])),
+            "at_ms": row["sent_at"] + 500.0,
+        }
         for row in sends
-    ]  # fmt: skip
+    ]
     struck = rows[STRUCK_ONES]
     before, after = rows[: STRUCK_ONES.start], rows[STRUCK_ONES.stop :]
     if semantics == AT_MOST_ONCE:

@@ -152,27 +152,38 @@ def figures(path: Path, plan: Plan) -> Figures:
         usage=Counts(
             transactions=sum(row["transactions"] for row in usage), frauds=sum(row["frauds"] for row in usage)
         ),
-        state=facts.state and Counts(
-            transactions=facts.state.transactions - len(closers), frauds=facts.state.frauds
-        ),
+        state=facts.state and Counts(transactions=facts.state.transactions - len(closers), frauds=facts.state.frauds),
         processed=dict(sorted(Counter(processed.get(one, 0) for one in sends).items())),
         delivered=dict(sorted(Counter(delivered[one] for one in sends).items())),
         phantoms=sum(row["id"] not in sends or bool(row["fraud"]) != plan.is_fraud(row["id"]) for row in rows),
-        out_of_order=displaced, replayed_late=late,
+        out_of_order=displaced,
+        replayed_late=late,
         calm=_latency(sends, first, plan.parts[CALM]),
         struck=_latency(sends, first, plan.parts[STRUCK]),
         throughput_per_s=_throughput(sends, first, plan.parts[BURST]),
         cpu_s=facts.cpu_s,
-        cpu_s_per_1000=(facts.cpu_s and round(
-            1000 * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of) / sum(len(plan.parts[part]) for part in cpu_of), 3
-        )) or None,
-        object_store_bytes=facts.object_store_bytes, objects=facts.objects, tables_bytes=facts.tables_bytes,
-        load=facts.load, kills_hit=sum(one["hit"] for one in faults),
+        cpu_s_per_1000=(
+            facts.cpu_s
+            and round(
+                1000
+                * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of)
+                / sum(len(plan.parts[part]) for part in cpu_of),
+                3,
+            )
+        )
+        or None,
+        object_store_bytes=facts.object_store_bytes,
+        objects=facts.objects,
+        tables_bytes=facts.tables_bytes,
+        load=facts.load,
+        kills_hit=sum(one["hit"] for one in faults),
         recovered_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
-        look_ups=calls["calls"], failed_look_ups=calls["failed"], broke_off=facts.broke_off,
+        look_ups=calls["calls"],
+        failed_look_ups=calls["failed"],
+        broke_off=facts.broke_off,
         records=dict(adding_up.sums(epochs)),
         complaints=tuple(adding_up.complaints(epochs, len(acknowledged))) if epochs else (),
-    )  # fmt: skip
+    )
 
 
 def out_of_order(rows: Sequence[Mapping[str, Any]], batches: Sequence[float]) -> tuple[int, int]:

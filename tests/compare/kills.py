@@ -61,9 +61,16 @@ class Kills(Strikes[Strike]):
     """
 
     def __init__(
-        self, strikes: Sequence[Strike], drivers: Supervised, watch: Watch, hold: Holding, *,
-        history: History, say: Callable[[str], None], gate: Gate = LOOK_UPS,
-    ) -> None:  # fmt: skip
+        self,
+        strikes: Sequence[Strike],
+        drivers: Supervised,
+        watch: Watch,
+        hold: Holding,
+        *,
+        history: History,
+        say: Callable[[str], None],
+        gate: Gate = LOOK_UPS,
+    ) -> None:
         super().__init__(strikes, watch, hold)
         self._drivers, self._history, self._say, self._gate = drivers, history, say, gate
 
@@ -99,16 +106,27 @@ class Kills(Strikes[Strike]):
         def recovered() -> bool:
             with self._watch.changed:
                 ended[:] = [
-                    event["t"] for event in self._watch.seen
+                    event["t"]
+                    for event in self._watch.seen
                     if event["event"] == "epoch" and event["state"] == "published" and event["t"] > at
-                ]  # fmt: skip
+                ]
             return bool(ended) and len(self._drivers.executors()) >= EXECUTORS
 
         wait_for(f"a batch after {strike.target} {who} was killed, and all executors", REPLACED_S, recovered)
         recovered_s = round((ended[0] - at) / 1000, 3)
         self._history.record(
-            "fault", t=at, kind="sigkill", target=strike.target, signal="SIGKILL", epoch=running, phase=point,
-            call=strike.call, injected_at=at, process_before=who, recovered_s=recovered_s, hit=running is not None,
-        )  # fmt: skip
+            "fault",
+            t=at,
+            kind="sigkill",
+            target=strike.target,
+            signal="SIGKILL",
+            epoch=running,
+            phase=point,
+            call=strike.call,
+            injected_at=at,
+            process_before=who,
+            recovered_s=recovered_s,
+            hit=running is not None,
+        )
         name = f"{strike.target} {who.partition('@')[0]}"
         self._say(f"  kill -9 {name} {at_which}: next batch done after {recovered_s} s")

@@ -20,9 +20,11 @@ from tests.compare.figures import Figures
 from tests.compare.results import Comparison
 
 NAMES: dict[Semantics, str] = {
-    AT_MOST_ONCE: "at most once", ACKNOWLEDGED: "at least once, acknowledger",
-    CHECKPOINTED: "at least once, checkpoint", EXACTLY_ONCE: "exactly once",
-}  # fmt: skip
+    AT_MOST_ONCE: "at most once",
+    ACKNOWLEDGED: "at least once, acknowledger",
+    CHECKPOINTED: "at least once, checkpoint",
+    EXACTLY_ONCE: "exactly once",
+}
 SHORT: dict[Semantics, str] = {**NAMES, ACKNOWLEDGED: "acknowledger", CHECKPOINTED: "checkpoint"}
 """In figures, where there is little room; both are at least once."""
 TIMES = "Events by the times they were processed (looked up, failing look-ups among them) and delivered (counted)"
@@ -37,33 +39,55 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
     due = arms[0].due if arms else None
     told = f"{due.transactions:,} transactions are due, {due.frauds:,} of them frauds" if due else "nothing measured"
     return [
-        (f"Accuracy: {told}", ["", *heading], _rows(arms, {
-            "transactions counted": lambda one: f"{one.usage.transactions:,} ({one.error('transactions'):+,})",
-            "frauds counted": lambda one: f"{one.usage.frauds:,} ({one.error('frauds'):+,})",
-            "both, by the state of the operator": _state,
-            "events never counted": lambda one: f"{one.lost:,}",
-            "events counted more than once": lambda one: f"{one.doubled:,}",
-            "counted after a later one of their user": lambda one: f"{one.out_of_order:,}",
-            "of these in a later batch than it": lambda one: f"{one.replayed_late:,}",
-        })),
-        (TIMES, ["", *heading],
-         _rows(arms, {
-            **{f"processed {_times(n)}": _of("processed", n) for n in range(MORE + 1)},
-            **{f"delivered {_times(n)}": _of("delivered", n) for n in range(MORE + 1)},
-        })),
-        ("Cost", ["", *heading], _rows(arms, {
-            "latency without failures, ms: p50 / p99 / max": lambda one: _latency(one.calm),
-            "latency with failures, ms: p50 / p99 / max": lambda one: _latency(one.struck),
-            "burst, events/s": lambda one: "" if one.throughput_per_s is None else f"{one.throughput_per_s:,.0f}",
-            "CPU of driver and executors, s per 1,000 events": _cpu,
-            "object store at the end, KiB (objects)": _stored,
-            "tables at the end, KiB": lambda one: f"{one.tables_bytes / 1024:,.0f}",
-            "look-ups (failed)": lambda one: f"{one.look_ups:,} ({one.failed_look_ups:,})",
-            "next batch after a kill, s": lambda one: " ".join(f"{each:.1f}" for each in one.recovered_s),
-            "load of the machine before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
-            "kills that hit": lambda one: f"{one.kills_hit}",
-        })),
-    ]  # fmt: skip
+        (
+            f"Accuracy: {told}",
+            ["", *heading],
+            _rows(
+                arms,
+                {
+                    "transactions counted": lambda one: f"{one.usage.transactions:,} ({one.error('transactions'):+,})",
+                    "frauds counted": lambda one: f"{one.usage.frauds:,} ({one.error('frauds'):+,})",
+                    "both, by the state of the operator": _state,
+                    "events never counted": lambda one: f"{one.lost:,}",
+                    "events counted more than once": lambda one: f"{one.doubled:,}",
+                    "counted after a later one of their user": lambda one: f"{one.out_of_order:,}",
+                    "of these in a later batch than it": lambda one: f"{one.replayed_late:,}",
+                },
+            ),
+        ),
+        (
+            TIMES,
+            ["", *heading],
+            _rows(
+                arms,
+                {
+                    **{f"processed {_times(n)}": _of("processed", n) for n in range(MORE + 1)},
+                    **{f"delivered {_times(n)}": _of("delivered", n) for n in range(MORE + 1)},
+                },
+            ),
+        ),
+        (
+            "Cost",
+            ["", *heading],
+            _rows(
+                arms,
+                {
+                    "latency without failures, ms: p50 / p99 / max": lambda one: _latency(one.calm),
+                    "latency with failures, ms: p50 / p99 / max": lambda one: _latency(one.struck),
+                    "burst, events/s": lambda one: (
+                        "" if one.throughput_per_s is None else f"{one.throughput_per_s:,.0f}"
+                    ),
+                    "CPU of driver and executors, s per 1,000 events": _cpu,
+                    "object store at the end, KiB (objects)": _stored,
+                    "tables at the end, KiB": lambda one: f"{one.tables_bytes / 1024:,.0f}",
+                    "look-ups (failed)": lambda one: f"{one.look_ups:,} ({one.failed_look_ups:,})",
+                    "next batch after a kill, s": lambda one: " ".join(f"{each:.1f}" for each in one.recovered_s),
+                    "load of the machine before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
+                    "kills that hit": lambda one: f"{one.kills_hit}",
+                },
+            ),
+        ),
+    ]
 
 
 def markdown(results: Comparison) -> str:
@@ -92,26 +116,50 @@ def plots(results: Comparison) -> dict[str, str]:
     """Return the figures by name, as SVG."""
     arms = results.arms
     found = {
-        "accuracy": drawn("Events never counted, and counted more than once", "events", {
-            f"{SHORT[one.semantics]}, {says}": [float(number)]
-            for one in arms for says, number in (("never", one.lost), ("more than once", one.doubled))
-        }),
-        "times": drawn("Times processed and times delivered, for each event", "mean", {
-            f"{SHORT[one.semantics]}, {says}": [_mean(times)]
-            for one in arms for says, times in (("processed", one.processed), ("delivered", one.delivered))
-        }),
-        "latency": drawn("Latency from sending to the commit of the count (dots: p50, p90, p99; bar: p90)", "s", {
-            f"{SHORT[one.semantics]}, {says}": [each / 1000 for each in (took.p50_ms, took.p90_ms, took.p99_ms)]
-            for one in arms for says, took in (("calm", one.calm), ("failures", one.struck)) if took is not None
-        }),
+        "accuracy": drawn(
+            "Events never counted, and counted more than once",
+            "events",
+            {
+                f"{SHORT[one.semantics]}, {says}": [float(number)]
+                for one in arms
+                for says, number in (("never", one.lost), ("more than once", one.doubled))
+            },
+        ),
+        "times": drawn(
+            "Times processed and times delivered, for each event",
+            "mean",
+            {
+                f"{SHORT[one.semantics]}, {says}": [_mean(times)]
+                for one in arms
+                for says, times in (("processed", one.processed), ("delivered", one.delivered))
+            },
+        ),
+        "latency": drawn(
+            "Latency from sending to the commit of the count (dots: p50, p90, p99; bar: p90)",
+            "s",
+            {
+                f"{SHORT[one.semantics]}, {says}": [each / 1000 for each in (took.p50_ms, took.p90_ms, took.p99_ms)]
+                for one in arms
+                for says, took in (("calm", one.calm), ("failures", one.struck))
+                if took is not None
+            },
+        ),
         "throughput": drawn("Burst", "events/s", _each(arms, lambda one: one.throughput_per_s)),
-        **({"cpu": drawn(
-            "Processor time of driver and executors", "s per 1,000 events", _each(arms, lambda one: one.cpu_s_per_1000)
-        )} if any(one.cpu_s_per_1000 is not None for one in arms) else {}),
+        **(
+            {
+                "cpu": drawn(
+                    "Processor time of driver and executors",
+                    "s per 1,000 events",
+                    _each(arms, lambda one: one.cpu_s_per_1000),
+                )
+            }
+            if any(one.cpu_s_per_1000 is not None for one in arms)
+            else {}
+        ),
         "storage": drawn(
             "On the object store at the end", "KiB", _each(arms, lambda one: one.object_store_bytes / 1024)
         ),
-    }  # fmt: skip
+    }
     return found if arms else {}
 
 

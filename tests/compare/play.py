@@ -76,9 +76,13 @@ class Play:
         """Send records while look-ups fail and processes are killed."""
         self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
         kills = Kills(
-            self.plan.strikes, self.cast.drivers[0], self.cast.watch, self.cast.hold, history=self.history,
+            self.plan.strikes,
+            self.cast.drivers[0],
+            self.cast.watch,
+            self.cast.hold,
+            history=self.history,
             say=self.console.say,
-        )  # fmt: skip
+        )
         kills.start()
         try:
             self._send(records, number)
@@ -98,9 +102,11 @@ class Play:
             raise RuntimeError(f"the broker did not acknowledge {self.sender.failed} records")
         watch = self.cast.watch
         watch.wait_for(
-            f"{self.name} to be done with {self._sent:,} records", lambda: done_with(watch.seen) >= self._sent,
-            DRAIN_S, self.cast.drivers[0].alive,
-        )  # fmt: skip
+            f"{self.name} to be done with {self._sent:,} records",
+            lambda: done_with(watch.seen) >= self._sent,
+            DRAIN_S,
+            self.cast.drivers[0].alive,
+        )
 
 
 def done_with(seen: Sequence[dict[str, Any]]) -> int:

@@ -46,19 +46,21 @@ def _promises(one: Figures) -> Iterator[Sign]:
     if name == AT_MOST_ONCE:
         yield Sign(semantics=name, says="never over-counts", holds=max(errors.values()) <= 0, found=told)
         yield Sign(
-            semantics=name, says="processes and counts no event twice",
+            semantics=name,
+            says="processes and counts no event twice",
             holds=one.doubled == 0 and one.processed_more == 0,
             found=f"{one.processed_more:,} looked up, {one.doubled:,} counted more than once",
-        )  # fmt: skip
+        )
     if name in AT_LEAST_ONCE and one.broke_off is None:
         yield Sign(semantics=name, says="never under-counts", holds=min(errors.values()) >= 0, found=told)
         yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
     if name == CHECKPOINTED and one.broke_off is None:
         yield Sign(
-            semantics=name, says="has the state of its operator right, whatever was done outside of it",
+            semantics=name,
+            says="has the state of its operator right, whatever was done outside of it",
             holds=one.state == one.due,
             found="none" if one.state is None else f"{one.state.transactions:,} and {one.state.frauds:,}",
-        )  # fmt: skip
+        )
     if name == EXACTLY_ONCE:
         yield Sign(semantics=name, says="counts no event twice", holds=one.doubled == 0, found=f"{one.doubled:,} twice")
     if name == EXACTLY_ONCE and one.broke_off is None:
@@ -66,14 +68,17 @@ def _promises(one: Figures) -> Iterator[Sign]:
         yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
         parts = ", ".join(f"{one.records.get(part, 0):,} {part}" for part in adding_up.PARTS)
         yield Sign(
-            semantics=name, says="accounts for every record: in = on time + late + duplicate + malformed",
+            semantics=name,
+            says="accounts for every record: in = on time + late + duplicate + malformed",
             holds=bool(one.records) and not one.complaints,
             found=one.complaints[0] if one.complaints else f"{one.records.get('in', 0):,} = {parts}",
-        )  # fmt: skip
+        )
     yield Sign(
-        semantics=name, says="counts nothing that was not sent, nor otherwise than the result store has it",
-        holds=one.phantoms == 0, found=f"{one.phantoms:,} phantoms",
-    )  # fmt: skip
+        semantics=name,
+        says="counts nothing that was not sent, nor otherwise than the result store has it",
+        holds=one.phantoms == 0,
+        found=f"{one.phantoms:,} phantoms",
+    )
 
 
 def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:

@@ -55,11 +55,12 @@ def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_p
         (EXACTLY_ONCE, lambda rows: [*rows, rows[7]], "exactly_once equals"),
         (EXACTLY_ONCE, lambda rows: [{**rows[0], "fraud": 1 - rows[0]["fraud"]}, *rows[1:]], "exactly_once equals"),
         (
-            CHECKPOINTED, lambda rows: [*rows, {**rows[0], "id": "never sent"}],
+            CHECKPOINTED,
+            lambda rows: [*rows, {**rows[0], "id": "never sent"}],
             "at_least_once_checkpointed counts nothing that was not sent, nor otherwise than the result store has it",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: object, says: str) -> None:
     def damage(semantics: Semantics, rows: Rows) -> Rows:
         changed: Rows = change(rows) if semantics == broken else rows  # type: ignore[operator]

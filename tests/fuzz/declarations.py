@@ -65,15 +65,18 @@ def declarations(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Pipeline:
     most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
     rows: list[Any] = [
         ToKafka(ROW_SINKS[0], key=draw(st.sampled_from([None, *texts])), message_bytes_max=most),
-        ToTable(ROW_SINKS[1], key=draw(st.sampled_from(keys))), ToFiles(ROW_SINKS[2]),
+        ToTable(ROW_SINKS[1], key=draw(st.sampled_from(keys))),
+        ToFiles(ROW_SINKS[2]),
         ToKafka("raw", value=draw(st.sampled_from(texts)), key=draw(st.sampled_from([None, *texts]))),
-    ]  # fmt: skip
+    ]
     return replace(
-        timed, rows=tuple(draw(st.permutations(rows))), window_ms=draw(st.sampled_from([1, 100, 60_000, LONGEST_MS])),
+        timed,
+        rows=tuple(draw(st.permutations(rows))),
+        window_ms=draw(st.sampled_from([1, 100, 60_000, LONGEST_MS])),
         lateness_ms=draw(st.sampled_from([0, 50, 120_000, LONGEST_MS])),
         ahead_ms=draw(st.sampled_from([None, None, 0, LONGEST_MS])) if timed.timed else None,
         semantics=draw(st.sampled_from(["exactly_once", "at_least_once"])),
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -92,9 +95,10 @@ def _windows(draw: Callable[[st.SearchStrategy[Any]], Any], pipeline: Pipeline) 
     totals = [draw(st.sampled_from([None, ToFiles(f"totals_{number}")])) for number in range(3)]
     most = draw(st.sampled_from([65_536, MESSAGE_BYTES]))
     sinks: tuple[Destination, ...] = (
-        ToKafka(WINDOW_SINKS[0], key=by, message_bytes_max=most), ToTable(WINDOW_SINKS[1], key=key),
+        ToKafka(WINDOW_SINKS[0], key=by, message_bytes_max=most),
+        ToTable(WINDOW_SINKS[1], key=key),
         ToFiles(WINDOW_SINKS[2]),
-    )  # fmt: skip
+    )
     return tuple(Windowed(by, values, to, totals=sum_) for to, sum_ in zip(sinks, totals, strict=True))
 
 

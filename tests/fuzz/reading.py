@@ -29,9 +29,12 @@ def read(value: bytes | None, fields: Mapping[str, str]) -> tuple[str | None, di
     try:
         text = (value or b"").decode()
         given = json.loads(
-            text, object_pairs_hook=_Object, parse_constant=_refused, parse_int=lambda number: int(_short(number)),
+            text,
+            object_pairs_hook=_Object,
+            parse_constant=_refused,
+            parse_int=lambda number: int(_short(number)),
             parse_float=lambda number: float(_short(number)),
-        )  # fmt: skip
+        )
         if not isinstance(given, _Object):
             return "malformed", nothing
         objects = list(_objects(given))

@@ -24,13 +24,16 @@ _PROFILES = tuple(
         ("\u2028", 2**53 + 1, 0, -0.0, 0, 1),
         ("0", -7, -1, 1e16, -1, -1),
     )
-)  # fmt: skip
+)
 _STRANGERS = ("other", "", "ID", "id ", "k" * 70_000, "\0", "\ufeffid", "i.d", "$.id", "reason")
 _KEYS = (None, b"", b"ann", b"\xff\xfe", b"\0", b"k" * 3_000)
 Headers = tuple[tuple[str, bytes | None], ...]
 _HEADERS: tuple[Headers, ...] = (
-    (), (("trace", b"\xff"),), (("trace", b"1"), ("trace", None), ("é", b"")), (("h" * 300, b"\0" * 300),),
-)  # fmt: skip
+    (),
+    (("trace", b"\xff"),),
+    (("trace", b"1"), ("trace", None), ("é", b"")),
+    (("h" * 300, b"\0" * 300),),
+)
 _PAST = tuple(str(time_ms) for time_ms in (*EVENT_TIMES, -(2**63)) if time_ms < START_MS)
 _TIMESTAMPS_MS = (None, START_MS, START_MS + 500, 0, 253_402_300_799_999)
 
@@ -73,9 +76,11 @@ def _line(fields: list[tuple[str, str]]) -> bytes:
 def _fields(rng: Random) -> list[tuple[str, str]]:
     id_ = rng.choice("abcdefghijklmnop") if rng.randrange(3) == 0 else str(rng.randrange(10**9))
     own = {
-        "id": id_, "event_time_ms": START_MS + rng.choice(OFTEN_MS), "user": rng.choice(("ann", "bob", "cem", "dé")),
+        "id": id_,
+        "event_time_ms": START_MS + rng.choice(OFTEN_MS),
+        "user": rng.choice(("ann", "bob", "cem", "dé")),
         **rng.choice(_PROFILES),
-    }  # fmt: skip
+    }
     escaped = rng.randrange(2) == 0
     return [(name, json.dumps(value, ensure_ascii=escaped)) for name, value in own.items()]
 
@@ -100,13 +105,27 @@ def _damaged(rng: Random) -> bytes:
     """A record is cut, wrapped, doubled, or has strange bytes in it."""
     line = _line(_fields(rng))
     at = rng.randrange(len(line) + 1)
-    return rng.choice((
-        line[:at], line[at:], line + line, b"[" + line + b"]", line + b" x", b"\xef\xbb\xbf" + line,
-        line[:at] + b"\xff" + line[at:], line[:at] + b"\0" + line[at:], line.decode().encode("utf-16"),
-        b" \t\r\n" + line + b"\n", line.replace(b'"', b"'"), line.replace(b'"id"', b'"i\\u0064"'),
-        line.replace(b'"id"', b'"i\\u0064":0,"id"'), line.replace(b",", b",,", 1), line[:-1] + b",}",
-        b"/**/" + line, line[:at] + b"\xed\xa0\x80" + line[at:],
-    ))  # fmt: skip
+    return rng.choice(
+        (
+            line[:at],
+            line[at:],
+            line + line,
+            b"[" + line + b"]",
+            line + b" x",
+            b"\xef\xbb\xbf" + line,
+            line[:at] + b"\xff" + line[at:],
+            line[:at] + b"\0" + line[at:],
+            line.decode().encode("utf-16"),
+            b" \t\r\n" + line + b"\n",
+            line.replace(b'"', b"'"),
+            line.replace(b'"id"', b'"i\\u0064"'),
+            line.replace(b'"id"', b'"i\\u0064":0,"id"'),
+            line.replace(b",", b",,", 1),
+            line[:-1] + b",}",
+            b"/**/" + line,
+            line[:at] + b"\xed\xa0\x80" + line[at:],
+        )
+    )
 
 
 def _other(rng: Random) -> bytes | None:

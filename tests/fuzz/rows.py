@@ -17,14 +17,31 @@ from effectively_once.rows import TIME_MAX_MS, missing
 from tests.fuzz.reading import read
 
 FIELDS = {
-    "id": "string", "event_time_ms": "long", "user": "string", "text": "string", "n": "long", "m": "int",
-    "level": "double", "flag": "boolean", "days": "int", "at_us": "long",
-}  # fmt: skip
+    "id": "string",
+    "event_time_ms": "long",
+    "user": "string",
+    "text": "string",
+    "n": "long",
+    "m": "int",
+    "level": "double",
+    "flag": "boolean",
+    "days": "int",
+    "at_us": "long",
+}
 """Of a record."""
-COLUMNS = pa.schema([
-    ("user", pa.string()), ("text", pa.string()), ("n", pa.int64()), ("m", pa.int32()), ("level", pa.float64()),
-    ("flag", pa.bool_()), ("raw", pa.binary()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC")),
-])  # fmt: skip
+COLUMNS = pa.schema(
+    [
+        ("user", pa.string()),
+        ("text", pa.string()),
+        ("n", pa.int64()),
+        ("m", pa.int32()),
+        ("level", pa.float64()),
+        ("flag", pa.bool_()),
+        ("raw", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
 """Every type that a column can have. `raw` is the MD5 of `text`, `day` and `at` are `days` and `at_us` as dates."""
 _YEARS = {pa.date32(): YEARS_DAYS, pa.timestamp("us", "UTC"): YEARS_US}
 Row = dict[str, Any]

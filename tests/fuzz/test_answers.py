@@ -20,12 +20,15 @@ from tests.fuzz.trial_run import TrialRun
 from tests.fuzz.without_spark import plain_trial
 
 OFTEN: dict[Any, tuple[Any, ...]] = {
-    pa.string(): TEXTS, pa.binary(): (b"", b"\xff", b"\0" * 2_680, b"\xff" * 2_700, b"x" * 33_000),
-    pa.int64(): (2**63 - 1, -(2**63)), pa.int32(): (2**31 - 1, -(2**31)), pa.bool_(): (True, False),
+    pa.string(): TEXTS,
+    pa.binary(): (b"", b"\xff", b"\0" * 2_680, b"\xff" * 2_700, b"x" * 33_000),
+    pa.int64(): (2**63 - 1, -(2**63)),
+    pa.int32(): (2**31 - 1, -(2**31)),
+    pa.bool_(): (True, False),
     pa.float64(): (0.0, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, math.nan, 0.1),
     pa.date32(): (*DAYS, 2**31 - 1, -(2**31), 0),
     pa.timestamp("us", "UTC"): (*MICROSECONDS, 2**63 - 1, -(2**63), 0),
-}  # fmt: skip
+}
 ANSWERS = st.sampled_from([*OFTEN]).flatmap(
     lambda kind: st.tuples(st.just(kind), st.lists(st.sampled_from([*OFTEN[kind], None]), min_size=1, max_size=3))
 )
@@ -39,8 +42,11 @@ def declared(kind: pa.DataType, answers: list[Any], nullable: bool, keyed: bool)
         return pa.table({"answer": column_of(kind, given_)})
 
     step = RecordedStep("asked", answer, pa.schema([pa.field("answer", kind, nullable=nullable)]))
-    rows = (ToKafka(ROW_SINKS[0], message_bytes_max=65_536), ToFiles(ROW_SINKS[2]),
-            ToTable(ROW_SINKS[1], key=("id", "answer") if keyed else ()))  # fmt: skip
+    rows = (
+        ToKafka(ROW_SINKS[0], message_bytes_max=65_536),
+        ToFiles(ROW_SINKS[2]),
+        ToTable(ROW_SINKS[1], key=("id", "answer") if keyed else ()),
+    )
     return Pipeline(lambda frame: frame, SMALL, recorded=step, rows=rows)
 
 

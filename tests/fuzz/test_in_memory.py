@@ -20,8 +20,18 @@ from tests.spark import test_json_records as of_spark
 SAME = settings(deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 """The same examples in every run."""
 USUAL = {"read", "accepted", "duplicate", "late", "malformed", "duplicate_key", "bad_time", "missing_id", "results"}
-SELDOM = {"missing_user", "missing_n", "bad_text", "bad_level", "bad_day", "bad_at", "ahead", "large_told", "long_id",
-          "sum_too_large"}  # fmt: skip
+SELDOM = {
+    "missing_user",
+    "missing_n",
+    "bad_text",
+    "bad_level",
+    "bad_day",
+    "bad_at",
+    "ahead",
+    "large_told",
+    "long_id",
+    "sum_too_large",
+}
 """Outcomes that must have come, or nothing is said about them."""
 
 

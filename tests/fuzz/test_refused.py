@@ -36,8 +36,22 @@ from tests.fuzz.without_spark import plain_trial
 from tests.settings import REQUIRED
 
 NAMES = (
-    "id", "user", "n", "price", "offset", "topic", "nobody", "", "User", "a b", "é", "x" * 64, "key", "epoch", "\0",
-)  # fmt: skip
+    "id",
+    "user",
+    "n",
+    "price",
+    "offset",
+    "topic",
+    "nobody",
+    "",
+    "User",
+    "a b",
+    "é",
+    "x" * 64,
+    "key",
+    "epoch",
+    "\0",
+)
 WORDS = st.sampled_from([*NAMES, "told", "kept", "dead_letter", "ids"])
 NUMBERS = st.sampled_from([0, 1, -1, 65_535, 65_536, 10**15 - 1, 10**15, 2**70, 0.5, math.nan, True])
 JUNK = st.one_of(
@@ -61,31 +75,47 @@ def some(kind: Any, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 SEVERAL = st.lists(WORDS, max_size=3).map(tuple)
 DESTINATIONS = st.one_of(
-    some(ToKafka, name=WORDS, key=st.none() | WORDS, columns=SEVERAL, value=st.none() | WORDS,
-         message_bytes_max=NUMBERS),
-    some(ToTable, name=WORDS, key=SEVERAL, columns=SEVERAL), some(ToFiles, name=WORDS, columns=SEVERAL),
-)  # fmt: skip
+    some(
+        ToKafka, name=WORDS, key=st.none() | WORDS, columns=SEVERAL, value=st.none() | WORDS, message_bytes_max=NUMBERS
+    ),
+    some(ToTable, name=WORDS, key=SEVERAL, columns=SEVERAL),
+    some(ToFiles, name=WORDS, columns=SEVERAL),
+)
 AGGREGATES = st.one_of(st.just(Count()), *(some(kind, column=WORDS) for kind in (Sum, Min, Max)))
-WINDOWS = some(Windowed, by=WORDS, values=st.dictionaries(WORDS, AGGREGATES, max_size=2), to=DESTINATIONS,
-               totals=st.none() | DESTINATIONS)  # fmt: skip
+WINDOWS = some(
+    Windowed,
+    by=WORDS,
+    values=st.dictionaries(WORDS, AGGREGATES, max_size=2),
+    to=DESTINATIONS,
+    totals=st.none() | DESTINATIONS,
+)
 STRANGE = st.sampled_from([*COLUMNS.types[1:], pa.decimal128(38), pa.list_(pa.int8()), pa.timestamp("ns"), pa.null()])
 STRANGERS = st.lists(st.tuples(st.sampled_from(["nobody", "", "User", "epoch", "x" * 63]), STRANGE), max_size=2)
 SCHEMAS = STRANGERS.map(lambda some: pa.schema([*COLUMNS, *some]))
 ADDED = st.sampled_from([pa.schema([]), pa.schema([("price", pa.int64())]), COLUMNS]) | SCHEMAS
 ANSWERS: list[Callable[[pa.Table], Any]] = [
-    len, lambda rows: rows, lambda rows: rows.select([]), lambda _: 1 / 0, lambda _: None,
+    len,
+    lambda rows: rows,
+    lambda rows: rows.select([]),
+    lambda _: 1 / 0,
+    lambda _: None,
     lambda rows: pa.table({"price": pa.array([2**63 - 1] * rows.num_rows, pa.int64())}),
-    lambda rows: pa.table({"price": ["text"] * rows.num_rows}), lambda _: pa.table({"price": [1]}),
+    lambda rows: pa.table({"price": ["text"] * rows.num_rows}),
+    lambda _: pa.table({"price": [1]}),
     lambda rows: {"price": [None] * rows.num_rows},
-]  # fmt: skip
+]
 """Of a recorded step: three are possible."""
 CHANGED = {
-    "columns": SCHEMAS, "ids": st.sampled_from(["attached", "coordinates", "none"]),
+    "columns": SCHEMAS,
+    "ids": st.sampled_from(["attached", "coordinates", "none"]),
     "recorded": some(RecordedStep, name=st.just("priced") | WORDS, function=st.sampled_from(ANSWERS), adds=ADDED),
-    "rows": st.lists(DESTINATIONS, max_size=2).map(tuple), "windows": st.lists(WINDOWS, max_size=2).map(tuple),
-    "window_ms": NUMBERS, "lateness_ms": NUMBERS, "ahead_ms": st.none() | NUMBERS,
+    "rows": st.lists(DESTINATIONS, max_size=2).map(tuple),
+    "windows": st.lists(WINDOWS, max_size=2).map(tuple),
+    "window_ms": NUMBERS,
+    "lateness_ms": NUMBERS,
+    "ahead_ms": st.none() | NUMBERS,
     "semantics": st.sampled_from(["exactly_once", "at_least_once", "never"]),
-}  # fmt: skip
+}
 CHANGES_OF_ONE = st.sampled_from([*CHANGED]).flatmap(lambda name: st.fixed_dictionaries({name: CHANGED[name] | JUNK}))
 
 
@@ -109,9 +139,15 @@ def test_a_declaration_is_refused_by_name_or_takes_records(pipeline: Pipeline, c
 
 RECORDS = many(7, 12, far=False)
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), NUMBERS, WORDS,
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    NUMBERS,
+    WORDS,
     st.sampled_from(["h:1", "http://h", "postgresql://h:1/d", "clicks.x", "1e999", ["a", "a"], ["a", 1], {}]),
-)  # fmt: skip
+)
 CHANGES = st.dictionaries(st.sampled_from([*PipelineSettings.model_fields, "speed"]), VALUES, max_size=3)
 
 

@@ -48,9 +48,9 @@ class TrialRun:
         """Run epochs, close all windows, and hold everything against the model."""
         for records in (*epochs, [_CLOSER], []):
             expected = self._model.epoch(records)
-            outputs = self._trial.epoch([
-                KafkaRecord(record.value, record.key, record.timestamp_ms) for record in records
-            ])  # fmt: skip
+            outputs = self._trial.epoch(
+                [KafkaRecord(record.value, record.key, record.timestamp_ms) for record in records]
+            )
             self._counted(records, expected)
             self._letters(expected)
             self._rows(expected)
@@ -61,8 +61,12 @@ class TrialRun:
         """Every record is one of four."""
         counts, late = self._trial.last.counts, sum(reason == "late" for reason in expected.refused.values())
         assert (counts.read, counts.accepted, counts.duplicate, counts.late, counts.malformed) == (
-            len(records), len(expected.accepted), len(expected.copies), late, len(expected.refused) - late,
-        )  # fmt: skip
+            len(records),
+            len(expected.accepted),
+            len(expected.copies),
+            late,
+            len(expected.refused) - late,
+        )
         assert counts.read == counts.accepted + counts.duplicate + counts.late + counts.malformed
         assert self._trial.watermark_ms == self._model.watermark_ms
         self.outcomes += Counter(read=counts.read, accepted=counts.accepted, duplicate=counts.duplicate)
@@ -106,8 +110,11 @@ class TrialRun:
         """Topic, table and files have the results of the windows that closed; totals are those of all keys."""
         for each in self._pipeline.windows:
             results = self._results(expected, each.name)
-            due = [{each.by: key, "window_start_ms": start, **values}
-                   for (key, start), values in results.items() if _fit(values)]  # fmt: skip
+            due = [
+                {each.by: key, "window_start_ms": start, **values}
+                for (key, start), values in results.items()
+                if _fit(values)
+            ]
             assert sorted(map(_hashable, self.shown(each.name)), key=repr) == sorted(map(_hashable, due), key=repr)
             self.outcomes["results"] += len(due)
             if each.totals is not None:
@@ -116,8 +123,9 @@ class TrialRun:
                     by_start.setdefault(start, []).extend(rows)
                 totals = [
                     {"window_start_ms": start, **{n: v if sums.holds(v) else None for n, v in exact.items()}}
-                    for start, rows in by_start.items() for exact in [values_of(each, rows)]
-                ]  # fmt: skip
+                    for start, rows in by_start.items()
+                    for exact in [values_of(each, rows)]
+                ]
                 found = self.shown(each.totals.name)
                 assert sorted(map(_hashable, found), key=repr) == sorted(map(_hashable, totals), key=repr)
 

@@ -52,10 +52,15 @@ class _PlainRows:
     @staticmethod
     def judged(pipeline: Pipeline, sent: list[Any]) -> list[Row]:
         return [
-            {**row_of(pipeline, value, _ms(at)), "topic": topic, "partition": partition, "offset": offset,
-             "value": value}
+            {
+                **row_of(pipeline, value, _ms(at)),
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "value": value,
+            }
             for _, value, topic, partition, offset, at, _ in sent
-        ]  # fmt: skip
+        ]
 
     @staticmethod
     def timely(pipeline: Pipeline, judged: list[Row], windows: Windows, watermark_ms: int | None) -> list[Row]:

@@ -81,11 +81,19 @@ def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> P
         {"suite": suite.name},
         baseline=subject_of(seed + 1, BASELINE_MINUTES, portioned=False) if suite.baseline else None,
         controls=EVERY if suite.every_control else QUICK,
-        arsenal=None if beyond is None else lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, beyond, stage.run, leaders=leaders_of(stage, beyond),
-            seed=seed, say=stage.console.say,
+        arsenal=None
+        if beyond is None
+        else lambda stage, drivers, watch: ClusterArsenal(
+            drivers,
+            watch,
+            stage.cluster,
+            beyond,
+            stage.run,
+            leaders=leaders_of(stage, beyond),
+            seed=seed,
+            say=stage.console.say,
         ),
-    )  # fmt: skip
+    )
 
 
 def subject_of(seed: int, minutes: int, *, portioned: bool) -> Subject:

@@ -81,9 +81,14 @@ class Act:
         self.topics = Topics(place.endpoints.kafka_bootstrap, place.replication)
         self.chain, self.watch, self.drivers = self._chain(AWAY_S), place.watch, place.drivers
         self.campaign = Campaign(
-            faults, arsenal or ExecutorArsenal(place.drivers), place.drivers, place.watch, history,
-            say=console.say, replaced_s=place.patience.replaced_s,
-        )  # fmt: skip
+            faults,
+            arsenal or ExecutorArsenal(place.drivers),
+            place.drivers,
+            place.watch,
+            history,
+            say=console.say,
+            replaced_s=place.patience.replaced_s,
+        )
         self._sending: threading.Thread | None = None
         self._send_error: BaseException | None = None
         self._pool = ThreadPoolExecutor(1, "beside")
@@ -93,9 +98,13 @@ class Act:
         self.settings_path.write_text(settings.model_dump_json(indent=1))
         self.collector = Collector(directory, self.topics, self.chain, self.pipeline)
         self.reader = ConcurrentReader(
-            directory, self.topics, self._chain(), {sink: f"{self.pipeline}.{sink}" for sink in KAFKA_SINKS},
-            partitions=self.shards, object_sink=GLOBAL_COUNTS,
-        )  # fmt: skip
+            directory,
+            self.topics,
+            self._chain(),
+            {sink: f"{self.pipeline}.{sink}" for sink in KAFKA_SINKS},
+            partitions=self.shards,
+            object_sink=GLOBAL_COUNTS,
+        )
 
     def go(self) -> None:
         """Warm up, strike while sending, drain, epilogue; evidence is written as it comes.
@@ -264,9 +273,15 @@ class Act:
         with self.console.step("epilogue: restarts with and without checkpoint, windows closed, records re-sent"):
             patience = self.place.patience
             epilogue = Epilogue(
-                self.directory, self.drivers, self.chain, self.watch, self.history, self.subject, self.settings_path,
+                self.directory,
+                self.drivers,
+                self.chain,
+                self.watch,
+                self.history,
+                self.subject,
+                self.settings_path,
                 patience.take_over_s,
-            )  # fmt: skip
+            )
             closing, settling = self._closers(sender), self._settlers(sender)
             epilogue.play(sender, self.collector.boundary, self._published, closing, settling)
 
@@ -280,7 +295,7 @@ class Act:
         with (
             self.directory.statements_writer() as lines,
             Gateways(self.subject.disorder_ms, self.subject.held.holds, publish, lines) as gateways,
-        ):  # fmt: skip
+        ):
             yield gateways
 
     def _producer(self) -> KafkaProducer:
@@ -293,10 +308,15 @@ class Act:
             self.history.record("unacknowledged", id=record.id, error=error)
 
         return Sender(
-            self._producer(), lines, Pacer(self.subject.pace), self.chain.progress,
-            unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, self.partitions, DRAIN_S),
+            self._producer(),
+            lines,
+            Pacer(self.subject.pace),
+            self.chain.progress,
+            unacknowledged=unacknowledged,
+            stop=self.stop,
+            target=Target(self.topic, self.partitions, DRAIN_S),
             gateways=gateways,
-        )  # fmt: skip
+        )
 
     def _chain(self, patience_s: float = PATIENCE_S) -> ChainReader:
         address = BucketAddress(self.place.endpoints.s3_endpoint, self.place.settings.s3_bucket)

@@ -102,10 +102,13 @@ class Aftermath:
     def effect(self) -> Effect:
         """What shows that the fault had an effect, the first of its kind's that is found; NONE where nothing does."""
         finds = {
-            Effect.MET: lambda: True, Effect.OUTSIDE: lambda: True, HELD: self._held,
+            Effect.MET: lambda: True,
+            Effect.OUTSIDE: lambda: True,
+            HELD: self._held,
             REDONE: lambda: any(at <= self._end for at in self._redone.values()),
-            SUCCEEDED: self._succeeded, JOINED: self._joined,
-        }  # fmt: skip
+            SUCCEEDED: self._succeeded,
+            JOINED: self._joined,
+        }
         shown = shown_by(self._fault.kind, self._fault.target)
         return next((effect for effect in shown if finds[effect]()), Effect.NONE)
 
@@ -160,10 +163,12 @@ class Aftermath:
         """Whether a driver of a newer generation than all before it started."""
         newest = max((_generation(e) for e in self._before), default=0)
         return any(
-            e["event"] == "driver" and e.get("state") == "started" and e["t"] <= self._end
+            e["event"] == "driver"
+            and e.get("state") == "started"
+            and e["t"] <= self._end
             and (e.get("generation") is None or _generation(e) > newest)
             for e in self._after
-        )  # fmt: skip
+        )
 
     def _joined(self) -> bool:
         """Whether a pod that took a place announced a step."""

@@ -67,11 +67,14 @@ def complaints(run: Path) -> list[str]:
     due = _bound(directory)
     names = sorted({*told["files"], *due["files"]})
     found = [
-        f"{run / name} is not as it was bound" if name in due["files"] and name in told["files"]
-        else f"{run / name} was bound and is gone" if name in told["files"]
+        f"{run / name} is not as it was bound"
+        if name in due["files"] and name in told["files"]
+        else f"{run / name} was bound and is gone"
+        if name in told["files"]
         else f"{run / name} came in later"
-        for name in names if told["files"].get(name) != due["files"].get(name)
-    ]  # fmt: skip
+        for name in names
+        if told["files"].get(name) != due["files"].get(name)
+    ]
     if not found and orjson.dumps(told, option=orjson.OPT_SORT_KEYS) != orjson.dumps(due, option=orjson.OPT_SORT_KEYS):
         # Of 1 and true Python says that they are the same.
         other = [name for name in {**due, **told} if repr(told.get(name)) != repr(due.get(name))]
@@ -87,9 +90,11 @@ def _bound(run: RunDirectory) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         manifest = {}
     head = {
-        "format": FORMAT, "run": manifest.get("run"), "commit": (manifest.get("git") or {}).get("commit"),
+        "format": FORMAT,
+        "run": manifest.get("run"),
+        "commit": (manifest.get("git") or {}).get("commit"),
         "history": _last_link(run.history_path),
-    }  # fmt: skip
+    }
     root = hashlib.sha256(orjson.dumps([head, files], option=orjson.OPT_SORT_KEYS)).hexdigest()
     return {**head, "files": files, "root": root}
 

@@ -11,9 +11,7 @@ from tests.harness.mixture import GROUPS
 FAULTS, RECORDS = "all", 60_000
 
 
-def add_campaign(
-    parser: argparse.ArgumentParser, *, where: str, lengths: Mapping[str, tuple[float, str]]
-) -> None:  # fmt: skip
+def add_campaign(parser: argparse.ArgumentParser, *, where: str, lengths: Mapping[str, tuple[float, str]]) -> None:
     """Have a command line set what is sent and struck, and under which conditions.
 
     Args:

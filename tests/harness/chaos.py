@@ -149,27 +149,37 @@ class Chaos:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
         subject = sent_by(self.seed, self.records, self.strikes, self.conditions)
         return run_recorded(
-            self.checkout, self.seed, f"{subject.says}; {told(self.strikes)}", self.console,
+            self.checkout,
+            self.seed,
+            f"{subject.says}; {told(self.strikes)}",
+            self.console,
             manifest=lambda name: self._manifest(name, subject),
             play=lambda directory: self._play(directory, subject),
-        )  # fmt: skip
+        )
 
     def _play(self, directory: RunDirectory, subject: Subject) -> None:
         """Run the part that needs servers, and write its evidence."""
         with (
-            History(directory.history_path) as history, cut_links(self.strikes) as cuts,
-            self._stack(directory, cuts) as stack, linked(stack) as link,
+            History(directory.history_path) as history,
+            cut_links(self.strikes) as cuts,
+            self._stack(directory, cuts) as stack,
+            linked(stack) as link,
             result_store(directory, self.database) as database,
-        ):  # fmt: skip
+        ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
             home = SparkHome(
-                tools, stack.endpoints, directory.path, self.class_archive, memory_mib=HEAP_MIB, executors=EXECUTORS,
+                tools,
+                stack.endpoints,
+                directory.path,
+                self.class_archive,
+                memory_mib=HEAP_MIB,
+                executors=EXECUTORS,
                 conf=self.conditions.spark,
-            )  # fmt: skip
+            )
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.conditions.unproven:
@@ -191,23 +201,47 @@ class Chaos:
                 bootstrap, stack.kafka.link_port, link.endpoint, None if database is None else database.url
             )
             own = {
-                "kafka_bootstrap": kafka, "s3_endpoint": store, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
-                "job": job, "database": results or None, **self.conditions.pipeline(subject.gateways),
-            }  # fmt: skip
+                "kafka_bootstrap": kafka,
+                "s3_endpoint": store,
+                "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
+                "job": job,
+                "database": results or None,
+                **self.conditions.pipeline(subject.gateways),
+            }
             settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
-                directory, history, place, subject, console=self.console, stop=self.stop,
+                directory,
+                history,
+                place,
+                subject,
+                console=self.console,
+                stop=self.stop,
                 faults=planned_faults(self.seed, self.strikes, self.conditions),
                 arsenal=EmbeddedArsenal(
-                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, PIPELINE, self.lengths,
-                    database, clock, requests, self.conditions.network_s, cuts.links,
-                    self._disks(directory, stack, database), lags_of(subject, self.seed), seed=self.seed,
+                    drivers,
+                    watch,
+                    stack.kafka,
+                    stack.object_store,
+                    link,
+                    hold,
+                    bootstrap,
+                    PIPELINE,
+                    self.lengths,
+                    database,
+                    clock,
+                    requests,
+                    self.conditions.network_s,
+                    cuts.links,
+                    self._disks(directory, stack, database),
+                    lags_of(subject, self.seed),
+                    seed=self.seed,
                     say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-                beside=lambda: self._controls(directory, home), partitions=PARTITIONS,
-            )  # fmt: skip
+                beside=lambda: self._controls(directory, home),
+                partitions=PARTITIONS,
+            )
             if database is not None:
                 tables = Tables(database, PIPELINE)
                 tables.make(ACCEPTED_ROWS, with_table.pipeline.tables[ACCEPTED_ROWS], SHARDS)
@@ -251,16 +285,26 @@ class Chaos:
 
     def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
         return manifest_of(
-            name, CLAIM, self.seed, subject, checkout=self.checkout, pipeline=PIPELINE, topic=TOPIC, shards=SHARDS,
-            strikes=self.strikes, controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
+            name,
+            CLAIM,
+            self.seed,
+            subject,
+            checkout=self.checkout,
+            pipeline=PIPELINE,
+            topic=TOPIC,
+            shards=SHARDS,
+            strikes=self.strikes,
+            controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
             named={
-                "campaign": "embedded", "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named,
+                "campaign": "embedded",
+                "records": str(self.records),
+                "faults": ",".join(name_of(one) for one in self.strikes),
+                **self.conditions.named,
             },
             schemas=USER_COUNTS if self.database is None else WITH_TABLE,
             # Drivers without proof run code of this package; those that repair what comes of it, the product's alone.
             code=code_of(self.checkout, *[self.checkout / "tests"] * self.conditions.unproven),
-        )  # fmt: skip
+        )
 
 
 def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
@@ -298,12 +342,18 @@ def lags_of(subject: Subject, seed: int) -> Lags | None:
 
 def planned_faults(
     seed: int, strikes: Sequence[Strike], conditions: Conditions, steps: Steps = STEPS
-) -> list[PlannedFault]:  # fmt: skip
+) -> list[PlannedFault]:
     """The plan of a campaign, on either stack."""
     return plan(
-        seed, strikes, SHARDS, steps=steps, table=TABLE, lengths_s=conditions.stall_s, cuts_s=conditions.cut_s,
+        seed,
+        strikes,
+        SHARDS,
+        steps=steps,
+        table=TABLE,
+        lengths_s=conditions.stall_s,
+        cuts_s=conditions.cut_s,
         lags_s=conditions.lag_s,
-    )  # fmt: skip
+    )
 
 
 def described(planned: Sequence[PlannedFault]) -> str:
@@ -358,9 +408,15 @@ def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tu
 
 
 def _run(
-    seed: int, strikes: Sequence[Strike], database: Path | None, faketime: Path | None, given: argparse.Namespace, *,
-    strace: Path | None, left_out: Mapping[str, str | None],
-) -> int:  # fmt: skip
+    seed: int,
+    strikes: Sequence[Strike],
+    database: Path | None,
+    faketime: Path | None,
+    given: argparse.Namespace,
+    *,
+    strace: Path | None,
+    left_out: Mapping[str, str | None],
+) -> int:
     from rich.console import Console as Terminal  # noqa: PLC0415
 
     console = default_console()
@@ -374,9 +430,20 @@ def _run(
         if why_not is not None:
             console.say(f"… left out: {what}. {why_not}")
     chaos = Chaos(
-        CHECKOUT, toolchain, strikes, seed, given.records, console, archive, lengths, given.controls, database,
-        faketime, strace, Conditions.of(given),
-    )  # fmt: skip
+        CHECKOUT,
+        toolchain,
+        strikes,
+        seed,
+        given.records,
+        console,
+        archive,
+        lengths,
+        given.controls,
+        database,
+        faketime,
+        strace,
+        Conditions.of(given),
+    )
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
     return results.verdict.exit_code

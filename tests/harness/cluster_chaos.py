@@ -64,10 +64,12 @@ CLAIM = (
     "reader sees one change."
 )
 LENGTHS = {
-    "broker_stop_s": "a stopped broker's stop", "store_stop_s": "a stopped store's stop",
-    "api_outage_s": "the API server's stop", "dns_outage_s": "DNS' stop",
+    "broker_stop_s": "a stopped broker's stop",
+    "store_stop_s": "a stopped store's stop",
+    "api_outage_s": "the API server's stop",
+    "dns_outage_s": "DNS' stop",
     "node_down_s": "between a node's end and its start",
-}  # fmt: skip
+}
 
 
 def strikes_of(
@@ -85,9 +87,17 @@ def strikes_of(
 
 
 def programme_of(
-    seed: int, records: int, strikes: Sequence[Strike], platform: Platform, *, zombie_s: float, controls: bool,
-    table: ResultTable | None = None, conditions: Conditions = USUAL, strace: Path | None = None,
-) -> Programme:  # fmt: skip
+    seed: int,
+    records: int,
+    strikes: Sequence[Strike],
+    platform: Platform,
+    *,
+    zombie_s: float,
+    controls: bool,
+    table: ResultTable | None = None,
+    conditions: Conditions = USUAL,
+    strace: Path | None = None,
+) -> Programme:
     """What a campaign does.
 
     Args:
@@ -103,28 +113,42 @@ def programme_of(
     """
     subject = sent_by(seed, records, strikes, conditions)
     return Programme(
-        CLAIM, subject,
+        CLAIM,
+        subject,
         planned_faults(seed, strikes, conditions, EARLY_STEPS),
         {
-            "campaign": "cluster", "records": str(records), "faults": ",".join(name_of(one) for one in strikes),
+            "campaign": "cluster",
+            "records": str(records),
+            "faults": ",".join(name_of(one) for one in strikes),
             **conditions.named,
         },
         controls=EVERY if controls else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
-            drivers, watch, stage.cluster, platform, stage.run, zombie_s, leaders_of(stage, platform),
-            conditions.network_s, lags_of(subject, seed), PodRequests(drivers) if asks_spark(strikes) else None,
+            drivers,
+            watch,
+            stage.cluster,
+            platform,
+            stage.run,
+            zombie_s,
+            leaders_of(stage, platform),
+            conditions.network_s,
+            lags_of(subject, seed),
+            PodRequests(drivers) if asks_spark(strikes) else None,
             slow_disks_of(
                 strace, stage.directory.logs / "strace.log", stage.endpoints, table.database if table else None
-            ) if strace else None,
-            seed=seed, say=stage.console.say,
+            )
+            if strace
+            else None,
+            seed=seed,
+            say=stage.console.say,
         ),
-        table=table, partitions=PARTITIONS, changes=changes_of(conditions, strikes, subject.gateways),
-    )  # fmt: skip
+        table=table,
+        partitions=PARTITIONS,
+        changes=changes_of(conditions, strikes, subject.gateways),
+    )
 
 
-def changes_of(
-    conditions: Conditions, strikes: Sequence[Strike] = (), gateways: Sequence[str] = ()
-) -> dict[str, Any]:  # fmt: skip
+def changes_of(conditions: Conditions, strikes: Sequence[Strike] = (), gateways: Sequence[str] = ()) -> dict[str, Any]:
     """Values of the chart under which the pipeline runs in its pods, and its drivers take what is asked of Spark."""
     changes: dict[str, Any] = {"sparkConf": conditions.spark}
     if conditions.short_pipes:
@@ -209,10 +233,16 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     conditions = Conditions.of(given)
     programme = programme_of(
-        seed, given.records, strikes, platform, zombie_s=given.zombie_s, controls=given.controls,
-        table=None if conditions.unproven else table_of(deployed, platform, console), conditions=conditions,
+        seed,
+        given.records,
+        strikes,
+        platform,
+        zombie_s=given.zombie_s,
+        controls=given.controls,
+        table=None if conditions.unproven else table_of(deployed, platform, console),
+        conditions=conditions,
         strace=strace,
-    )  # fmt: skip
+    )
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
 

@@ -159,9 +159,17 @@ class ClusterRun:
         os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
         cluster = Cluster(self.deployed.kubeconfig, self.deployed.context, self.target.namespace)
         stage = Stage(
-            directory, endpoints, cluster, Chart(self.helm, self.checkout / "charts" / "streaming-pipeline"),
-            self.target, self.tools, self.seed, console=self.console, stop=self.stop, table=programme.table,
-        )  # fmt: skip
+            directory,
+            endpoints,
+            cluster,
+            Chart(self.helm, self.checkout / "charts" / "streaming-pipeline"),
+            self.target,
+            self.tools,
+            self.seed,
+            console=self.console,
+            stop=self.stop,
+            table=programme.table,
+        )
         arsenal = programme.arsenal
         lent: AbstractContextManager[None] = (
             programme.table.lent(cluster, stage.run) if programme.table is not None else nullcontext()
@@ -171,10 +179,12 @@ class ClusterRun:
                 if programme.baseline is not None:
                     stage.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
                 stage.main(
-                    programme.subject, programme.planned,
+                    programme.subject,
+                    programme.planned,
                     (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
-                    partitions=programme.partitions, changes=programme.changes,
-                )  # fmt: skip
+                    partitions=programme.partitions,
+                    changes=programme.changes,
+                )
                 if programme.controls:
                     stage.controls(programme.controls)
             finally:
@@ -186,20 +196,36 @@ class ClusterRun:
         pipeline, topic = names(name, MAIN_PREFIX)
         extra = programme.changes.get("extraFiles", ())
         return manifest_of(
-            name, programme.claim, self.seed, programme.subject, checkout=self.checkout, pipeline=pipeline, topic=topic,
-            shards=SHARDS, strikes=[one.strike for one in programme.planned],
-            controls=(*baseline, *planned_controls(programme.controls)), named=programme.named,
+            name,
+            programme.claim,
+            self.seed,
+            programme.subject,
+            checkout=self.checkout,
+            pipeline=pipeline,
+            topic=topic,
+            shards=SHARDS,
+            strikes=[one.strike for one in programme.planned],
+            controls=(*baseline, *planned_controls(programme.controls)),
+            named=programme.named,
             schemas=USER_COUNTS if programme.table is None else WITH_TABLE,
             code=code_of(self.checkout, *(self.checkout / "tests" / "harness" / one for one in extra)),
-        )  # fmt: skip
+        )
 
     def _baseline(self, name: str, subject: Subject) -> dict[str, Any]:
         """The manifest of the baseline of a run of that name."""
         pipeline, topic = names(name, BASELINE_PREFIX)
         return manifest_of(
-            f"{name}/{BASELINE}", BASELINE_CLAIM, self.seed + 1, subject, checkout=self.checkout, pipeline=pipeline,
-            topic=topic, shards=SHARDS, strikes=(), named=self.programme.named,
-        )  # fmt: skip
+            f"{name}/{BASELINE}",
+            BASELINE_CLAIM,
+            self.seed + 1,
+            subject,
+            checkout=self.checkout,
+            pipeline=pipeline,
+            topic=topic,
+            shards=SHARDS,
+            strikes=(),
+            named=self.programme.named,
+        )
 
 
 def leaders_of(stage: Stage, platform: Platform) -> Leaders | None:

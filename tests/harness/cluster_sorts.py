@@ -45,13 +45,14 @@ CLUSTER = {**PIPELINE, **ZOMBIES, **PLATFORM, **CLUSTER_STALLS, **REQUESTS, **CL
 NODES_NEEDED = {
     **dict.fromkeys((*MACHINES, *CLUSTER_CUTS, *SERVER_DISKS), 1),
     **dict.fromkeys((*ZOMBIES, *WORKERS, *KUBELETS, *OF_NODES), 2),
-}  # fmt: skip
+}
 """So many nodes have to be reached as machines."""
 ROLE_NEEDED = {
     **{name: one.target for name, one in {**SERVERS, **LEADERS, **RESULT_STORES, **STALLED_ROLES}.items()},
     **{name: one.target for name, one in SERVER_DISKS.items()},
-    **dict.fromkeys(OPERATORS, OPERATOR), **ROLE_OF_CUT,
-}  # fmt: skip
+    **dict.fromkeys(OPERATORS, OPERATOR),
+    **ROLE_OF_CUT,
+}
 """The server that has to be there, as pods of ours."""
 BROKERS_NEEDED = dict.fromkeys(LEADERS, 3)
 """So many brokers there have to be."""

@@ -70,9 +70,7 @@ class Demo:
     def run(self) -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
         says = f"{self.subject.says}; {told(one.strike for one in self.planned)}"
-        return run_recorded(
-            self.checkout, self.seed, says, self.console, manifest=self._manifest, play=self._play
-        )  # fmt: skip
+        return run_recorded(self.checkout, self.seed, says, self.console, manifest=self._manifest, play=self._play)
 
     @property
     def beyond(self) -> bool:
@@ -92,12 +90,16 @@ class Demo:
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
         with (
-            History(directory.history_path) as history, cut_links([one.strike for one in self.planned]) as cuts,
+            History(directory.history_path) as history,
+            cut_links([one.strike for one in self.planned]) as cuts,
             EmbeddedStack(
-                directory.path, self.toolchain, self.console.say, kafka_link=cuts.broker_port,
+                directory.path,
+                self.toolchain,
+                self.console.say,
+                kafka_link=cuts.broker_port,
                 class_archive=self.class_archive,
             ) as stack,
-        ):  # fmt: skip
+        ):
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
@@ -109,11 +111,18 @@ class Demo:
             settings = pipeline_settings(reached, self.subject)
             drivers, arsenal = self._drivers(home, watch, stack, history, cuts)
             Act(
-                directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
-                console=self.console, stop=self.stop, faults=self.planned, arsenal=arsenal,
+                directory,
+                history,
+                Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE),
+                self.subject,
+                console=self.console,
+                stop=self.stop,
+                faults=self.planned,
+                arsenal=arsenal,
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-                beside=lambda: self._controls(directory, home), early=True,
-            ).go()  # fmt: skip
+                beside=lambda: self._controls(directory, home),
+                early=True,
+            ).go()
             history.end()
 
     def _drivers(
@@ -132,16 +141,32 @@ class Demo:
 
     def _manifest(self, name: str) -> dict[str, Any]:
         return manifest_of(
-            name, CLAIM_BEYOND if self.beyond else CLAIM, self.seed, self.subject, checkout=self.checkout,
-            pipeline=PIPELINE, topic=TOPIC, shards=SHARDS, strikes=[one.strike for one in self.planned],
-            controls=NEGATIVE_CONTROLS, named=self.subject.named,
-        )  # fmt: skip
+            name,
+            CLAIM_BEYOND if self.beyond else CLAIM,
+            self.seed,
+            self.subject,
+            checkout=self.checkout,
+            pipeline=PIPELINE,
+            topic=TOPIC,
+            shards=SHARDS,
+            strikes=[one.strike for one in self.planned],
+            controls=NEGATIVE_CONTROLS,
+            named=self.subject.named,
+        )
 
 
 def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSettings:
     """The settings file's content for a stack and what is to be sent."""
     return PipelineSettings(
-        pipeline=PIPELINE, topic=TOPIC, job=JOB, kafka_bootstrap=endpoints.kafka_bootstrap, shards=SHARDS,
-        s3_endpoint=endpoints.s3_endpoint, s3_bucket=endpoints.s3_bucket, window_ms=subject.window_ms,
-        lateness_ms=subject.lateness_ms, epoch_rows_max=subject.epoch_rows_max, dense_offsets=True,
-    )  # fmt: skip
+        pipeline=PIPELINE,
+        topic=TOPIC,
+        job=JOB,
+        kafka_bootstrap=endpoints.kafka_bootstrap,
+        shards=SHARDS,
+        s3_endpoint=endpoints.s3_endpoint,
+        s3_bucket=endpoints.s3_bucket,
+        window_ms=subject.window_ms,
+        lateness_ms=subject.lateness_ms,
+        epoch_rows_max=subject.epoch_rows_max,
+        dense_offsets=True,
+    )

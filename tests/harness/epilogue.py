@@ -44,9 +44,13 @@ class Epilogue:
     take_over_s: float = 60.0
 
     def play(
-        self, sender: Sender, boundary: Callable[[], dict[str, Any]], published: Callable[[Sender], None],
-        closers: Iterable[Planned], settlers: Iterable[Planned] = (),
-    ) -> None:  # fmt: skip
+        self,
+        sender: Sender,
+        boundary: Callable[[], dict[str, Any]],
+        published: Callable[[Sender], None],
+        closers: Iterable[Planned],
+        settlers: Iterable[Planned] = (),
+    ) -> None:
         """Restart the driver twice, close all windows, send records again; at the end the driver has stopped in order.
 
         Args:

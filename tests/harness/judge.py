@@ -275,9 +275,12 @@ def _results(
 
 
 def _claim(
-    case: Case, outputs: dict[str, Output], found: Sequence[Fault], controls: Sequence[Control],
+    case: Case,
+    outputs: dict[str, Output],
+    found: Sequence[Fault],
+    controls: Sequence[Control],
     oracles: Sequence[Oracle],
-) -> str:  # fmt: skip
+) -> str:
     manifest = _or(lambda: case.manifest, None)
     if manifest is not None and manifest.control is not None:
         return manifest.claim

@@ -20,9 +20,12 @@ AFTER_DECLARATION = (*DELAYED, CUT, OUT_OF_MEMORY)
 
 
 def with_lengths(
-    planned: Sequence[PlannedFault], seed: int, lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S, lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
-) -> list[PlannedFault]:  # fmt: skip
+    planned: Sequence[PlannedFault],
+    seed: int,
+    lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
+    lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
+) -> list[PlannedFault]:
     """The same plan, in which what lasts has a length, and what comes after a declaration a delay.
 
     Args:

@@ -42,10 +42,21 @@ def code_of(checkout: Path, *others: Path) -> dict[str, str]:
 
 
 def manifest_of(
-    run: str, claim: str, seed: int, subject: Subject, *, checkout: Path, pipeline: str, topic: str, shards: int,
-    strikes: Sequence[Strike], controls: Sequence[PlannedControl] = (), named: Mapping[str, str] | None = None,
-    schemas: Mapping[str, SinkSchema] = USER_COUNTS, code: Mapping[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    run: str,
+    claim: str,
+    seed: int,
+    subject: Subject,
+    *,
+    checkout: Path,
+    pipeline: str,
+    topic: str,
+    shards: int,
+    strikes: Sequence[Strike],
+    controls: Sequence[PlannedControl] = (),
+    named: Mapping[str, str] | None = None,
+    schemas: Mapping[str, SinkSchema] = USER_COUNTS,
+    code: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """The document of a run that is about to begin.
 
     Args:
@@ -68,16 +79,31 @@ def manifest_of(
     """
     workload = {"kind": subject.kind, **asdict(subject.numbers)}
     manifest = Manifest(
-        format=1, run=run, claim=claim, seed=seed, started_at=time.time_ns() // 1_000_000,
+        format=1,
+        run=run,
+        claim=claim,
+        seed=seed,
+        started_at=time.time_ns() // 1_000_000,
         settings=Settings(
-            pipeline=pipeline, topic=topic, shards=shards, window_ms=subject.window_ms, lateness_ms=subject.lateness_ms,
-            sinks=tuple(schemas), gateways=subject.gateways,
+            pipeline=pipeline,
+            topic=topic,
+            shards=shards,
+            window_ms=subject.window_ms,
+            lateness_ms=subject.lateness_ms,
+            sinks=tuple(schemas),
+            gateways=subject.gateways,
         ),
-        workload=PlannedWorkload.model_validate(workload, extra="forbid"), faults_planned=len(strikes),
-        faults=sorts_of(strikes), concurrent_reader=True, controls=tuple(controls), schemas=dict(schemas),
-        versions=of_run(), git=git_state(checkout),
-        code=dict(code_of(checkout) if code is None else code), control=None,
-    )  # fmt: skip
+        workload=PlannedWorkload.model_validate(workload, extra="forbid"),
+        faults_planned=len(strikes),
+        faults=sorts_of(strikes),
+        concurrent_reader=True,
+        controls=tuple(controls),
+        schemas=dict(schemas),
+        versions=of_run(),
+        git=git_state(checkout),
+        code=dict(code_of(checkout) if code is None else code),
+        control=None,
+    )
     document = manifest.model_dump(mode="json")
     document["settings"] |= named or {}
     return document

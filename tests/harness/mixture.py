@@ -178,10 +178,17 @@ def _without(
 
 
 def plan(
-    seed: int, strikes: Sequence[Strike], shards: int, first_epoch: int = 1, *, steps: Steps = STEPS,
-    table: Steps = (), lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
-    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S, lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
-) -> list[PlannedFault]:  # fmt: skip
+    seed: int,
+    strikes: Sequence[Strike],
+    shards: int,
+    first_epoch: int = 1,
+    *,
+    steps: Steps = STEPS,
+    table: Steps = (),
+    lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
+    cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
+    lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
+) -> list[PlannedFault]:
     """Every strike once, in an order drawn from the seed, each at a step and shard that are drawn too.
 
     Args:

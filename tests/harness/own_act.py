@@ -90,9 +90,13 @@ class OwnAct(Act):
         self._others = dict.fromkeys(others, self.shards)
         topics = {sink: f"{self.pipeline}.{sink}" for sink in declaration.topics}
         self.reader = ConcurrentReader(
-            self.directory, self.topics, self._chain(), topics, partitions=self.shards,
+            self.directory,
+            self.topics,
+            self._chain(),
+            topics,
+            partitions=self.shards,
             object_sink=(*declaration.manifests, NO_FILES)[0],
-        )  # fmt: skip
+        )
 
     def go(self) -> None:
         """See Act."""

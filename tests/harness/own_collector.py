@@ -40,10 +40,17 @@ class OwnCollector(Collector):
     """
 
     def __init__(
-        self, run: RunDirectory, topics: Topics, chain: ChainReader, *, settings: PipelineSettings,
-        declaration: Declaration, kafka_sinks: Sequence[str], database: PostgresServer | None,
+        self,
+        run: RunDirectory,
+        topics: Topics,
+        chain: ChainReader,
+        *,
+        settings: PipelineSettings,
+        declaration: Declaration,
+        kafka_sinks: Sequence[str],
+        database: PostgresServer | None,
         transform: Callable[[Path, Path], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(run, topics, chain, settings.pipeline)
         self._source, self._declaration, self._kafka_sinks = settings.topic, declaration, kafka_sinks
         self._database, self._transform = database, transform
@@ -101,9 +108,13 @@ class OwnCollector(Collector):
                 if offset >= ends[partition] - 1:
                     left.discard(partition)
                 yield {
-                    "topic": self._source, "partition": partition, "offset": offset, "key": _encoded(message.key()),
-                    "value": _encoded(message.value()), "timestamp": message.timestamp()[1],
-                }  # fmt: skip
+                    "topic": self._source,
+                    "partition": partition,
+                    "offset": offset,
+                    "key": _encoded(message.key()),
+                    "value": _encoded(message.value()),
+                    "timestamp": message.timestamp()[1],
+                }
         finally:
             consumer.close()
 

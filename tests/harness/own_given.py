@@ -56,8 +56,9 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
             left_out |= {to.name: "it aggregates what a recorded step adds" for to in (each.to, each.totals) if to}
             continue
         aggregates[each.name] = {
-            "by": each.by, "values": {name: (value.merge, value.column) for name, value in each.values.items()},
-        }  # fmt: skip
+            "by": each.by,
+            "values": {name: (value.merge, value.column) for name, value in each.values.items()},
+        }
         if (why := _unjudged_windows(each)) is not None:
             left_out[each.to.name] = why
         else:
@@ -74,15 +75,20 @@ def declared(pipeline: Pipeline) -> dict[str, Any]:
     sinks.append({"name": DEAD_LETTER, "kind": "kafka", "of": DEAD_LETTER, "columns": columns, "totals": False})
     return {
         "declaration": {
-            "attached": pipeline.ids == "attached", "timed": pipeline.timed, "sinks": sinks, "aggregates": aggregates,
+            "attached": pipeline.ids == "attached",
+            "timed": pipeline.timed,
+            "sinks": sinks,
+            "aggregates": aggregates,
             "left_out": left_out,
         },
         "schemas": {**schemas, DEAD_LETTER: OWN_DEAD_LETTERS.model_dump(mode="json")},
         "defaults": pipeline.defaults,
         "code": package_digests(*pipeline.functions),
         "rows": [to.name for to in pipeline.rows if not isinstance(to, ToFiles)],
-        "kafka": pipeline.kafka_sinks, "files": pipeline.file_sinks, "tables": list(pipeline.tables),
-    }  # fmt: skip
+        "kafka": pipeline.kafka_sinks,
+        "files": pipeline.file_sinks,
+        "tables": list(pipeline.tables),
+    }
 
 
 def _unjudged_windows(each: Windowed) -> str | None:
@@ -108,9 +114,12 @@ def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], tota
     columns = pipeline.schema_of(to.name).names
     apart = recorded | (set(COORDINATES.names) if of == "rows" else set())
     return {
-        "name": to.name, "kind": kind, "of": of, "columns": [name for name in columns if name not in apart],
+        "name": to.name,
+        "kind": kind,
+        "of": of,
+        "columns": [name for name in columns if name not in apart],
         "totals": totals,
-    }  # fmt: skip
+    }
 
 
 def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -119,10 +128,17 @@ def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[d
 
     spark = trial_session()
     sent = [
-        (_bytes(one["key"]), _bytes(one["value"]), one["topic"], one["partition"], one["offset"],
-         _EPOCH + timedelta(milliseconds=one["timestamp"]), 0)
+        (
+            _bytes(one["key"]),
+            _bytes(one["value"]),
+            one["topic"],
+            one["partition"],
+            one["offset"],
+            _EPOCH + timedelta(milliseconds=one["timestamp"]),
+            0,
+        )
         for one in source
-    ]  # fmt: skip
+    ]
     judged = rows.judged(pipeline, spark.createDataFrame(sent, rows.KAFKA)).toArrow()
     values = {(one["topic"], one["partition"], one["offset"]): _told(_bytes(one["value"])) for one in source}
     for row in judged.to_pylist():

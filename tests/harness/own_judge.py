@@ -182,7 +182,9 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
     times = [one["t"] for one in events]
     gave_up = _or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
     results = Results(
-        claim=manifest.claim + claim.but(gave_up), verdict=verdict, seed=manifest.seed,
+        claim=manifest.claim + claim.but(gave_up),
+        verdict=verdict,
+        seed=manifest.seed,
         duration_s=(max(times) - min(times)) / 1000 if times else 0.0,
         workload=sent.model_copy(update={"sent": manifest.workload.sent}),
         outputs=outputs,
@@ -190,10 +192,13 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
             published=len({one.get("epoch") for one in published}),
             replayed=sum(one.get("repeat") is True for one in published),
         ),
-        faults=tuple(found), recovery=recovery.by_sort(found), versions=manifest.versions, git=manifest.git,
+        faults=tuple(found),
+        recovery=recovery.by_sort(found),
+        versions=manifest.versions,
+        git=manifest.git,
         oracles=tuple(oracles),
         reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
-    )  # fmt: skip
+    )
     if write:
         write_results(case.run, results)
     return results
@@ -227,7 +232,7 @@ def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
         says = f"{total} rows in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted{left}"
     return Oracle(
         name=multiset.NAME, number=multiset.NUMBER, verdict=verdict, says=says, evidence=(*evidence, *unreadable)
-    ), outputs  # fmt: skip
+    ), outputs
 
 
 def chain_of(case: OwnCase) -> Oracle:
@@ -250,8 +255,9 @@ def chain_of(case: OwnCase) -> Oracle:
             ]
         found += [
             f"epoch {record.epoch}: {name} is {said}, the reference says {meant}"
-            for name, said, meant in names if said != meant
-        ]  # fmt: skip
+            for name, said, meant in names
+            if said != meant
+        ]
     if found:
         says, verdict = f"{len(found)} breaks of the chain, first: {found[0]}", Verdict.FAIL
     else:
@@ -268,8 +274,11 @@ def coverage(case: OwnCase) -> Oracle:
     """Demand that the topic holds every acknowledged record, and that one epoch each has read it."""
     there = {one.source for one in case.given}
     given_up = [*loss.spans(case.chain.epochs)]
-    complaints = [f"no record at {coordinate_text(one.coordinate)}, which was acknowledged" for one in case.sends
-                  if one.coordinate not in there and not loss.holds(given_up, one.coordinate)]  # fmt: skip
+    complaints = [
+        f"no record at {coordinate_text(one.coordinate)}, which was acknowledged"
+        for one in case.sends
+        if one.coordinate not in there and not loss.holds(given_up, one.coordinate)
+    ]
     complaints += [f"no epoch read {coordinate_text(place)}" for place in case.replayed.unread]
     complaints += [f"two epochs read {coordinate_text(place)}" for place in case.replayed.reread]
     still = f"; {case.replayed.open_windows} windows are still open" * bool(case.replayed.open_windows)

@@ -124,34 +124,52 @@ class OwnPipeline:
         faults = plan(self.seed, self.strikes, self._shards, self.said, self.stalls_s)
         struck = ", ".join(name_of(one.strike) for one in faults)
         return run_recorded(
-            self.checkout, self.seed, f"{self.subject.says}; {struck}", self.console, manifest=self._manifest,
-            play=self._play, judge=lambda run, broke_off: judge(run, broke_off=broke_off),
-        )  # fmt: skip
+            self.checkout,
+            self.seed,
+            f"{self.subject.says}; {struck}",
+            self.console,
+            manifest=self._manifest,
+            play=self._play,
+            judge=lambda run, broke_off: judge(run, broke_off=broke_off),
+        )
 
     def _play(self, directory: RunDirectory) -> None:
         """Run the part that needs servers, and write its evidence."""
         tools, job, said = self.toolchain, self.job, self.said
         stack = EmbeddedStack(directory.path, tools, self.console.say, class_archive=self.class_archive)
         with (
-            History(directory.history_path) as history, stack, linked(stack) as link,
+            History(directory.history_path) as history,
+            stack,
+            linked(stack) as link,
             result_store(directory, self.database) as database,
-        ):  # fmt: skip
+        ):
             hold = Hold(directory.path / "work" / "points")
             os.environ.update(hold.env)
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             bootstrap = stack.endpoints.kafka_bootstrap
             home = OwnHome(
-                tools, stack.endpoints, directory.path, self.class_archive, conf=heartbeats(),
+                tools,
+                stack.endpoints,
+                directory.path,
+                self.class_archive,
+                conf=heartbeats(),
                 environment=job.environment(tools),
-            )  # fmt: skip
+            )
             # The pipeline reaches its store by the link, the harness goes straight to it.
-            settings = PipelineSettings.model_validate({
-                **SETTINGS, **said["defaults"], **job.settings, "kafka_bootstrap": bootstrap,
-                "s3_endpoint": link.endpoint, "s3_bucket": stack.endpoints.s3_bucket,
-                "epoch_rows_max": self.subject.epoch_rows_max, "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
-                "database": database.url if database else None,
-            })  # fmt: skip
+            settings = PipelineSettings.model_validate(
+                {
+                    **SETTINGS,
+                    **said["defaults"],
+                    **job.settings,
+                    "kafka_bootstrap": bootstrap,
+                    "s3_endpoint": link.endpoint,
+                    "s3_bucket": stack.endpoints.s3_bucket,
+                    "epoch_rows_max": self.subject.epoch_rows_max,
+                    "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
+                    "database": database.url if database else None,
+                }
+            )
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             drivers = SupervisedDrivers(home, PROGRAM, watch.path, history=history, say=self.console.say)
             kept = {name: getattr(settings, name) for name in ("pipeline", "window_ms", "lateness_ms")}
@@ -159,20 +177,38 @@ class OwnPipeline:
             declaration = Declaration.of(document)
             directory.write_json(directory.observed / DECLARATION, document)
             act = OwnAct(
-                directory, history, Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE), self.subject,
-                console=self.console, stop=self.stop,
+                directory,
+                history,
+                Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE),
+                self.subject,
+                console=self.console,
+                stop=self.stop,
                 faults=plan(self.seed, self.strikes, settings.shards, said, self.stalls_s),
                 arsenal=EmbeddedArsenal(
-                    drivers, watch, stack.kafka, stack.object_store, link, hold, bootstrap, settings.pipeline,
-                    result_store=database, seed=self.seed, say=self.console.say,
+                    drivers,
+                    watch,
+                    stack.kafka,
+                    stack.object_store,
+                    link,
+                    hold,
+                    bootstrap,
+                    settings.pipeline,
+                    result_store=database,
+                    seed=self.seed,
+                    say=self.console.say,
                 ),
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
-            )  # fmt: skip
+            )
             collector = OwnCollector(
-                directory, act.topics, act.chain, settings=settings, declaration=declaration,
-                kafka_sinks=said["kafka"], database=database,
+                directory,
+                act.topics,
+                act.chain,
+                settings=settings,
+                declaration=declaration,
+                kafka_sinks=said["kafka"],
+                database=database,
                 transform=lambda source, given: home.transform(settings.job, source, given),
-            )  # fmt: skip
+            )
             act.declare(declaration, said["kafka"], collector, home.create if said["tables"] else lambda _: None)
             act.go()
             history.end()
@@ -185,16 +221,25 @@ class OwnPipeline:
         settings, subject = self.job.settings, self.subject
         claim = CLAIM.format(input=subject.named["input"], job=settings["job"])
         return manifest_of(
-            run, claim, self.seed, subject, checkout=self.checkout, pipeline=settings["pipeline"],
-            topic=settings["topic"], shards=self._shards, strikes=self.strikes,
+            run,
+            claim,
+            self.seed,
+            subject,
+            checkout=self.checkout,
+            pipeline=settings["pipeline"],
+            topic=settings["topic"],
+            shards=self._shards,
+            strikes=self.strikes,
             named={
-                "campaign": OWN_PIPELINE, "job": settings["job"], **subject.named,
+                "campaign": OWN_PIPELINE,
+                "job": settings["job"],
+                **subject.named,
                 "faults": ",".join(name_of(one) for one in self.strikes),
                 **Conditions(stall_s=tuple(self.stalls_s)).named,
             },
             schemas={name: SinkSchema.model_validate(one) for name, one in self.said["schemas"].items()},
             code=self.said["code"],
-        )  # fmt: skip
+        )
 
 
 def asked(job: Job, toolchain: Toolchain) -> dict[str, Any]:

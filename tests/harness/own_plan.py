@@ -64,10 +64,15 @@ def subject_of(path: Path, key: str, time: str, strikes: Sequence[Strike], setti
     # By number of records alone: which of them are late under the pipeline's own lateness is for the reference to say.
     pace = Pace(lateness_ms=lateness_ms, horizon_ms=None, max_outstanding=4 * epoch_rows_max)
     return replace(
-        subject, says=f"{rows:,} rows of {path.name}, in portions of {portion:,}", source=Rows(subject.source),
-        pace=pace, window_ms=settings["window_ms"], lateness_ms=lateness_ms, epoch_rows_max=epoch_rows_max,
+        subject,
+        says=f"{rows:,} rows of {path.name}, in portions of {portion:,}",
+        source=Rows(subject.source),
+        pace=pace,
+        window_ms=settings["window_ms"],
+        lateness_ms=lateness_ms,
+        epoch_rows_max=epoch_rows_max,
         portion=portion,
-    )  # fmt: skip
+    )
 
 
 def plan(

@@ -14,10 +14,14 @@ from effectively_once.destinations import Destination
 from tests.harness.schemas import SinkSchema, Type
 
 _TYPES: Mapping[pa.DataType, Type] = {
-    pa.string(): "text", pa.binary(): "hex", pa.int32(): "integer", pa.int64(): "integer", pa.bool_(): "boolean",
+    pa.string(): "text",
+    pa.binary(): "hex",
+    pa.int32(): "integer",
+    pa.int64(): "integer",
+    pa.bool_(): "boolean",
     # JSON has no number that is none.
     pa.float64(): "number or null",
-}  # fmt: skip
+}
 _TEXT: Type = "text"
 """Of dates and times."""
 _SOURCE: Mapping[str, Type] = {"topic": "text", "partition": "integer", "offset": "integer"}
@@ -75,6 +79,10 @@ def _schema(
     names = to.columns or [name for name in columns if not (from_input and name in _SOURCE)]
     fields = {**{name: columns[name] for name in names}, **_EPOCH, **({"source": "source"} if from_input else {})}
     return SinkSchema(
-        kind="kafka", fields=fields, key=to.key, shard_by=shard_by, order=order,
+        kind="kafka",
+        fields=fields,
+        key=to.key,
+        shard_by=shard_by,
+        order=order,
         key_type="hex" if to.key and columns[to.key].startswith("hex") else "text",
-    )  # fmt: skip
+    )

@@ -37,9 +37,11 @@ def announced_by(who: str, event: Mapping[str, Any]) -> bool:
         return str(event.get("pid")) == name
     uid, _, worker = of.partition(WORKER)
     return (
-        event["pod"] == name and bool(uid) and str(event.get("pod_uid", "")).startswith(uid)
+        event["pod"] == name
+        and bool(uid)
+        and str(event.get("pod_uid", "")).startswith(uid)
         and worker in ("", str(event.get("pid")))
-    )  # fmt: skip
+    )
 
 
 def is_driver(who: str, driver: object) -> bool:

@@ -18,9 +18,15 @@ from tests.second_judge.program import ask
 
 
 def run_recorded(
-    checkout: Path, seed: int, says: str, console: Console, *, manifest: Callable[[str], dict[str, Any]],
-    play: Callable[[RunDirectory], None], judge: Callable[[Path, str | None], Results] | None = None,
-) -> Results:  # fmt: skip
+    checkout: Path,
+    seed: int,
+    says: str,
+    console: Console,
+    *,
+    manifest: Callable[[str], dict[str, Any]],
+    play: Callable[[RunDirectory], None],
+    judge: Callable[[Path, str | None], Results] | None = None,
+) -> Results:
     """Play a run and judge it; a play that raised is judged too, by what there is, and is never a pass.
 
     Args:

@@ -38,8 +38,10 @@ class ResultTable:
         """Values of the chart, with the job's file and its pods' credentials."""
         job = {f"{with_table.MODULE}.py": Path(with_table.__file__).read_text(encoding="utf-8")}
         return {
-            **values, "databaseSecret": secret_name(run), "extraFiles": {**values.get("extraFiles", {}), **job},
-        }  # fmt: skip
+            **values,
+            "databaseSecret": secret_name(run),
+            "extraFiles": {**values.get("extraFiles", {}), **job},
+        }
 
     @contextmanager
     def lent(self, pipelines: Cluster, run: str) -> Iterator[None]:

@@ -40,35 +40,51 @@ class SinkSchema(BaseModel):
 
 
 _ACCEPTED = {
-    "id": "text", "event_time_ms": "integer", "user": "text", "payload": "text or null", "crc": "integer or null",
-}  # fmt: skip
+    "id": "text",
+    "event_time_ms": "integer",
+    "user": "text",
+    "payload": "text or null",
+    "crc": "integer or null",
+}
 _COUNTED = {"window_start_ms": "integer", "count": "integer", "epoch": "integer"}
 
 DEAD_LETTERS = SinkSchema(
     kind="kafka",
     fields={
-        "reason": "text", "id": "text or null", "value": "text", "encoding": "text", "epoch": "integer",
+        "reason": "text",
+        "id": "text or null",
+        "value": "text",
+        "encoding": "text",
+        "epoch": "integer",
         "source": "source",
     },
-    shard_by=("id", "source"), order=("source",),
-)  # fmt: skip
+    shard_by=("id", "source"),
+    order=("source",),
+)
 """Every pipeline has this sink."""
 OWN_DEAD_LETTERS = DEAD_LETTERS.model_copy(update={"fields": {**DEAD_LETTERS.fields, "value": "text or null"}})
 """That of any input: a tombstone stays null. The campaigns of user_counts send none."""
 
 USER_COUNTS: Mapping[str, SinkSchema] = {
     "accepted": SinkSchema(
-        kind="kafka", fields={**_ACCEPTED, "epoch": "integer", "source": "source"}, key="user", shard_by=("id",),
+        kind="kafka",
+        fields={**_ACCEPTED, "epoch": "integer", "source": "source"},
+        key="user",
+        shard_by=("id",),
         order=("source",),
     ),
     "dead_letter": DEAD_LETTERS,
     "user_counts": SinkSchema(
-        kind="kafka", fields={"user": "text", **_COUNTED}, key="user", shard_by=("user",),
+        kind="kafka",
+        fields={"user": "text", **_COUNTED},
+        key="user",
+        shard_by=("user",),
         order=("window_start_ms", "user"),
     ),
     "global_counts": SinkSchema(kind="files", fields=_COUNTED),
-}  # fmt: skip
+}
 WITH_TABLE: Mapping[str, SinkSchema] = {
-    **USER_COUNTS, ACCEPTED_ROWS: SinkSchema(kind="table", fields={**_ACCEPTED, "source": "source"}),
-}  # fmt: skip
+    **USER_COUNTS,
+    ACCEPTED_ROWS: SinkSchema(kind="table", fields={**_ACCEPTED, "source": "source"}),
+}
 """Of a run with a result store."""

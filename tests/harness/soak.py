@@ -64,9 +64,12 @@ def _alone(at: Path) -> Iterator[None]:
 
 
 def main(
-    arguments: Sequence[str] | None = None, *, play: Play = run_part, runs: Path = CHECKOUT / "runs",
+    arguments: Sequence[str] | None = None,
+    *,
+    play: Play = run_part,
+    runs: Path = CHECKOUT / "runs",
     seconds: Callable[[], float] = time.monotonic,
-) -> int:  # fmt: skip
+) -> int:
     """Run what the command line asks for; returns the exit code.
 
     Args:

@@ -139,9 +139,13 @@ def drawn(seed: int, number: int, stacks: Sequence[Stack]) -> Part:
     stack = stacks[(number - 1) % len(stacks)]
     own = random.Random(f"part {number} of soak {seed}").randrange(1_000_000)
     return Part(
-        name=f"part-{number}", stack=stack, seed=own, faults=str(DRAWN_FAULTS), records=DRAWN_RECORDS,
+        name=f"part-{number}",
+        stack=stack,
+        seed=own,
+        faults=str(DRAWN_FAULTS),
+        records=DRAWN_RECORDS,
         controls=number <= len(stacks),
-    )  # fmt: skip
+    )
 
 
 def _twice(names: Sequence[str]) -> str | None:

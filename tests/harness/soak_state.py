@@ -103,11 +103,12 @@ class State(BaseModel):
             return None
         return next(
             (
-                one for one in self.parts
+                one
+                for one in self.parts
                 if one.stack in stacks and one.name not in without and self.standing(one.name) is Standing.WAITING
             ),
             None,
-        )  # fmt: skip
+        )
 
     def runs(self) -> list[str]:
         """The runs that the sum is made of: of each part the newest one that counts, in the order of the parts."""

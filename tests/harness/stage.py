@@ -92,10 +92,14 @@ class Stage:
         return _kubernetes(identity(self.directory.path.name, "r"))
 
     def main(
-        self, subject: Subject, planned: Sequence[PlannedFault],
-        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None, *, partitions: int = PARTITIONS,
+        self,
+        subject: Subject,
+        planned: Sequence[PlannedFault],
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+        *,
+        partitions: int = PARTITIONS,
         changes: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Strike, drain, epilogue, evidence.
 
         Args:
@@ -108,9 +112,15 @@ class Stage:
         changes = changes or {}
         settings = self._of(MAIN_PREFIX, subject, self.table, changes.get("settings"))
         self._act(
-            self.directory, settings, subject, planned, arsenal, table=self.table, partitions=partitions,
+            self.directory,
+            settings,
+            subject,
+            planned,
+            arsenal,
+            table=self.table,
+            partitions=partitions,
             changes=changes,
-        )  # fmt: skip
+        )
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
         """The same without a fault, in a run directory of its own below this one's."""
@@ -129,9 +139,12 @@ class Stage:
         events = self.directory.path / "work" / "controls.jsonl"
         script = Path(__file__).parent / "controls" / "job.py"
         values = values_for(
-            self.target.values, _kubernetes(settings.pipeline), settings.model_dump(mode="json"),
-            module=CONTROL_MODULE, extra_files={f"{CONTROL_MODULE}.py": script.read_text()},
-        )  # fmt: skip
+            self.target.values,
+            _kubernetes(settings.pipeline),
+            settings.model_dump(mode="json"),
+            module=CONTROL_MODULE,
+            extra_files={f"{CONTROL_MODULE}.py": script.read_text()},
+        )
         with (
             self.console.step("negative controls, which must fail"),
             History(self.directory.path / "work" / "controls-history.jsonl") as scratch,
@@ -139,10 +152,16 @@ class Stage:
             log = self._followed(values, events, self.directory.logs)
             drivers = PodDrivers(self.cluster, self.chart, values, self.run, log, self.console.say)
             run_controls(
-                self.directory, drivers, self._topics(), Watch(events, scratch), settings=path, seed=self.seed,
-                console=self.console, stop=self.stop,
+                self.directory,
+                drivers,
+                self._topics(),
+                Watch(events, scratch),
+                settings=path,
+                seed=self.seed,
+                console=self.console,
+                stop=self.stop,
                 controls=controls,
-            )  # fmt: skip
+            )
 
     def settings(self, prefix: str, own: Mapping[str, Any] | None = None) -> PipelineSettings:
         """Settings of a pipeline of this run: the deployed one's addresses, names of its own, and what is given."""
@@ -187,8 +206,10 @@ class Stage:
         self.cluster.apply([one for one in objects if one["kind"] != "SparkApplication"])
         self.cluster.wait_for(
             f"job {job}, which makes topics and tables of {settings.pipeline},",
-            lambda: bool(self.cluster.job(job).get("succeeded")), within_s, lambda: self.cluster.job(job),
-        )  # fmt: skip
+            lambda: bool(self.cluster.job(job).get("succeeded")),
+            within_s,
+            lambda: self.cluster.job(job),
+        )
 
     def tidy(self) -> None:
         """End following, and delete the run's topics and objects; the cluster's objects are the tenancy's to delete."""
@@ -205,10 +226,17 @@ class Stage:
             ChainReader(address, one.pipeline, one.topic).delete_objects()
 
     def _act(
-        self, directory: RunDirectory, settings: PipelineSettings, subject: Subject, planned: Sequence[PlannedFault],
-        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None, *, table: ResultTable | None = None,
-        partitions: int = PARTITIONS, changes: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        directory: RunDirectory,
+        settings: PipelineSettings,
+        subject: Subject,
+        planned: Sequence[PlannedFault],
+        arsenal: Callable[[SupervisedPods, Watch], Arsenal] | None = None,
+        *,
+        table: ResultTable | None = None,
+        partitions: int = PARTITIONS,
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
         with History(directory.history_path) as history:
@@ -225,18 +253,29 @@ class Stage:
             supervised = SupervisedPods(*pods, history=history) if arsenal else None
             drivers = supervised or PodDrivers(*pods)
             place = Place(
-                self.endpoints, settings, drivers, watch, self.replication, PATIENCE,
+                self.endpoints,
+                settings,
+                drivers,
+                watch,
+                self.replication,
+                PATIENCE,
                 witness=lambda noted: PodWitness(noted, lambda: self.cluster.reader.get("/api/v1/pods")["items"]),
-            )  # fmt: skip
+            )
             act = Act(
-                directory, history, place, subject, console=self.console, stop=self.stop, faults=planned,
+                directory,
+                history,
+                place,
+                subject,
+                console=self.console,
+                stop=self.stop,
+                faults=planned,
                 arsenal=arsenal(supervised, watch) if arsenal and supervised else None,
                 # The broker is shared: other pipelines' transactions come and go.
                 open_transactions=lambda: [
                     one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
                 ],
                 partitions=partitions,
-            )  # fmt: skip
+            )
             if table is not None:
                 act.collector = table.begin(directory, act.collector, settings.pipeline, settings.shards)
             act.go()

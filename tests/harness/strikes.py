@@ -12,9 +12,15 @@ from tests.harness.schedule import STEPS, PlannedFault, Strike
 from tests.harness.stall_sorts import Steps
 
 KILLS_OF_THE_DEMO = (
-    "executors-kill", "driver-kill", "worker-kill", "broker-kill", "store-kill", "executor-stall", "broker-cut",
+    "executors-kill",
+    "driver-kill",
+    "worker-kill",
+    "broker-kill",
+    "store-kill",
+    "executor-stall",
+    "broker-cut",
     "store-cut",
-)  # fmt: skip
+)
 """Those of the embedded stack that cost a demo no more than some seconds; a stall and a cut last one of SHORT_S."""
 
 

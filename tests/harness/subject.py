@@ -67,9 +67,14 @@ class Subject:
 
 
 def seeded(
-    seed: int, records: int, minutes: int = 12, portion: int = 0, *, payload_bytes: int = 0,
+    seed: int,
+    records: int,
+    minutes: int = 12,
+    portion: int = 0,
+    *,
+    payload_bytes: int = 0,
     places: tuple[float, ...] = PLACES,
-) -> Subject:  # fmt: skip
+) -> Subject:
     """A seeded stream of `records` records over some minutes of event time.
 
     The pacing lets 80 s of event time be on its way: 200,000 records over 12 minutes make epochs of some 20,000 rows.
@@ -85,14 +90,28 @@ def seeded(
         f"{n.sent:,} records ({n.duplicates_sent:,} duplicates, {n.late_sent:,} late, {n.malformed_sent:,} malformed), "
         f"{shape.users:,} users, {shape.span_ms // 60_000} minutes"
     )
-    return Subject("seeded", says, n, shape.pace, stream, shape.window_ms, shape.pace.lateness_ms, portion=portion,
-                   payload_bytes=payload_bytes)  # fmt: skip
+    return Subject(
+        "seeded",
+        says,
+        n,
+        shape.pace,
+        stream,
+        shape.window_ms,
+        shape.pace.lateness_ms,
+        portion=portion,
+        payload_bytes=payload_bytes,
+    )
 
 
 def unpaced(
-    seed: int, records: int, rate: float, skew: float | None = None, *, payload_bytes: int = 0,
+    seed: int,
+    records: int,
+    rate: float,
+    skew: float | None = None,
+    *,
+    payload_bytes: int = 0,
     gateways: tuple[str, ...] = (),
-) -> Subject:  # fmt: skip
+) -> Subject:
     """A seeded stream that goes on through outages, for a pipeline whose time goes by partition.
 
     Its time goes SPEED times as fast as the clock, so that 40 s of outage are ten minutes. No record lies at a bound:
@@ -111,9 +130,15 @@ def unpaced(
     # A partition's records are in time whatever the others do, as long as their own disorder is within the lateness.
     pace = Pace(jitter_ms=110_000, horizon_ms=5_000)
     shape = Shape(
-        records=records, span_ms=int(1000 * SPEED * records / rate), payload_bytes=payload_bytes, scripts=True,
-        partitions=PARTITIONS, partition_skew=skew, bursts=BURSTS, pace=pace,
-    )  # fmt: skip
+        records=records,
+        span_ms=int(1000 * SPEED * records / rate),
+        payload_bytes=payload_bytes,
+        scripts=True,
+        partitions=PARTITIONS,
+        partition_skew=skew,
+        bursts=BURSTS,
+        pace=pace,
+    )
     stream = Seeded(seed, shape)
     n = stream.numbers
     says = (
@@ -122,9 +147,18 @@ def unpaced(
     )
     unbounded = Pace(lateness_ms=pace.lateness_ms, horizon_ms=None, max_outstanding=records + 1_000_000)
     return Subject(
-        "seeded", says, n, unbounded, stream, shape.window_ms, pace.lateness_ms, payload_bytes=payload_bytes, rate=rate,
-        gateways=gateways, disorder_ms=pace.jitter_ms,
-    )  # fmt: skip
+        "seeded",
+        says,
+        n,
+        unbounded,
+        stream,
+        shape.window_ms,
+        pace.lateness_ms,
+        payload_bytes=payload_bytes,
+        rate=rate,
+        gateways=gateways,
+        disorder_ms=pace.jitter_ms,
+    )
 
 
 def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
@@ -150,7 +184,13 @@ def from_file(path: Path, key: str, time: str, epochs: int = 12) -> Subject:
     )
     pace = Pace(lateness_ms=lateness_ms, horizon_ms=None, max_outstanding=4 * epoch_rows_max)
     return Subject(
-        "file", says, survey.numbers, pace, file_input.FileInput(path, key, time), lateness_ms=lateness_ms,
-        epoch_rows_max=epoch_rows_max, fault_gates={"first_epoch": 0, "spacing": 0},
+        "file",
+        says,
+        survey.numbers,
+        pace,
+        file_input.FileInput(path, key, time),
+        lateness_ms=lateness_ms,
+        epoch_rows_max=epoch_rows_max,
+        fault_gates={"first_epoch": 0, "spacing": 0},
         named={"input": path.name, "key": key, "time": time},
-    )  # fmt: skip
+    )

@@ -19,10 +19,24 @@ ALL_SIGKILL, ALL_NOW = Strike("sigkill", EVERY_EXECUTOR), Strike("pod_delete_now
 # Records flow while a cut lasts, and it drops nothing where nobody just asks: it has the records of one more try.
 # Each is over within a minute.
 BEYOND_EXECUTORS = (
-    "driver-kill", "driver-delete", "broker-kill", "broker-delete", "broker-stop", "store-kill", "store-delete",
-    "store-stop", "operator-kill", "operator-delete", "operator-then-driver", "driver-then-operator", "executor-stall",
-    "executor-broker-cut", "executor-store-cut", "driver-executor-cut", "driver-store-cut",
-)  # fmt: skip
+    "driver-kill",
+    "driver-delete",
+    "broker-kill",
+    "broker-delete",
+    "broker-stop",
+    "store-kill",
+    "store-delete",
+    "store-stop",
+    "operator-kill",
+    "operator-delete",
+    "operator-then-driver",
+    "driver-then-operator",
+    "executor-stall",
+    "executor-broker-cut",
+    "executor-store-cut",
+    "driver-executor-cut",
+    "driver-store-cut",
+)
 
 PORTION_MINUTES, PORTIONS_PER_STRIKE, PORTIONS_PER_CUT, ROWS_PER_MINUTE = 2, 1, 4, 4_500
 
@@ -75,14 +89,19 @@ class Suite:
 
 SUITES = {
     "smoke": Suite(
-        "smoke", (SIGKILL,) * 3 + (NOW,), False, seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
+        "smoke",
+        (SIGKILL,) * 3 + (NOW,),
+        False,
+        seldom=(GRACEFULLY, ALL_SIGKILL, ALL_NOW),
         beyond=BEYOND_EXECUTORS,
     ),
     "all": Suite(
-        "all", (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW), True,
+        "all",
+        (SIGKILL,) * 5 + (NOW,) * 5 + (GRACEFULLY,) * 2 + (ALL_SIGKILL, ALL_NOW),
+        True,
         every_control=True,
     ),
-}  # fmt: skip
+}
 
 
 def suite_named(name: str) -> Suite:

@@ -26,7 +26,7 @@ JOB, MODULE = "tests.harness.without_proof", "without_proof"
 
 def take(
     batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, *, nothing: bool = False
-) -> list[pa.RecordBatch]:  # fmt: skip
+) -> list[pa.RecordBatch]:
     """Rows as far as they came; an end is taken for the end of all."""
     rows = [batch.filter(pc.is_null(batch[whole_input.CLOSING])) for batch in batches]
     return [batch.drop_columns([whole_input.CLOSING]) for batch in rows]

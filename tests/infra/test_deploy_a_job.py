@@ -28,8 +28,12 @@ SECOND_SETTINGS = ("usage.module", "usage.job_settings.semantics")
 BATCH_RUN = "effectively_once_jobs.reconcile.deployed"
 """It takes a stream's place for a while."""
 READ_BY: dict[str, Callable[[Path], Any]] = {
-    "usage": load_usage, "fraud": load_fraud, "cards": load_pipeline, "ways": load_ways, "ways_0": load_ways,
-}  # fmt: skip
+    "usage": load_usage,
+    "fraud": load_fraud,
+    "cards": load_pipeline,
+    "ways": load_ways,
+    "ways_0": load_ways,
+}
 
 
 def configured(*left_out: str) -> dict[str, StreamingPipelineValues]:

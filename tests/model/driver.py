@@ -64,10 +64,17 @@ class Driver:
         if start == end:
             return replace(at, phase="end")
         declaration = Declaration(
-            epoch=seen.last_recorded + 1, lineage="", batch_id=0, ranges={"t": {"0": (start, end)}}, topic_ids={},
-            watermark_ms=seen.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None,
-            shards=len(self.pipeline.to), wheel_digest="", settings_digest="",
-        )  # fmt: skip
+            epoch=seen.last_recorded + 1,
+            lineage="",
+            batch_id=0,
+            ranges={"t": {"0": (start, end)}},
+            topic_ids={},
+            watermark_ms=seen.watermark_ms,
+            previous_watermark_ms=last.watermark_ms if last else None,
+            shards=len(self.pipeline.to),
+            wheel_digest="",
+            settings_digest="",
+        )
         declaration = self._declaration(declaration)
         text = declaration.model_dump_json()
         floor = state.live(self.pipeline, at).floor(declaration)
@@ -160,17 +167,30 @@ class Driver:
         deltas = {catalog.KIND: at.delta, **({state.COUNTS: at.counted} if self.pipeline.results else {})}
         merged = yield from state.merged(self.pipeline, self.rules, at)
         record = EpochRecord(
-            **declaration.model_dump(), generation=head.generation, counts=Counts(),
+            **declaration.model_dump(),
+            generation=head.generation,
+            counts=Counts(),
             max_event_time_ms=max((time for one, time in self.pipeline.input if one in at.new), default=None),
-            sinks={}, deltas={kind: {"0": Delta.model_validate_json(text)} for kind, text in deltas.items()},
+            sinks={},
+            deltas={kind: {"0": Delta.model_validate_json(text)} for kind, text in deltas.items()},
             merged=merged,
-        )  # fmt: skip
+        )
         if not self.rules.r9_output_until_recorded:
             yield from self._output_collected(record)
         after = replace(
-            at, phase="next", epoch="", new=(), read=(), delta="", value="", shard=0, staged=(), partials=None,
-            counted="", recovering=False,
-        )  # fmt: skip
+            at,
+            phase="next",
+            epoch="",
+            new=(),
+            read=(),
+            delta="",
+            value="",
+            shard=0,
+            staged=(),
+            partials=None,
+            counted="",
+            recovering=False,
+        )
         if at.recovering:
             held = yield from self._head(chain.record(LAYOUT, at.held, record))
             return after.holding(held)

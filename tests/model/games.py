@@ -20,9 +20,16 @@ RULES = Rules()
 
 
 def explored(
-    pipeline: Pipeline, rules: Rules = RULES, losses: int = 0, failures: int = 0, early: int = 0, *,
-    beside: Operator | None = None, before: Operator | None = None, excused: Callable[[str], bool] = lambda _: False,
-) -> Explored:  # fmt: skip
+    pipeline: Pipeline,
+    rules: Rules = RULES,
+    losses: int = 0,
+    failures: int = 0,
+    early: int = 0,
+    *,
+    beside: Operator | None = None,
+    before: Operator | None = None,
+    excused: Callable[[str], bool] = lambda _: False,
+) -> Explored:
     """Explore a pipeline with up to so many lost answers, failed tasks and inputs that end early in the whole run.
 
     Args:
@@ -60,10 +67,15 @@ def explored(
         world=World(
             shards=tuple(shard_of(kind, rules) for kind in pipeline.to), losses=losses, failures=failures, early=early
         ),
-        claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(Places(a, At()), Places(b, At())),
-        finisher=Places(last, At(phase=START) if before else At()), ended=ended, excused=excused, repeats=_repeats,
-        same_task=_same_task, beside=Places(beside.phase, At(phase=START)) if beside else None,
-    )  # fmt: skip
+        claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
+        drivers=(Places(a, At()), Places(b, At())),
+        finisher=Places(last, At(phase=START) if before else At()),
+        ended=ended,
+        excused=excused,
+        repeats=_repeats,
+        same_task=_same_task,
+        beside=Places(beside.phase, At(phase=START)) if beside else None,
+    )
     return Exploration(game).run()
 
 

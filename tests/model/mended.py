@@ -107,9 +107,18 @@ class MendedDriver(Driver):
         if not at.part:
             return (yield from Driver._show(self, at))
         return replace(
-            at, phase="decide", attempt=at.attempt + 1, part=False, new=(), read=(), delta="", value="", shard=0,
-            staged=(), kept=(None,) * len(self.pipeline.to),
-        )  # fmt: skip
+            at,
+            phase="decide",
+            attempt=at.attempt + 1,
+            part=False,
+            new=(),
+            read=(),
+            delta="",
+            value="",
+            shard=0,
+            staged=(),
+            kept=(None,) * len(self.pipeline.to),
+        )
 
     def _rows(self, at: At) -> tuple[str, ...]:
         if self.dead_letter and at.shard == len(self.pipeline.to) - 1:

@@ -81,13 +81,22 @@ class Repair:
             yield replace(found, way=(*way, *found.way))
 
     def _explored(
-        self, world: World, drivers: tuple[Places[At], Places[At]], finisher: Places[At], again: Sequence[str],
+        self,
+        world: World,
+        drivers: tuple[Places[At], Places[At]],
+        finisher: Places[At],
+        again: Sequence[str],
         beside: Places[At] | None = None,
-    ) -> Explored:  # fmt: skip
+    ) -> Explored:
         game = Game(
-            world=world, claims=Claims(checks.owner, self._visible, self._wrong, checks.changed), drivers=drivers,
-            finisher=finisher, ended=self._ended, excused=lambda how: any(each in how for each in again), beside=beside,
-        )  # fmt: skip
+            world=world,
+            claims=Claims(checks.owner, self._visible, self._wrong, checks.changed),
+            drivers=drivers,
+            finisher=finisher,
+            ended=self._ended,
+            excused=lambda how: any(each in how for each in again),
+            beside=beside,
+        )
         return Exploration(game).run()
 
     def _finisher(self) -> Places[At]:
@@ -109,8 +118,12 @@ class Repair:
 
     def _visible(self, world: World) -> tuple[Row, ...]:
         """Every row with its sink."""
-        rows = [(epoch, f"{number}:{row}") for number, shard in enumerate(world.shards) if shard is not None
-                for epoch, row in shard.rows]  # fmt: skip
+        rows = [
+            (epoch, f"{number}:{row}")
+            for number, shard in enumerate(world.shards)
+            if shard is not None
+            for epoch, row in shard.rows
+        ]
         of_files = replace(world, shards=())
         return (*rows, *((epoch, f"files:{row}") for epoch, row in checks.visible(of_files)))
 

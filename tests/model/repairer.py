@@ -160,10 +160,11 @@ def _declared(pipeline: Pipeline, attached: bool, dead_letter: bool) -> Declared
     """Return what a repair asks of the product's declaration of a pipeline."""
     named = zip(pipeline.to, _sinks(pipeline, dead_letter), strict=True)
     asked = SimpleNamespace(
-        ids="attached" if attached else "coordinates", windows=(),
+        ids="attached" if attached else "coordinates",
+        windows=(),
         recorded=SimpleNamespace(name=STEP) if pipeline.recorded else None,
         rows=tuple(_destination(kind, name) for kind, name in named if name != DEAD_LETTER),
-    )  # fmt: skip
+    )
     return cast("Declared", asked)
 
 

@@ -32,9 +32,15 @@ class DeletedWorld(World):
 
 
 def explored(
-    rules: Rules = RULES, losses: int = 0, deletions: int = 0, early: int = 0, *,
-    alone: bool = False, rows: tuple[int, int] = (1, 2), excused: tuple[str, ...] = (),
-) -> Explored:  # fmt: skip
+    rules: Rules = RULES,
+    losses: int = 0,
+    deletions: int = 0,
+    early: int = 0,
+    *,
+    alone: bool = False,
+    rows: tuple[int, int] = (1, 2),
+    excused: tuple[str, ...] = (),
+) -> Explored:
     """Explore it with up to so many lost answers, deletions of the checkpoint and inputs that end early.
 
     `alone` is without driver B. A takes `rows[0]` records an epoch, B `rows[1]`.
@@ -67,9 +73,11 @@ def explored(
     game = Game(
         world=DeletedWorld(shards=(KafkaShard(),), losses=losses, failures=deletions, early=early),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
-        drivers=(places("A", rows[0]), places("B", rows[1], "done" if alone else "start")), finisher=places("F", 2),
-        ended=ended, excused=lambda how: (deletions > 0 and GONE in how) or any(text in how for text in excused),
-    )  # fmt: skip
+        drivers=(places("A", rows[0]), places("B", rows[1], "done" if alone else "start")),
+        finisher=places("F", 2),
+        ended=ended,
+        excused=lambda how: (deletions > 0 and GONE in how) or any(text in how for text in excused),
+    )
     return Exploration(game).run()
 
 

@@ -110,8 +110,9 @@ class Driver:
         start = at.span[1]
         known = {
             each.ranges["t"]["0"][0]: each.ranges["t"]["0"][1]
-            for each in (*at.seen.tail, at.seen.declared) if each is not None
-        }  # fmt: skip
+            for each in (*at.seen.tail, at.seen.declared)
+            if each is not None
+        }
         end = min(start + self.rows, len(INPUT))
         if self.rules.r7_ranges_of_the_chain:
             end = known.get(start, end)
@@ -140,9 +141,17 @@ class Driver:
                 assert seen.declared is not None
                 return replace(at, phase="decide", epoch=declaration_of(seen.declared), silent=False)
         declaration = Declaration(
-            epoch=seen.last_recorded + 1, lineage=at.lineage, batch_id=at.batch, ranges=ranges, topic_ids={},
-            watermark_ms=None, previous_watermark_ms=None, shards=1, wheel_digest="", settings_digest="",
-        )  # fmt: skip
+            epoch=seen.last_recorded + 1,
+            lineage=at.lineage,
+            batch_id=at.batch,
+            ranges=ranges,
+            topic_ids={},
+            watermark_ms=None,
+            previous_watermark_ms=None,
+            shards=1,
+            wheel_digest="",
+            settings_digest="",
+        )
         # The delta before an epoch carries all ids; a restart from the newest backup needs the one of its epoch.
         floor = max(seen.last_recorded, 0)
         if self.rules.r9_deltas_until_backup and at.backup >= 0:

@@ -24,10 +24,18 @@ def _stands_still(how: str) -> bool:
     return "is published with digest" in how and ("its repeat has  (" in how or f"its repeat has {'0' * 32}" in how)
 
 
-@pytest.mark.parametrize(("pipeline", "losses", "states"), [
-    (KAFKA, 0, 19_000), (TABLE, 0, 7_000), (FILES, 0, 5_400), (STATE, 0, 14_000), (FILES_AND_KAFKA, 0, 5_000),
-    (KAFKA_SHARD, 1, 20_000), (TABLE_SHARD, 1, 20_000),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pipeline", "losses", "states"),
+    [
+        (KAFKA, 0, 19_000),
+        (TABLE, 0, 7_000),
+        (FILES, 0, 5_400),
+        (STATE, 0, 14_000),
+        (FILES_AND_KAFKA, 0, 5_000),
+        (KAFKA_SHARD, 1, 20_000),
+        (TABLE_SHARD, 1, 20_000),
+    ],
+)
 def test_where_drivers_are_stopped_it_is_exact_whatever_they_left(pipeline: Pipeline, losses: int, states: int) -> None:
     """Two drivers die anywhere; then the operator alone, and a driver to the end of the input: it always gets there."""
     found = explored(pipeline, losses=losses, before=Operator(pipeline.to, then="start"))
@@ -35,11 +43,14 @@ def test_where_drivers_are_stopped_it_is_exact_whatever_they_left(pipeline: Pipe
     assert found.states >= states, "the exploration was cut short"
 
 
-@pytest.mark.parametrize(("pipeline", "states"), [
-    (KAFKA_SHARD, 300_000),
-    pytest.param(TWO_SHARDS, 2_000_000, marks=SLOW),
-    pytest.param(FILES_AND_KAFKA, 790_000, marks=SLOW),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pipeline", "states"),
+    [
+        (KAFKA_SHARD, 300_000),
+        pytest.param(TWO_SHARDS, 2_000_000, marks=SLOW),
+        pytest.param(FILES_AND_KAFKA, 790_000, marks=SLOW),
+    ],
+)
 def test_while_drivers_live_nothing_is_shown_twice_or_lost(pipeline: Pipeline, states: int) -> None:
     """Two drivers and the operator in any order; at worst the pipeline stands still."""
     found = explored(pipeline, beside=Operator(pipeline.to), excused=_stands_still)
@@ -48,9 +59,13 @@ def test_while_drivers_live_nothing_is_shown_twice_or_lost(pipeline: Pipeline, s
     assert any(REFUSED in how for how in found.ends), "the exploration is vacuous"
 
 
-@pytest.mark.parametrize(("pipeline", "states"), [
-    pytest.param(TABLE_SHARD, 225_000, marks=SLOW), pytest.param(TWO_TABLES, 480_000, marks=SLOW),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pipeline", "states"),
+    [
+        pytest.param(TABLE_SHARD, 225_000, marks=SLOW),
+        pytest.param(TWO_TABLES, 480_000, marks=SLOW),
+    ],
+)
 def test_of_tables_alone_it_does_not_even_stand_still(pipeline: Pipeline, states: int) -> None:
     """A session of an older generation commits nothing once the operator has opened one."""
     found = explored(pipeline, beside=Operator(pipeline.to))
@@ -66,10 +81,13 @@ def test_a_driver_that_lives_can_bring_a_kafka_pipeline_to_stand_still() -> None
     assert _stands_still(found.hole)
 
 
-@pytest.mark.parametrize(("rules", "hole"), [
-    (Rules(), "the mark of shard 0 is -1, the chain is at 0 to 0"),
-    (Rules(r10_marks_within=False), "progress mark -1 lies outside the chain's 0 to 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rules", "hole"),
+    [
+        (Rules(), "the mark of shard 0 is -1, the chain is at 0 to 0"),
+        (Rules(r10_marks_within=False), "progress mark -1 lies outside the chain's 0 to 1"),
+    ],
+)
 def test_an_epoch_that_is_not_published_over_nothing_leaves_marks_behind(rules: Rules, hole: str) -> None:
     """The start check sees that they lag; without it, the publication of the next epoch does."""
     operator = Operator(TWO_SHARDS.to, publishes=False)

@@ -29,12 +29,19 @@ TIMED = Repair(Pipeline(("kafka",), (("b", 5), ("a", 0), ("c", 5)), (2, 2), reco
 PINNED = "is published with digest"
 
 
-@pytest.mark.parametrize(("repair", "losses", "deaths", "states"), [
-    (KAFKA, 0, 29, 550), pytest.param(WITHOUT_IDS, 0, 20, 340, marks=SLOW), pytest.param(FILES, 0, 38, 900, marks=SLOW),
-    pytest.param(TABLE, 0, 24, 440, marks=SLOW), pytest.param(TWO_SINKS, 0, 1, 920, marks=SLOW),
-    pytest.param(KAFKA_AND_TABLE, 0, 41, 1_100, marks=SLOW), pytest.param(SECOND_EPOCH, 0, 26, 600, marks=SLOW),
-    pytest.param(PLAIN, 1, 100, 5_200, marks=SLOW),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("repair", "losses", "deaths", "states"),
+    [
+        (KAFKA, 0, 29, 550),
+        pytest.param(WITHOUT_IDS, 0, 20, 340, marks=SLOW),
+        pytest.param(FILES, 0, 38, 900, marks=SLOW),
+        pytest.param(TABLE, 0, 24, 440, marks=SLOW),
+        pytest.param(TWO_SINKS, 0, 1, 920, marks=SLOW),
+        pytest.param(KAFKA_AND_TABLE, 0, 41, 1_100, marks=SLOW),
+        pytest.param(SECOND_EPOCH, 0, 26, 600, marks=SLOW),
+        pytest.param(PLAIN, 1, 100, 5_200, marks=SLOW),
+    ],
+)
 def test_wherever_a_driver_died_the_command_and_the_next_driver_are_enough(
     repair: Repair, losses: int, deaths: int, states: int
 ) -> None:
@@ -46,15 +53,20 @@ def test_wherever_a_driver_died_the_command_and_the_next_driver_are_enough(
     assert sum(each.states for each in found) >= states, "the exploration was cut short"
 
 
-@pytest.mark.parametrize(("repair", "second", "beside", "states"), [
-    (KAFKA, "r_start", False, 5_900), pytest.param(FILES, "r_start", False, 11_500, marks=SLOW),
-    pytest.param(TABLE, "start", True, 53_000, marks=SLOW), pytest.param(KAFKA, "start", True, 223_000, marks=SLOW),
-    pytest.param(TWO_EPOCHS, "start", True, 277_000, marks=SLOW),
-    pytest.param(WITHOUT_IDS, "start", True, 85_000, marks=SLOW),
-    pytest.param(FILES, "start", True, 1_000_000, marks=SLOW),
-    pytest.param(KAFKA_AND_TABLE, "r_start", False, 12_600, marks=SLOW),
-    pytest.param(SECOND_EPOCH, "r_start", False, 4_500, marks=SLOW),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("repair", "second", "beside", "states"),
+    [
+        (KAFKA, "r_start", False, 5_900),
+        pytest.param(FILES, "r_start", False, 11_500, marks=SLOW),
+        pytest.param(TABLE, "start", True, 53_000, marks=SLOW),
+        pytest.param(KAFKA, "start", True, 223_000, marks=SLOW),
+        pytest.param(TWO_EPOCHS, "start", True, 277_000, marks=SLOW),
+        pytest.param(WITHOUT_IDS, "start", True, 85_000, marks=SLOW),
+        pytest.param(FILES, "start", True, 1_000_000, marks=SLOW),
+        pytest.param(KAFKA_AND_TABLE, "r_start", False, 12_600, marks=SLOW),
+        pytest.param(SECOND_EPOCH, "r_start", False, 4_500, marks=SLOW),
+    ],
+)
 def test_while_drivers_live_nothing_is_changed_doubled_or_lost(
     repair: Repair, second: str, beside: bool, states: int
 ) -> None:
@@ -80,9 +92,9 @@ LIVING: list[tuple[str, Repair, dict[str, Any], str, int]] = [
 """What is left out, the pipeline, of drivers and of the operator, what is found, and in how many steps."""
 
 
-@pytest.mark.parametrize(("repair", "drivers", "operators", "hole", "steps"), [
-    pytest.param(*case, id=what) for what, *case in DEAD
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("repair", "drivers", "operators", "hole", "steps"), [pytest.param(*case, id=what) for what, *case in DEAD]
+)
 def test_a_rule_left_out_leaves_a_hole_where_drivers_are_stopped(
     repair: Repair, drivers: dict[str, Any], operators: dict[str, Any], hole: str, steps: int
 ) -> None:
@@ -93,9 +105,9 @@ def test_a_rule_left_out_leaves_a_hole_where_drivers_are_stopped(
     assert len(found.way) == steps, "\n".join(found.way)
 
 
-@pytest.mark.parametrize(("repair", "operators", "hole", "steps"), [
-    pytest.param(*case, id=what) for what, *case in LIVING
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("repair", "operators", "hole", "steps"), [pytest.param(*case, id=what) for what, *case in LIVING]
+)
 def test_a_rule_left_out_leaves_a_hole_while_drivers_live(
     repair: Repair, operators: dict[str, Any], hole: str, steps: int
 ) -> None:

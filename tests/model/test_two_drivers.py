@@ -15,9 +15,7 @@ FILES_AND_KAFKA = Pipeline(("files", "kafka"))
 KAFKA_SHARD, TABLE_SHARD = Pipeline(("kafka",)), Pipeline(("table",))
 SHORT_KAFKA, SHORT_TABLE, SHORT_FILE = (Pipeline((kind,), SHORT, (1, 2)) for kind in ("kafka", "table", "files"))
 # Two deltas are merged in the third epoch; in the fifth the floor passes them. A `b` comes late, a `c` twice in time.
-STATE = Pipeline(
-    ("kafka",), (("a", 0), ("b", 0), ("c", 3), ("b", 0), ("c", 3)), (1, 2), recorded=False, fan=2
-)  # fmt: skip
+STATE = Pipeline(("kafka",), (("a", 0), ("b", 0), ("c", 3), ("b", 0), ("c", 3)), (1, 2), recorded=False, fan=2)
 
 SHORT_TABLES = Pipeline(("table", "table"), SHORT, (1, 2))
 # One shard of the second step takes what both of the first one accepted.

@@ -93,10 +93,15 @@ def changes(code: str, spans: Mapping[str, LineSpan]) -> list[Change]:
         changed = [line.replace(name, _plain(function)) for line in mutated]
         # Its first two lines name files.
         diff = [*difflib.unified_diff(original, changed, lineterm="", n=1)][2:]
-        found.append({
-            "name": name, "function": _qualified(function), "old": _side(diff, "-"), "new": _side(diff, "+"),
-            "diff": "\n".join(line for line in diff if not line.startswith("@@")),
-        })  # fmt: skip
+        found.append(
+            {
+                "name": name,
+                "function": _qualified(function),
+                "old": _side(diff, "-"),
+                "new": _side(diff, "+"),
+                "diff": "\n".join(line for line in diff if not line.startswith("@@")),
+            }
+        )
     return found
 
 

@@ -74,9 +74,14 @@ def read_outcome(module: Module, tree: Path, digest: str, seconds: float) -> Out
         for one in made["mutants"]:
             name = f"{dotted.removesuffix('.__init__')}.{one['name']}"
             mutants.append(
-                Mutant(function=f"{place}.{one['function']}", old=one["old"], new=one["new"], diff=one["diff"],
-                       end=end_of(name, ends.get(name)))
-            )  # fmt: skip
+                Mutant(
+                    function=f"{place}.{one['function']}",
+                    old=one["old"],
+                    new=one["new"],
+                    diff=one["diff"],
+                    end=end_of(name, ends.get(name)),
+                )
+            )
     if not mutants:
         raise MutantsError(f"nothing of module {module.name} can be mutated: correct modules.toml")
     return Outcome(module=module.name, digest=digest, mutants=tuple(mutants), spared=spared, seconds=round(seconds, 1))

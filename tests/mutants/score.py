@@ -55,9 +55,13 @@ def scored(outcome: Outcome, explanations: Sequence[Explanation]) -> Score:
     lost = [mutant for mutant in outcome.mutants if not mutant.killed]
     explained = [mutant for mutant in lost if mutant.end == "survived" and any(one.fits(mutant) for one in own)]
     return Score(
-        module=outcome.module, made=len(outcome.mutants), killed=len(outcome.mutants) - len(lost),
-        by_time=sum(mutant.end == "time" for mutant in outcome.mutants), equivalent=len(explained),
-        spared=outcome.spared, seconds=outcome.seconds,
+        module=outcome.module,
+        made=len(outcome.mutants),
+        killed=len(outcome.mutants) - len(lost),
+        by_time=sum(mutant.end == "time" for mutant in outcome.mutants),
+        equivalent=len(explained),
+        spared=outcome.spared,
+        seconds=outcome.seconds,
         survivors=tuple(mutant for mutant in lost if mutant not in explained),
         wrong=tuple(wrong(own, outcome.mutants)),
-    )  # fmt: skip
+    )

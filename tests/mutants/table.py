@@ -18,11 +18,16 @@ HEAD = "| module | mutants | killed | by time | survived | equivalent | score | 
 def markdown(scores: Sequence[Score], explanations: Sequence[Explanation], product: str) -> str:
     """Return the page, with a sentence on the product."""
     lines = [
-        "# Mutants of the product's core", "",
+        "# Mutants of the product's core",
+        "",
         "Score: killed, of the mutants that are not equivalent. Spared: mutants of the wording of errors, not played. "
-        + product, "", HEAD, *map(_row, scores),
-        *_survivors(scores), *_equivalents(scores, explanations),
-    ]  # fmt: skip
+        + product,
+        "",
+        HEAD,
+        *map(_row, scores),
+        *_survivors(scores),
+        *_equivalents(scores, explanations),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -30,11 +35,13 @@ def write(scores: Sequence[Score], explanations: Sequence[Explanation], at: Path
     """Write `scores.md` and `scores.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
     told = {
-        "digest": product_digest(), **git_state(CHECKOUT), "least": LEAST,
+        "digest": product_digest(),
+        **git_state(CHECKOUT),
+        "least": LEAST,
         "modules": [
             {**one.model_dump(), "survived": len(one.survivors), "score": round(one.share, 4)} for one in scores
         ],
-    }  # fmt: skip
+    }
     (at / "scores.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     (at / "scores.md").write_text(markdown(scores, explanations, product_stated()))
     return at / "scores.md"
@@ -47,8 +54,17 @@ def percent(score: Score) -> str:
 
 def _row(one: Score) -> str:
     share = percent(one) if one.share >= LEAST else f"**{percent(one)}**"
-    cells = (one.module, one.made, one.killed, one.by_time, len(one.survivors), one.equivalent, share, one.spared,
-             f"{one.seconds:.0f}")  # fmt: skip
+    cells = (
+        one.module,
+        one.made,
+        one.killed,
+        one.by_time,
+        len(one.survivors),
+        one.equivalent,
+        share,
+        one.spared,
+        f"{one.seconds:.0f}",
+    )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -106,5 +106,7 @@ def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -
     ends = json.loads((tmp_path / "mutants" / "src" / "little.py.meta").read_text())["exit_code_by_key"]
     changes = json.loads((tmp_path / "made" / "src" / "little.py.json").read_text())["mutants"]
     assert {change["new"]: ends[f"little.{change['name']}"] == 0 for change in changes} == {
-        "return [2, 2]": False, "return [1, 3]": True, "return TABLE[1]": False,
-    }  # fmt: skip
+        "return [2, 2]": False,
+        "return [1, 3]": True,
+        "return TABLE[1]": False,
+    }

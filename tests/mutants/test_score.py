@@ -42,9 +42,18 @@ def explanations(tmp_path: Path, text: str = ENTRY) -> list[Explanation]:
 
 @pytest.mark.parametrize(
     ("code", "end"),
-    [(0, "survived"), (1, "killed"), (2, "killed"), (3, "killed"), (-11, "killed"), (-24, "time"), (-9, "time"),
-     (33, "untested"), (5, "untested")],
-)  # fmt: skip
+    [
+        (0, "survived"),
+        (1, "killed"),
+        (2, "killed"),
+        (3, "killed"),
+        (-11, "killed"),
+        (-24, "time"),
+        (-9, "time"),
+        (33, "untested"),
+        (5, "untested"),
+    ],
+)
 def test_the_exit_code_of_its_tests_tells_the_end_of_a_mutant(code: int, end: str) -> None:
     assert end_of("m", code) == end
 
@@ -59,9 +68,11 @@ def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
     change = {"name": "x_f__mutmut_1", "function": "f", "old": "a", "new": "b", "diff": "-a\n+b"}
     for path, told in (
         ("made/src/effectively_once/windows.py.json", {"spared": 2, "mutants": [change]}),
-        ("mutants/src/effectively_once/windows.py.meta",
-         {"exit_code_by_key": {"effectively_once.windows.x_f__mutmut_1": 1}}),
-    ):  # fmt: skip
+        (
+            "mutants/src/effectively_once/windows.py.meta",
+            {"exit_code_by_key": {"effectively_once.windows.x_f__mutmut_1": 1}},
+        ),
+    ):
         with pytest.raises(MutantsError, match=f"mutmut left no {Path(path).name}"):
             read_outcome(module, tmp_path, "d", 1.0)
         (tmp_path / path).parent.mkdir(parents=True)
@@ -73,8 +84,9 @@ def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
 
 def test_the_score_is_of_mutants_that_change_anything(tmp_path: Path) -> None:
     told = explanations(tmp_path)
-    found = scored(outcome(mutant("b | a"), mutant("a or b"), mutant("c"), *[mutant("d", "killed")] * 8,
-                           mutant("e", "time")), told)  # fmt: skip
+    found = scored(
+        outcome(mutant("b | a"), mutant("a or b"), mutant("c"), *[mutant("d", "killed")] * 8, mutant("e", "time")), told
+    )
     assert (found.made, found.killed, found.by_time, found.equivalent, found.spared) == (12, 9, 1, 2, 3)
     assert found.survivors == (mutant("c"),)
     assert found.share == 0.9

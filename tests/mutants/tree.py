@@ -38,7 +38,12 @@ def settings(module: Module) -> str:
             "also_copy": ["infra"],
             "pytest_add_cli_args_test_selection": [*module.tests],
             "pytest_add_cli_args": [
-                "-m", "not slow", "-p", "no:cacheprovider", "-p", profile.__name__,
+                "-m",
+                "not slow",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                profile.__name__,
                 f"--hypothesis-profile={profile.PROFILE}",
             ],
             "timeout_constant": TIMEOUT_S,
@@ -47,7 +52,7 @@ def settings(module: Module) -> str:
             "use_setproctitle": False,
         },
         "tool.pytest.ini_options": {name: pytest[name] for name in ("addopts", "markers", "filterwarnings")},
-    }  # fmt: skip
+    }
     # What JSON writes for lists, texts, numbers and truth is TOML as well.
     lines = [
         line

@@ -54,9 +54,12 @@ def play(module: Module, say: Say, limits: Limits = LIMITS) -> Outcome:
         argv = [sys.executable, "-m", STAGE, "run", "--max-children", "1"]
         env = {
             # Of the checkout nothing is imported.
-            "PYTHONPATH": "", "PYTHONHASHSEED": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch),
+            "PYTHONPATH": "",
+            "PYTHONHASHSEED": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(scratch),
             "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
-        }  # fmt: skip
+        }
         log = scratch / LOG
         with _told(module.name, log, say):
             ended = run_limited(argv, cwd=tree, env=env, log=log, limits=limits)

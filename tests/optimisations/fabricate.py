@@ -17,19 +17,27 @@ PLAN = Plan(seed=7, records=2_000, users=20, epoch_rows=200)
 EXECUTORS = {"10.0.0.1": "exec-1@uid-1", "10.0.0.2": "exec-2@uid-2"}
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 WROTE = {
-    AS_IS: [(400, 4_000), (80, 800), (0, 0)], FUSION: [(2_000, 40_000), (2_000, 40_000), (400, 4_000), (0, 0)],
+    AS_IS: [(400, 4_000), (80, 800), (0, 0)],
+    FUSION: [(2_000, 40_000), (2_000, 40_000), (400, 4_000), (0, 0)],
     COMBINER: [(2_000, 20_000), (80, 800), (0, 0)],
     NEITHER: [(2_000, 40_000), (2_000, 40_000), (2_000, 20_000), (0, 0)],
-}  # fmt: skip
+}
 """Records and bytes that each stage writes."""
 
 
 def made(path: Path) -> Path:
     """Make a run with all four drivers; returns its folder."""
-    RunDirectory(path).write_json(path / MANIFEST, {
-        "run": path.name, "command": "make acceptance SUITE=jobs JOB=optimisations SEED=7", "jvm": "pods", "git": {},
-        "plan": PLAN.model_dump(), "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-    })  # fmt: skip
+    RunDirectory(path).write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": "make acceptance SUITE=jobs JOB=optimisations SEED=7",
+            "jvm": "pods",
+            "git": {},
+            "plan": PLAN.model_dump(),
+            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
+        },
+    )
     for actor in ACTORS:
         _driver(RunDirectory(path / actor.name), actor)
     return path
@@ -48,14 +56,19 @@ def logged(arms: dict[str, str], hosts: tuple[str, ...] = tuple(EXECUTORS)) -> s
         for one, (records, size) in zip(stages, WROTE[arm], strict=True):
             for host in hosts:
                 wrote = {"Shuffle Bytes Written": size // len(hosts), "Shuffle Records Written": records // len(hosts)}
-                lines.append({
-                    "Event": "SparkListenerTaskEnd", "Stage ID": one, "Task End Reason": {"Reason": "Success"},
-                    "Task Info": {"Host": host},
-                    "Task Metrics": {
-                        "Executor CPU Time": 1, "Shuffle Write Metrics": wrote,
-                        "Shuffle Read Metrics": {"Remote Bytes Read": 5 * (len(hosts) > 1)},
-                    },
-                })  # fmt: skip
+                lines.append(
+                    {
+                        "Event": "SparkListenerTaskEnd",
+                        "Stage ID": one,
+                        "Task End Reason": {"Reason": "Success"},
+                        "Task Info": {"Host": host},
+                        "Task Metrics": {
+                            "Executor CPU Time": 1,
+                            "Shuffle Write Metrics": wrote,
+                            "Shuffle Read Metrics": {"Remote Bytes Read": 5 * (len(hosts) > 1)},
+                        },
+                    }
+                )
         stage += len(stages)
     return "\n".join(map(json.dumps, lines))
 

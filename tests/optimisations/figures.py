@@ -155,13 +155,18 @@ def _counted(
     ran = sum((one.hosts for one in queries), Counter[str]())
     last = queries[-1]
     return Figures(
-        part=part, arm=arm, queries=len(queries), stages=len(last.stages),
+        part=part,
+        arm=arm,
+        queries=len(queries),
+        stages=len(last.stages),
         shuffled_bytes=sum(one.shuffled[0] for one in queries),
         shuffled_records=sum(one.shuffled[1] for one in queries),
         remote_bytes=sum(one.remote_bytes for one in queries),
         by_stage=[(one.written_records, one.written_bytes) for one in last.stages.values()],
         tasks={pod: ran[address] for address, pod in sorted(facts.executors.items()) if ran[address]},
         elsewhere=sum(number for address, number in ran.items() if address not in facts.executors),
-        windows=windows, wrong=list(wrong), answer=hashlib.sha256(orjson.dumps(answer)).hexdigest(),
+        windows=windows,
+        wrong=list(wrong),
+        answer=hashlib.sha256(orjson.dumps(answer)).hexdigest(),
         plan=list(last.plan),
-    )  # fmt: skip
+    )

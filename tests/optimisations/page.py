@@ -17,19 +17,26 @@ if TYPE_CHECKING:
 
 TITLES = {QUERY: "S1 as a query", EPOCH: "S1 as the pipeline, exactly once, sum of its epochs"}
 HEADING = [
-    "variant", "stages", "bytes shuffled", "from pod to pod", "records shuffled", "bytes a record read",
+    "variant",
+    "stages",
+    "bytes shuffled",
+    "from pod to pod",
+    "records shuffled",
+    "bytes a record read",
     "tasks, by pod of an executor",
-]  # fmt: skip
+]
 
 
 def tables(results: Optimisations) -> list[tuple[str, list[list[str]]]]:
     """Return what is said above each table, and its rows."""
     plan = results.plan
     return [
-        (f"{TITLES[part]}: {plan.records:,} events of {plan.users:,} users",
-         [_row(one, plan.records) for one in results.arms if one.part == part])
+        (
+            f"{TITLES[part]}: {plan.records:,} events of {plan.users:,} users",
+            [_row(one, plan.records) for one in results.arms if one.part == part],
+        )
         for part in ARMS
-    ]  # fmt: skip
+    ]
 
 
 def markdown(results: Optimisations) -> str:
@@ -70,7 +77,11 @@ def html(results: Optimisations) -> str:
 def _row(one: Figures, records: int) -> list[str]:
     tasks = ", ".join(str(number) for number in one.tasks.values())
     return [
-        one.arm, str(one.stages), f"{one.shuffled_bytes:,}", f"{one.remote_bytes:,}",
+        one.arm,
+        str(one.stages),
+        f"{one.shuffled_bytes:,}",
+        f"{one.remote_bytes:,}",
         f"{one.shuffled_records:,}",
-        f"{one.shuffled_bytes / records:,.2f}", tasks,
-    ]  # fmt: skip
+        f"{one.shuffled_bytes / records:,.2f}",
+        tasks,
+    ]

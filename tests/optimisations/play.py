@@ -29,9 +29,19 @@ from tests.harness.run_directory import RunDirectory
 from tests.optimisations.figures import COUNTED, FACTS, LOG, Facts
 from tests.optimisations.plan import ACTORS, ARMS, ROUND, Actor, Plan
 
-FILES = tuple(f"tests/bench/{name}.py" for name in (
-    "errors", "optimised", "optimised_job", "s1_events", "spark_arm", "uncombined", "uncombined_job", "unfused_job",
-))  # fmt: skip
+FILES = tuple(
+    f"tests/bench/{name}.py"
+    for name in (
+        "errors",
+        "optimised",
+        "optimised_job",
+        "s1_events",
+        "spark_arm",
+        "uncombined",
+        "uncombined_job",
+        "unfused_job",
+    )
+)
 """What the drivers run, and all that it imports beside the library."""
 PARTS = 2
 ACTOR_S, PODS_S, LOG_S = 300.0, 60.0, 60.0
@@ -86,9 +96,11 @@ class Play:
         with cast.followed():
             cast.start()
             watch.wait_for(
-                f"the first {told}", lambda: any(one["event"] == told for one in watch.seen), ground.driver_s,
+                f"the first {told}",
+                lambda: any(one["event"] == told for one in watch.seen),
+                ground.driver_s,
                 drivers.alive,
-            )  # fmt: skip
+            )
             executors.update(self._executors(cast))
             watch.wait_for(f"all of {actor.name}", lambda: self._done(actor, watch.seen), ACTOR_S, drivers.alive)
             drivers.stop()
@@ -102,25 +114,43 @@ class Play:
     def _role(self, actor: Actor) -> Role:
         settings: dict[str, Any] = {"pipeline": self.ground.pipeline(actor.name), "topic": self.topic}
         if actor.arm is not None:
-            return Role({
-                **settings, "job": actor.module, "shards": SHARDS, "epoch_rows_max": self.plan.epoch_rows,
-                "window_ms": WINDOW_MS, "lateness_ms": LATENESS_MS,
-            }, {})  # fmt: skip
+            return Role(
+                {
+                    **settings,
+                    "job": actor.module,
+                    "shards": SHARDS,
+                    "epoch_rows_max": self.plan.epoch_rows,
+                    "window_ms": WINDOW_MS,
+                    "lateness_ms": LATENESS_MS,
+                },
+                {},
+            )
         options = {
-            "kafka.bootstrap.servers": self._deployed["kafka_bootstrap"], "subscribe": self.topic,
-            "startingOffsets": "earliest", "endingOffsets": "latest",
-        }  # fmt: skip
-        return Role(settings, {
-            "format": "kafka", "options": options, "parts": PARTS, "rounds": [ROUND], "variants": [*ARMS[QUERY]],
-            "stay": True,
-        })  # fmt: skip
+            "kafka.bootstrap.servers": self._deployed["kafka_bootstrap"],
+            "subscribe": self.topic,
+            "startingOffsets": "earliest",
+            "endingOffsets": "latest",
+        }
+        return Role(
+            settings,
+            {
+                "format": "kafka",
+                "options": options,
+                "parts": PARTS,
+                "rounds": [ROUND],
+                "variants": [*ARMS[QUERY]],
+                "stay": True,
+            },
+        )
 
     def _chart(self, folder: str) -> dict[str, Any]:
         """Values of the chart: the event log, in a folder of the run's, which is deleted with it."""
         conf = {
-            **self.ground.stage.target.values.get("sparkConf", {}), "spark.eventLog.rolling.enabled": "false",
-            "spark.eventLog.compress": "false", "spark.eventLog.dir": f"s3a://{self._deployed['s3_bucket']}/{folder}",
-        }  # fmt: skip
+            **self.ground.stage.target.values.get("sparkConf", {}),
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": f"s3a://{self._deployed['s3_bucket']}/{folder}",
+        }
         return {"eventLog": {"enabled": True}, "sparkConf": conf}
 
     def _done(self, actor: Actor, seen: list[dict[str, Any]]) -> bool:

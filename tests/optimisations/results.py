@@ -55,7 +55,7 @@ def judge(path: Path) -> Optimisations:
     judged = signs(arms)
     return Optimisations(
         **told(manifest), plan=plan, arms=arms, unread=unread, signs=judged, verdict=verdict(arms, judged)
-    )  # fmt: skip
+    )
 
 
 def write(path: Path) -> Optimisations:

@@ -45,15 +45,21 @@ def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
     base = arms[AS_IS]
     others = [one.arm for one in arms.values() if one.answer != base.answer]
     yield Sign(
-        part=base.part, arm="every variant", says="gives the same answer", holds=not others,
+        part=base.part,
+        arm="every variant",
+        says="gives the same answer",
+        holds=not others,
         found=", ".join(others) or f"{len(arms)} variants, {base.windows} windows",
-    )  # fmt: skip
+    )
     if FUSION in arms:
         one, least = arms[FUSION], FUSED[base.part]
         yield Sign(
-            part=base.part, arm=FUSION, says="has more stages", holds=one.stages > base.stages,
+            part=base.part,
+            arm=FUSION,
+            says="has more stages",
+            holds=one.stages > base.stages,
             found=f"{one.stages} and {base.stages}",
-        )  # fmt: skip
+        )
         yield _more(one, base, "bytes", least)
     if COMBINER in arms:
         records, size = COMBINED[base.part]
@@ -63,29 +69,46 @@ def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
 
 def _alone(one: Figures) -> Iterator[Sign]:
     yield Sign(
-        part=one.part, arm=one.arm, says="answers what was sent", holds=not one.wrong,
+        part=one.part,
+        arm=one.arm,
+        says="answers what was sent",
+        holds=not one.wrong,
         found=f"{len(one.wrong)} wrong, first {one.wrong[0]}" if one.wrong else f"{one.windows} windows",
-    )  # fmt: skip
+    )
     yield Sign(
-        part=one.part, arm=one.arm, says="answered for some windows", holds=one.windows > 0, found=str(one.windows),
+        part=one.part,
+        arm=one.arm,
+        says="answered for some windows",
+        holds=one.windows > 0,
+        found=str(one.windows),
         promise=False,
-    )  # fmt: skip
+    )
     told = ", ".join(f"{pod.partition('@')[0]}: {number}" for pod, number in one.tasks.items())
     yield Sign(
-        part=one.part, arm=one.arm, says=f"ran its tasks in {PODS} pods of executors and nowhere else",
-        holds=len(one.tasks) >= PODS and one.elsewhere == 0, found=f"{told or 'none'}; elsewhere: {one.elsewhere}",
+        part=one.part,
+        arm=one.arm,
+        says=f"ran its tasks in {PODS} pods of executors and nowhere else",
+        holds=len(one.tasks) >= PODS and one.elsewhere == 0,
+        found=f"{told or 'none'}; elsewhere: {one.elsewhere}",
         promise=False,
-    )  # fmt: skip
+    )
     yield Sign(
-        part=one.part, arm=one.arm, says="moved bytes from pod to pod", holds=one.remote_bytes > 0,
-        found=f"{one.remote_bytes:,}", promise=False,
-    )  # fmt: skip
+        part=one.part,
+        arm=one.arm,
+        says="moved bytes from pod to pod",
+        holds=one.remote_bytes > 0,
+        found=f"{one.remote_bytes:,}",
+        promise=False,
+    )
 
 
 def _more(one: Figures, base: Figures, what: str, least: float) -> Sign:
     ours, theirs = (getattr(each, f"shuffled_{what}") for each in (one, base))
     ratio = ours / theirs if theirs else 0.0
     return Sign(
-        part=base.part, arm=one.arm, says=f"shuffles at least {least:g} times the {what}", holds=ratio >= least,
+        part=base.part,
+        arm=one.arm,
+        says=f"shuffles at least {least:g} times the {what}",
+        holds=ratio >= least,
         found=f"{ours:,} / {theirs:,} = {ratio:.2f}",
-    )  # fmt: skip
+    )

@@ -75,9 +75,11 @@ def test_a_pipeline_that_publishes_otherwise_fails(run: Path, damage: str) -> No
     first, *others, _ = rows.read_bytes().splitlines()
     told = orjson.loads(first)
     changed = {
-        "lost": [], "twice": [told, told], "more": [{**told, "count": told["count"] + 1}],
+        "lost": [],
+        "twice": [told, told],
+        "more": [{**told, "count": told["count"] + 1}],
         "invented": [told, {**told, "user": "nobody"}],
-    }[damage]  # fmt: skip
+    }[damage]
     lines = [*map(orjson.dumps, changed), *others]
     end = orjson.dumps({"end": True, "rows": len(lines)})
     rows.write_bytes(b"\n".join([*lines, end]) + b"\n")
@@ -91,10 +93,11 @@ def test_what_is_switched_off_and_moves_no_more_refutes_what_is_claimed(run: Pat
         log_of(run, actor).write_text(logged({"": AS_IS}))
     results = judge(run)
     assert failing(results) == [
-        "epoch, not fused has more stages", "epoch, not fused shuffles at least 2 times the bytes",
+        "epoch, not fused has more stages",
+        "epoch, not fused shuffles at least 2 times the bytes",
         "epoch, not combined shuffles at least 1.3 times the records",
         "epoch, not combined shuffles at least 1.02 times the bytes",
-    ]  # fmt: skip
+    ]
     assert results.verdict is Verdict.FAIL
 
 

@@ -36,9 +36,17 @@ def play_campaign(checkout: Path, seed: int, scratch: Path, limits: Limits = LIM
     A verdict that is no pass is not enough: the bug is caught when an oracle refutes the run.
     """
     argv = [
-        sys.executable, "-m", "tests.harness.chaos", "--seed", str(seed), "--records", str(RECORDS), "--faults", FAULTS,
+        sys.executable,
+        "-m",
+        "tests.harness.chaos",
+        "--seed",
+        str(seed),
+        "--records",
+        str(RECORDS),
+        "--faults",
+        FAULTS,
         "--no-controls",
-    ]  # fmt: skip
+    ]
     env = {"PYTHONPATH": os.pathsep.join((str(checkout), str(checkout / "pipelines" / "src")))}
     ended = run_limited(argv, cwd=checkout, env=env, log=scratch / "log.txt", limits=limits)
     if ended.how != "exit":
@@ -55,8 +63,14 @@ def judged(results: Path, seed: int, seconds: float) -> Sighting:
     refuted = next((oracle for oracle in told["oracles"] if oracle["verdict"] == "fail"), None)
     if told["verdict"] == "fail" and refuted is not None:
         evidence = refuted["evidence"] or [refuted["says"]]
-        return Sighting(seed=seed, how="caught", by=f"oracle {refuted['name']}", line=str(evidence[0])[:LINE_LENGTH],
-                        draws=True, seconds=seconds)  # fmt: skip
+        return Sighting(
+            seed=seed,
+            how="caught",
+            by=f"oracle {refuted['name']}",
+            line=str(evidence[0])[:LINE_LENGTH],
+            draws=True,
+            seconds=seconds,
+        )
     how = "passed" if told["verdict"] == "pass" else "unknown"
     reasons = "; ".join(told.get("reasons", []))[:LINE_LENGTH]
     return Sighting.model_validate({"seed": seed, "how": how, "by": reasons, "draws": True, "seconds": seconds})

@@ -22,18 +22,26 @@ def markdown(played: Sequence[Played], product: str) -> str:
     caught = [one for one in played if one.caught]
     lost = [one for one in played if not one.caught]
     lines = [
-        "# Planted bugs and what caught them", "",
+        "# Planted bugs and what caught them",
+        "",
         f"{len(caught)} of {len(played)} planted bugs were caught. The correct product passed every run of them. "
-        + product, "", HEAD,
-    ]  # fmt: skip
+        + product,
+        "",
+        HEAD,
+    ]
     return "\n".join([*lines, *map(_row, [*lost, *caught])]) + "\n"
 
 
 def write(played: Sequence[Played], at: Path) -> Path:
     """Write `matrix.md` and `matrix.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
-    told = {"digest": product_digest(), **git_state(CHECKOUT), "caught": sum(one.caught for one in played),
-            "planted": len(played), "bugs": [one.model_dump() for one in played]}  # fmt: skip
+    told = {
+        "digest": product_digest(),
+        **git_state(CHECKOUT),
+        "caught": sum(one.caught for one in played),
+        "planted": len(played),
+        "bugs": [one.model_dump() for one in played],
+    }
     (at / "matrix.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     (at / "matrix.md").write_text(markdown(played, product_stated()))
     return at / "matrix.md"
@@ -44,6 +52,5 @@ def _row(one: Played) -> str:
     by = seen.by if seen.how == "caught" else f"**not caught** ({seen.how}: {seen.by})"
     seconds = sum(seen.seconds for seen in one.sightings)
     line = _LIBRARIES.sub("", seen.line).replace("`", " ")
-    cells = (one.bug, one.breaks, by, f"`{line}`" if line else "",
-             str(len(one.sightings)), f"{seconds:.1f}")  # fmt: skip
+    cells = (one.bug, one.breaks, by, f"`{line}`" if line else "", str(len(one.sightings)), f"{seconds:.1f}")
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

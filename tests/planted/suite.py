@@ -44,17 +44,34 @@ def play_suite(
 
     """
     argv = [
-        sys.executable, "-m", "pytest", "-x", "-q", "--tb=short", "-m", "not slow", "-p", "no:cacheprovider",
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--tb=short",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
         # The settings of the checkout would put its own sources before these.
-        "-o", "pythonpath=", "-p", witness.__name__, f"--hypothesis-seed={seed}",
-        f"--hypothesis-profile={witness.PROFILE}", *tests,
-    ]  # fmt: skip
+        "-o",
+        "pythonpath=",
+        "-p",
+        witness.__name__,
+        f"--hypothesis-seed={seed}",
+        f"--hypothesis-profile={witness.PROFILE}",
+        *tests,
+    ]
     env = {
-        "PYTHONPATH": os.pathsep.join((str(sources), str(root))), "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": str(seed), witness.VARIABLE: str(scratch / TOLD), "TMPDIR": str(scratch),
+        "PYTHONPATH": os.pathsep.join((str(sources), str(root))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": str(seed),
+        witness.VARIABLE: str(scratch / TOLD),
+        "TMPDIR": str(scratch),
         # Of its profile it keeps none; an example that failed before would catch the next bug by luck.
         "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
-    }  # fmt: skip
+    }
     ended = run_limited(argv, cwd=root, env=env, log=scratch / LOG, limits=limits)
     if ended.how != "exit":
         return Sighting(seed=seed, how=ended.how, by=_limit(ended, limits), seconds=round(ended.seconds, 1))

@@ -116,8 +116,10 @@ def test_of_the_correct_product_files_are_played_whole_where_one_bug_asks_for_al
     bugs = [bug(tests=("a.py::x", "b.py")), bug(tests=("a.py::y",)), bug(tests=("b.py::z",)), bug(area="other")]
     of_embedded = bug(run="embedded", tests=())
     assert by_area([*bugs, of_embedded]) == [
-        ("unit", ("a.py::x", "a.py::y", "b.py")), ("unit", (AT_THE_BOUNDS,)), ("embedded", ()),
-    ]  # fmt: skip
+        ("unit", ("a.py::x", "a.py::y", "b.py")),
+        ("unit", (AT_THE_BOUNDS,)),
+        ("embedded", ()),
+    ]
 
 
 @pytest.mark.parametrize(

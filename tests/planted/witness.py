@@ -26,8 +26,11 @@ class Witness:
 
     def __init__(self) -> None:
         self.told: dict[str, Any] = {
-            "product": str(Path(effectively_once.__file__).parent), "tests": 0, "draws": False, "failed": None,
-        }  # fmt: skip
+            "product": str(Path(effectively_once.__file__).parent),
+            "tests": 0,
+            "draws": False,
+            "failed": None,
+        }
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:

@@ -63,8 +63,10 @@ def made() -> Made:
     whole = {"accepted": accepted, "late": len(lates), "duplicate": len(copies), "malformed": len(malformed)}
     first = {name: number // 2 for name, number in whole.items()}
     epochs = [first, {name: number - first[name] for name, number in whole.items()}]
-    dead = [{"reason": "late" if row["kind"] == "late" else row["reason"], "source": _place(row)}
-            for row in (*lates, *malformed)]  # fmt: skip
+    dead = [
+        {"reason": "late" if row["kind"] == "late" else row["reason"], "source": _place(row)}
+        for row in (*lates, *malformed)
+    ]
     told = [{"epoch": number, "in": sum(parts.values()), **parts} for number, parts in enumerate(epochs)]
     return Made(sends, _cells(sends), told, dead)
 
@@ -72,10 +74,17 @@ def made() -> Made:
 def written(path: Path, what: Made) -> Path:
     """Write it as a run; returns its folder."""
     run = RunDirectory(path)
-    run.write_json(path / MANIFEST, {
-        "run": path.name, "command": "make reconcile SEED=7", "plan": PLAN.told(), "jvm": "quick", "git": {},
-        "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-    })  # fmt: skip
+    run.write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": "make reconcile SEED=7",
+            "plan": PLAN.told(),
+            "jvm": "quick",
+            "git": {},
+            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
+        },
+    )
     with run.sent_writer() as lines:
         for row in what.sends:
             lines.write(row)
@@ -124,10 +133,16 @@ def _sends(records: Iterable[Planned]) -> Iterator[Row]:
     for record in records:
         partition = partition_of(record, PARTITIONS)
         yield {
-            "n": record.n, "id": record.id, "user": record.user, "event_time_ms": record.event_time_ms,
-            "kind": record.kind, "reason": record.reason, "topic": "events", "partition": partition,
+            "n": record.n,
+            "id": record.id,
+            "user": record.user,
+            "event_time_ms": record.event_time_ms,
+            "kind": record.kind,
+            "reason": record.reason,
+            "topic": "events",
+            "partition": partition,
             "offset": offsets[partition],
-        }  # fmt: skip
+        }
         offsets[partition] += 1
 
 
@@ -147,11 +162,16 @@ def _cells(sends: Iterable[Row]) -> dict[tuple[str, int], Cell]:
         of["again"] += at in range(AGAIN.start, AGAIN.stop)
     return {
         (user, start): Cell(
-            user, start, "count", of["timely"], of["late"], of["copies"],
+            user,
+            start,
+            "count",
+            of["timely"],
+            of["late"],
+            of["copies"],
             {OWN: of["timely"], BESIDE: of["timely"] + of["late"] + of["copies"] + of["again"]},
         )
         for (user, start), of in numbers.items()
-    }  # fmt: skip
+    }
 
 
 def _closed_by_ms(sends: Iterable[Row]) -> int:

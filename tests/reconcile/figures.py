@@ -128,9 +128,10 @@ def figures(path: Path, plan: Plan) -> Figures:
         records=dict(adding_up.sums(adding_up.told(events))),
         complaints=adding_up.complaints(adding_up.told(events), len(sends), dead),
         batch_wrong=batch_wrong(cells, sends, plan, report["closed_by_ms"]),
-        late_sent=len(late_sent), late_otherwise=len(late_sent ^ refused),
+        late_sent=len(late_sent),
+        late_otherwise=len(late_sent ^ refused),
         attempts=_attempts(sends, refused),
-    )  # fmt: skip
+    )
 
 
 def batch_wrong(cells: Iterable[Cell], sends: Iterable[Mapping[str, Any]], plan: Plan, closed_by_ms: int) -> int:
@@ -158,11 +159,13 @@ def _stream(
     faults = [one for one in events if one["event"] == "fault"]
     declared = [one["epoch"] for one in events if one["event"] == "epoch" and one.get("state") == "declared"]
     return Stream(
-        name=name, windows=[Window(**asdict(one), difference=one.difference) for one in found],
+        name=name,
+        windows=[Window(**asdict(one), difference=one.difference) for one in found],
         whole=Window(**asdict(total(found)), difference=total(found).difference),
-        kills_hit=sum(one["hit"] for one in faults), repeated=len(declared) - len({*declared}),
+        kills_hit=sum(one["hit"] for one in faults),
+        repeated=len(declared) - len({*declared}),
         recovered_s=[one["recovered_s"] for one in faults],
-    )  # fmt: skip
+    )
 
 
 def _attempts(sends: Iterable[Mapping[str, Any]], refused: set[tuple[Any, ...]]) -> list[Attempted]:
@@ -172,8 +175,9 @@ def _attempts(sends: Iterable[Mapping[str, Any]], refused: set[tuple[Any, ...]])
             distance_ms=int(row["id"].removeprefix("bound")),
             became=adding_up.LATE if _place(row) in refused else adding_up.ON_TIME,
         )
-        for row in sends if row["user"] == ALONE and row["id"].startswith("bound")
-    ]  # fmt: skip
+        for row in sends
+        if row["user"] == ALONE and row["id"].startswith("bound")
+    ]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:

@@ -44,12 +44,14 @@ def judged(results: Reconciliation) -> list[str]:
     """Return a line for each promise and for each guard that does not hold, and the verdict."""
     lines = [
         f"{'✓' if sign.holds else '✗'} {NAMES[sign.of]} {sign.says}: {sign.found}"
-        for sign in results.signs if sign.promise
-    ]  # fmt: skip
+        for sign in results.signs
+        if sign.promise
+    ]
     lines += [
         f"? {NAMES[sign.of]}: not shown that {sign.says} ({sign.found})"
-        for sign in results.signs if not sign.promise and not sign.holds
-    ]  # fmt: skip
+        for sign in results.signs
+        if not sign.promise and not sign.holds
+    ]
     lines += [f"? {results.unread}"] if results.unread else []
     return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
 
@@ -74,13 +76,17 @@ def html(results: Reconciliation) -> str:
 def plot(found: Figures) -> str:
     """Draw what each stream is off by, and why, as SVG."""
     exactly, plain = found.streams[EXACTLY_ONCE], found.streams[AT_LEAST_ONCE]
-    return drawn("Off from the batch run, over all windows", "records", {
-        "exactly once, late": [float(exactly.whole.late)],
-        "exactly once, the rest": [float(exactly.whole.over + exactly.whole.under)],
-        "at least once, copies": [float(plain.whole.copies)],
-        "at least once, repeats": [float(max(plain.added_again, 0))],
-        "at least once, too few": [float(plain.whole.under)],
-    })  # fmt: skip
+    return drawn(
+        "Off from the batch run, over all windows",
+        "records",
+        {
+            "exactly once, late": [float(exactly.whole.late)],
+            "exactly once, the rest": [float(exactly.whole.over + exactly.whole.under)],
+            "at least once, copies": [float(plain.whole.copies)],
+            "at least once, repeats": [float(max(plain.added_again, 0))],
+            "at least once, too few": [float(plain.whole.under)],
+        },
+    )
 
 
 def _row(stream: Stream, each: Window) -> list[str]:
@@ -98,6 +104,8 @@ def _numbers(stream: Stream, each: Window) -> list[str]:
     else:
         why = [each.copies, each.over - each.copies, each.under]
     return [
-        f"{each.stream:,}", f"{each.batch:,}", f"{each.difference:+,}" if each.difference else "0",
+        f"{each.stream:,}",
+        f"{each.batch:,}",
+        f"{each.difference:+,}" if each.difference else "0",
         *(f"{number:,}" for number in (*why, each.wrong)),
-    ]  # fmt: skip
+    ]

@@ -51,9 +51,12 @@ def main(argv: list[str]) -> int:
         announce("epoch", epoch=number, state="published", reached=sum(ends.values()))
 
     query = (
-        given.where("reason IS NULL").select(COUNTS.by, "event_time_ms")
-        .writeStream.foreachBatch(publish).option("checkpointLocation", checkpoint.folder()).start()
-    )  # fmt: skip
+        given.where("reason IS NULL")
+        .select(COUNTS.by, "event_time_ms")
+        .writeStream.foreachBatch(publish)
+        .option("checkpointLocation", checkpoint.folder())
+        .start()
+    )
     while not stop.is_set():
         if query.awaitTermination(POLL_S):
             raise RuntimeError("the query ended by itself")

@@ -97,9 +97,13 @@ class Plan:
             setter = well_formed(n, f"setter{distance:+}", ALONE, bound + distance, "it sets the watermark")
             # The last millisecond of the window: its bound is the window's, not the record's.
             record = well_formed(
-                n + 1, f"bound{distance:+}", ALONE, start + subject.window_ms - 1, "it tries the bound",
+                n + 1,
+                f"bound{distance:+}",
+                ALONE,
+                start + subject.window_ms - 1,
+                "it tries the bound",
                 kind="fresh" if distance < 0 else "late",
-            )  # fmt: skip
+            )
             found.append(Attempt(distance, setter, record))
         return found
 

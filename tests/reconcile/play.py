@@ -78,10 +78,18 @@ class Play:
     def _stream(self, name: str, module: str, **more: int) -> Stream:
         own, subject = RunDirectory(self.directory.path / name), self.plan.subject
         own.path.mkdir()
-        role = Role({
-            "pipeline": self.ground.pipeline(f"reconcile_{name}"), "topic": self.topic, "job": JOB, "shards": SHARDS,
-            "window_ms": subject.window_ms, "lateness_ms": subject.lateness_ms, **more,
-        }, {})  # fmt: skip
+        role = Role(
+            {
+                "pipeline": self.ground.pipeline(f"reconcile_{name}"),
+                "topic": self.topic,
+                "job": JOB,
+                "shards": SHARDS,
+                "window_ms": subject.window_ms,
+                "lateness_ms": subject.lateness_ms,
+                **more,
+            },
+            {},
+        )
         return Stream(own, module, role, self.plan.strikes, self.ground, self.console)
 
     def _exactly_once(self, stream: Stream) -> int:
@@ -95,9 +103,14 @@ class Play:
                 history.record("unacknowledged", id=record.id, error=error)
 
             sender = Sender(
-                kafka_producer(endpoints.kafka_bootstrap), lines, Pacer(subject.pace), chain.progress,
-                unacknowledged=unacknowledged, stop=self.stop, target=Target(self.topic, PARTITIONS, SENT_S),
-            )  # fmt: skip
+                kafka_producer(endpoints.kafka_bootstrap),
+                lines,
+                Pacer(subject.pace),
+                chain.progress,
+                unacknowledged=unacknowledged,
+                stop=self.stop,
+                target=Target(self.topic, PARTITIONS, SENT_S),
+            )
             with stream.running():
                 with self.console.step(f"exactly once: {subject.says}; {len(self.plan.strikes)} kills"):
                     self._send(sender, subject.records(), stream)

@@ -29,15 +29,24 @@ def signs(found: Figures, plan: Plan) -> list[Sign]:
     """Every promise and every guard, with what was found."""
     exactly, plain = found.streams[EXACTLY_ONCE], found.streams[AT_LEAST_ONCE]
     return [
-        Sign(of=BATCH, says="counts what the broker acknowledged, each id once, in every key and window",
-             holds=found.batch_wrong == 0, found=f"{found.batch_wrong:,} are other"),
+        Sign(
+            of=BATCH,
+            says="counts what the broker acknowledged, each id once, in every key and window",
+            holds=found.batch_wrong == 0,
+            found=f"{found.batch_wrong:,} are other",
+        ),
         *_exactly(found, exactly),
-        Sign(of=AT_LEAST_ONCE, says="counts nothing too few", holds=plain.whole.under == 0,
-             found=f"{plain.whole.under:,} too few"),
-        *_guards(exactly, plan), *_guards(plain, plan),
+        Sign(
+            of=AT_LEAST_ONCE,
+            says="counts nothing too few",
+            holds=plain.whole.under == 0,
+            found=f"{plain.whole.under:,} too few",
+        ),
+        *_guards(exactly, plan),
+        *_guards(plain, plan),
         _guard(exactly, "records came too late, so that it is incomplete", exactly.whole.late, "refused"),
         _guard(plain, "a repeat counted records again", plain.added_again, "beyond the copies in the topic"),
-    ]  # fmt: skip
+    ]
 
 
 def verdict(judged: Sequence[Sign]) -> Verdict:
@@ -51,31 +60,41 @@ def _exactly(found: Figures, one: Stream) -> Iterator[Sign]:
     whole = one.whole
     rest = f"else {whole.over:,} too many, {whole.under:,} too few"
     yield Sign(
-        of=EXACTLY_ONCE, says="differs by what it refused as late and by nothing else, in every key and window",
-        holds=whole.wrong == 0, found=f"{whole.late:,} late explain {whole.difference:+,}; {rest}",
-    )  # fmt: skip
+        of=EXACTLY_ONCE,
+        says="differs by what it refused as late and by nothing else, in every key and window",
+        holds=whole.wrong == 0,
+        found=f"{whole.late:,} late explain {whole.difference:+,}; {rest}",
+    )
     yield Sign(
-        of=EXACTLY_ONCE, says="refuses as late what was sent too late, and nothing else",
-        holds=found.late_otherwise == 0, found=f"{found.late_sent:,} sent too late, {found.late_otherwise:,} otherwise",
-    )  # fmt: skip
+        of=EXACTLY_ONCE,
+        says="refuses as late what was sent too late, and nothing else",
+        holds=found.late_otherwise == 0,
+        found=f"{found.late_sent:,} sent too late, {found.late_otherwise:,} otherwise",
+    )
     parts = ", ".join(f"{found.records.get(name, 0):,} {name}" for name in adding_up.PARTS)
     yield Sign(
-        of=EXACTLY_ONCE, says="accounts for every record: in = on time + late + duplicate + malformed",
+        of=EXACTLY_ONCE,
+        says="accounts for every record: in = on time + late + duplicate + malformed",
         holds=not found.complaints,
         found=found.complaints[0] if found.complaints else f"{found.records.get('in', 0):,} = {parts}",
-    )  # fmt: skip
+    )
     became = {one.distance_ms: one.became for one in found.attempts}
     yield Sign(
-        of=EXACTLY_ONCE, says="takes a record until the watermark is at window end + allowed lateness, and none then",
-        holds=became == BOUND, found=", ".join(f"{at:+} ms {what}" for at, what in sorted(became.items())) or "nothing",
-    )  # fmt: skip
+        of=EXACTLY_ONCE,
+        says="takes a record until the watermark is at window end + allowed lateness, and none then",
+        holds=became == BOUND,
+        found=", ".join(f"{at:+} ms {what}" for at, what in sorted(became.items())) or "nothing",
+    )
 
 
 def _guards(one: Stream, plan: Plan) -> Iterator[Sign]:
     yield Sign(
-        of=one.name, says="every kill hit a running epoch", holds=bool(plan.kills) and one.kills_hit == plan.kills,
-        found=f"{one.kills_hit} of {plan.kills}", promise=False,
-    )  # fmt: skip
+        of=one.name,
+        says="every kill hit a running epoch",
+        holds=bool(plan.kills) and one.kills_hit == plan.kills,
+        found=f"{one.kills_hit} of {plan.kills}",
+        promise=False,
+    )
     # An executor's task is repeated within its epoch: only a driver's death has the epoch declared again.
     drivers = sum(strike.target == "driver" for strike in plan.strikes)
     yield _guard(one, "an epoch was repeated", one.repeated, "of them", max(drivers, 1))

@@ -28,10 +28,11 @@ def _declared(event: Mapping[str, Any]) -> bool:
 
 
 EPOCHS = Gate(
-    "epoch", _declared,
+    "epoch",
+    _declared,
     # The rows are out and committed; who has them out does not yet know, or has not said so.
     {EXECUTOR: ("committed", {"sink": "accepted|user_counts"}), DRIVER: ("job_done", {})},
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -95,8 +96,10 @@ class Stream:
         watch, (drivers,) = self.cast.watch, self.cast.drivers
         watch.wait_for(
             f"{self.pipeline} to be done with {records:,} records",
-            lambda: done_with(watch.seen) >= records, DONE_S, drivers.alive,
-        )  # fmt: skip
+            lambda: done_with(watch.seen) >= records,
+            DONE_S,
+            drivers.alive,
+        )
 
     def forget(self) -> None:
         """Remove what is no evidence."""

@@ -60,8 +60,10 @@ def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_p
     assert any(one.difference == 0 for one in exactly.windows), "windows without late records are equal"
     assert [one.difference + one.late for one in exactly.windows] == [0] * len(exactly.windows)
     assert [(one.distance_ms, one.became) for one in results.figures.attempts] == [
-        (-1, "accepted"), (0, "late"), (1, "late"),
-    ]  # fmt: skip
+        (-1, "accepted"),
+        (0, "late"),
+        (1, "late"),
+    ]
     assert results.figures.records["in"] == results.figures.acknowledged == 1_000 + 6 + 2
 
 
@@ -82,15 +84,17 @@ BOUND = "exactly_once takes a record until the watermark is at window end + allo
         # A record in time that was lost, and called late.
         (lambda what: somewhere(what, lambda cell: cell.timely > 1, timely=-1), {COUNTS, DIFFERS}),
         (lambda what: said(what, BESIDE, -60), {"at_least_once counts nothing too few"}),
-        (lambda what: somewhere(what, lambda cell: cell.late > 0, late=1),
-         {COUNTS, "at_least_once counts nothing too few"}),
+        (
+            lambda what: somewhere(what, lambda cell: cell.late > 0, late=1),
+            {COUNTS, "at_least_once counts nothing too few"},
+        ),
         (lambda what: one_more(what.epochs[0], "in"), {ACCOUNTS}),
         (lambda what: one_more(what.epochs[1], "late"), {ACCOUNTS}),
         (lambda what: what.dead.pop(), {ACCOUNTS}),
         (lambda what: what.dead.pop(0), {ACCOUNTS, LATES}),
         (lambda what: at_bound(what, "late", "malformed"), {ACCOUNTS, LATES, BOUND}),
     ],
-)  # fmt: skip
+)
 def test_a_broken_promise_fails(tmp_path: Path, change: Change, broken: set[str]) -> None:
     path = changed(tmp_path, change)
     assert {says for says, promise in failing(path) if promise} == broken
@@ -100,9 +104,10 @@ def test_a_broken_promise_fails(tmp_path: Path, change: Change, broken: set[str]
 def at_bound(what: Made, was: str, becomes: str) -> None:
     """The record that is read when the watermark is at the bound is refused for another reason."""
     place = next(
-        [row["topic"], row["partition"], row["offset"]] for row in what.sends
+        [row["topic"], row["partition"], row["offset"]]
+        for row in what.sends
         if row["user"] == ALONE and row["id"] == "bound+0"
-    )  # fmt: skip
+    )
     (row,) = (row for row in what.dead if row["source"] == place and row["reason"] == was)
     row["reason"] = becomes
 
@@ -110,13 +115,12 @@ def at_bound(what: Made, was: str, becomes: str) -> None:
 @pytest.mark.parametrize(
     ("change", "unshown"),
     [
-        (lambda what: what.hits.update(exactly_once=PLAN.kills - 1),
-         ["exactly_once every kill hit a running epoch"]),
+        (lambda what: what.hits.update(exactly_once=PLAN.kills - 1), ["exactly_once every kill hit a running epoch"]),
         (lambda what: what.hits.update(at_least_once=0), ["at_least_once every kill hit a running epoch"]),
         (lambda what: what.repeats.update(exactly_once=0), ["exactly_once an epoch was repeated"]),
         (lambda what: what.again(0), ["at_least_once a repeat counted records again"]),
     ],
-)  # fmt: skip
+)
 def test_what_was_not_seen_shows_nothing(tmp_path: Path, change: Change, unshown: list[str]) -> None:
     path = changed(tmp_path, change)
     assert failing(path) == [(says, False) for says in unshown]
@@ -125,9 +129,15 @@ def test_what_was_not_seen_shows_nothing(tmp_path: Path, change: Change, unshown
 
 @pytest.mark.parametrize(
     "file",
-    ["sent.jsonl", "batch/cells.jsonl", "batch/report.json", "exactly_once/history.jsonl",
-     "at_least_once/history.jsonl", "exactly_once/observed/dead_letter.jsonl"],
-)  # fmt: skip
+    [
+        "sent.jsonl",
+        "batch/cells.jsonl",
+        "batch/report.json",
+        "exactly_once/history.jsonl",
+        "at_least_once/history.jsonl",
+        "exactly_once/observed/dead_letter.jsonl",
+    ],
+)
 def test_without_evidence_it_is_unknown(tmp_path: Path, file: str) -> None:
     path = written(tmp_path / "run", made())
     content = (path / file).read_bytes()
@@ -144,8 +154,11 @@ def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.Cap
     write(path)
     assert main([str(path), "--to", str(tmp_path / "kept")]) == 0
     assert {one.name for one in (tmp_path / "kept").iterdir()} == {
-        "manifest.json", "results.json", "table.md", "page.html"
-    }  # fmt: skip
+        "manifest.json",
+        "results.json",
+        "table.md",
+        "page.html",
+    }
     told = capsys.readouterr().out
     assert "✓ exactly once differs by what it refused as late and by nothing else" in told
     assert told.rstrip().endswith("PASS, seed 7")

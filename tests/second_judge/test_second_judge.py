@@ -245,8 +245,13 @@ def test_an_epoch_that_reads_nothing_is_judged_alike(run: Path, stated: bool | N
             before = chain["epochs"][:4][-1]
             ends = {name: [end, end] for name, (_, end) in before["ranges"]["events"].items()}
             before.pop("abandoned", None)
-            empty = {**before, "epoch": 4, "ranges": {"events": ends}, "counts": dict.fromkeys(before["counts"], 0),
-                     "watermark_ms": watermark_ms} | ({} if stated is None else {"abandoned": stated})  # fmt: skip
+            empty = {
+                **before,
+                "epoch": 4,
+                "ranges": {"events": ends},
+                "counts": dict.fromkeys(before["counts"], 0),
+                "watermark_ms": watermark_ms,
+            } | ({} if stated is None else {"abandoned": stated})
             chain["epochs"] = [*chain["epochs"][:4], empty]
             if stated is None:
                 chain["head"]["format"] = 3

@@ -35,10 +35,15 @@ class Counted(Pipeline):
     def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
         """Start the driver's process."""
         driver = self._home.start(
-            f"driver-{len(self._drivers)}", "effectively_once", ["run", str(settings or self.write_settings())],
-            {"EFFECTIVELY_ONCE_EVENTS": str(self._events),
-             "PYTHONPATH": f"{self._home.toolchain.wheel.installed}:{CHECKOUT}", **(env or {})},
-        )  # fmt: skip
+            f"driver-{len(self._drivers)}",
+            "effectively_once",
+            ["run", str(settings or self.write_settings())],
+            {
+                "EFFECTIVELY_ONCE_EVENTS": str(self._events),
+                "PYTHONPATH": f"{self._home.toolchain.wheel.installed}:{CHECKOUT}",
+                **(env or {}),
+            },
+        )
         self._drivers.append(driver)
         return driver
 

@@ -37,9 +37,13 @@ class Fuzzed(Orders):
         producer = Producer({"bootstrap.servers": self.endpoints.kafka_bootstrap, "linger.ms": 5, "acks": "all"})
         for number, record in enumerate(records):
             producer.produce(
-                self.topic, record.value, record.key, partition=number % PARTITIONS, headers=list(record.headers),
+                self.topic,
+                record.value,
+                record.key,
+                partition=number % PARTITIONS,
+                headers=list(record.headers),
                 on_delivery=lambda error, message, record=record: self._kept(error, message, record),
-            )  # fmt: skip
+            )
             if number % AT_ONCE == AT_ONCE - 1:
                 assert producer.flush(ADMIN_S) == 0
         assert producer.flush(ADMIN_S) == 0

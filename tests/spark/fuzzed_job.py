@@ -34,14 +34,17 @@ pipeline = Pipeline(
     transform=read,
     columns=COLUMNS,
     rows=(
-        ToKafka("told", key="user", message_bytes_max=MESSAGE_BYTES), ToTable("kept", key=("id", "user")),
-        ToFiles("archive"), ToKafka("raw", key="id", value="raw"),
+        ToKafka("told", key="user", message_bytes_max=MESSAGE_BYTES),
+        ToTable("kept", key=("id", "user")),
+        ToFiles("archive"),
+        ToKafka("raw", key="id", value="raw"),
     ),
     windows=(
-        _windowed(ToKafka("told_sums", key="user")), _windowed(ToTable("kept_sums", key=("user", "window_start_ms"))),
+        _windowed(ToKafka("told_sums", key="user")),
+        _windowed(ToTable("kept_sums", key=("user", "window_start_ms"))),
         _windowed(ToFiles("archive_sums"), totals="totals"),
     ),
     # Ordinary records stay in time until one of a far future comes.
     lateness_ms=1_000_000_000,
-)  # fmt: skip
+)
 """`told`, `kept` and `archive` get the same rows, and the three sinks of windows the same results."""

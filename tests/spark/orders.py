@@ -48,10 +48,17 @@ class Orders(Pipeline):
         """Start the driver's process."""
         path = f"{self._home.toolchain.wheel.installed}:{CHECKOUT}"
         driver = self._home.start(
-            f"driver-{len(self._drivers)}", "effectively_once", ["run", str(settings or self.write_settings())],
-            {"EFFECTIVELY_ONCE_EVENTS": str(self._events), "PYTHONPATH": path, USER: self.database.user,
-             PASSWORD: self.database.password, **(env or {})},
-        )  # fmt: skip
+            f"driver-{len(self._drivers)}",
+            "effectively_once",
+            ["run", str(settings or self.write_settings())],
+            {
+                "EFFECTIVELY_ONCE_EVENTS": str(self._events),
+                "PYTHONPATH": path,
+                USER: self.database.user,
+                PASSWORD: self.database.password,
+                **(env or {}),
+            },
+        )
         self._drivers.append(driver)
         return driver
 
@@ -169,5 +176,7 @@ def assert_marks(orders: Orders, last: int) -> None:
         assert orders.kafka_marks(sink) == {shard: list(range(last + 1)) for shard in range(SHARDS)}
     for record in orders.epochs():
         assert {sink: len(shards) for sink, shards in record.sinks.items()} == {
-            **dict.fromkeys((*KAFKA_SINKS, *TABLES), SHARDS), "archive": 1, "totals": 1,
-        }  # fmt: skip
+            **dict.fromkeys((*KAFKA_SINKS, *TABLES), SHARDS),
+            "archive": 1,
+            "totals": 1,
+        }

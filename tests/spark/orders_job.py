@@ -23,10 +23,12 @@ pipeline = Pipeline(
     rows=(ToKafka("accepted", key="user"), ToTable("orders"), ToFiles("archive")),
     windows=(
         Windowed(
-            by="user", values={"count": Count(), "crc": Sum("crc"), "price": Max("price")},
-            to=ToTable("per_user", key=("user", "window_start_ms")), totals=ToFiles("totals"),
+            by="user",
+            values={"count": Count(), "crc": Sum("crc"), "price": Max("price")},
+            to=ToTable("per_user", key=("user", "window_start_ms")),
+            totals=ToFiles("totals"),
         ),
     ),
-)  # fmt: skip
+)
 wider = replace(pipeline, rows=(*pipeline.rows, ToTable("added")))
 """A later version, with one sink more."""

@@ -50,12 +50,15 @@ def assert_exact(pipeline: Pipeline, *, running: bool = False) -> Counter[str]:
     assert [record.watermark_ms for record in epochs] == due
     accepted = rows(pipeline, "accepted")
     assert Counter(_accepted(row) for row in accepted) == Counter(
-        _accepted({
-            **json.loads(pipeline.sends[index].value or ""),
-            "source": pipeline.sends[index].coordinate, "epoch": expected.epochs_of[index],
-        })
+        _accepted(
+            {
+                **json.loads(pipeline.sends[index].value or ""),
+                "source": pipeline.sends[index].coordinate,
+                "epoch": expected.epochs_of[index],
+            }
+        )
         for index in expected.accepted.values()
-    )  # fmt: skip
+    )
     refused = {Outcome.LATE: "late", Outcome.MALFORMED: None}
     assert Counter((tuple(row["source"]), row["reason"]) for row in rows(pipeline, "dead_letter")) == Counter(
         (send.coordinate, refused[Outcome(outcome)] or send.reason)

@@ -121,10 +121,15 @@ class Pipeline:
 
     def raw(self, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
         """Back up a topic: partition, key and value of every committed record."""
-        consumer = Consumer({
-            "bootstrap.servers": self.endpoints.kafka_bootstrap, "group.id": "backup", "enable.auto.commit": False,
-            "isolation.level": "read_committed", "enable.partition.eof": True,
-        })  # fmt: skip
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.endpoints.kafka_bootstrap,
+                "group.id": "backup",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
         found: list[tuple[int, bytes | None, bytes | None]] = []
         try:
             consumer.assign([TopicPartition(topic, shard, OFFSET_BEGINNING) for shard in range(SHARDS)])
@@ -168,9 +173,11 @@ class Pipeline:
         """Start the job's process."""
         file = settings or self.write_settings()
         driver = self._home.start(
-            f"driver-{len(self._drivers)}", MODULE, [str(file)],
+            f"driver-{len(self._drivers)}",
+            MODULE,
+            [str(file)],
             {"EFFECTIVELY_ONCE_EVENTS": str(self._events), **(env or {})},
-        )  # fmt: skip
+        )
         self._drivers.append(driver)
         return driver
 

@@ -57,8 +57,10 @@ def test_windows_of_an_abandoned_epoch_without_input_are_closed_after_it(
     lost = pipeline.head().declared
     assert lost is not None
     assert (lost.reads_nothing, lost.is_abandoned, lost.watermark_ms != lost.previous_watermark_ms) == (
-        True, False, True
-    )  # fmt: skip
+        True,
+        False,
+        True,
+    )
     other = pipeline.start(env=MENDED)
     assert other.wait(STEP_S)
     assert "VersionError: epoch" in other.log.read_text()

@@ -226,10 +226,17 @@ def _declared(pipeline: Pipeline, **changes: object) -> Declaration:
     bound = digest(settings.bound)
     described = pipeline.admin.describe_topics(TopicCollection([pipeline.topic]))[pipeline.topic].result(ADMIN_S)
     pinned = {
-        "epoch": 0, "lineage": "000001-dead", "batch_id": 0, "topic_ids": {pipeline.topic: str(described.topic_id)},
-        "ranges": {pipeline.topic: {str(p): (0, 1) for p in range(PARTITIONS)}}, "watermark_ms": None,
-        "previous_watermark_ms": None, "shards": SHARDS, "wheel_digest": "w" * 64, "settings_digest": bound,
-    }  # fmt: skip
+        "epoch": 0,
+        "lineage": "000001-dead",
+        "batch_id": 0,
+        "topic_ids": {pipeline.topic: str(described.topic_id)},
+        "ranges": {pipeline.topic: {str(p): (0, 1) for p in range(PARTITIONS)}},
+        "watermark_ms": None,
+        "previous_watermark_ms": None,
+        "shards": SHARDS,
+        "wheel_digest": "w" * 64,
+        "settings_digest": bound,
+    }
     declaration = Declaration.model_validate({**pinned, **changes})
     held = run(chain.take_over(pipeline.layout, "dead", settings.bound), pipeline.store)
     run(chain.declare(pipeline.layout, held, declaration, None, 0), pipeline.store)

@@ -58,17 +58,24 @@ def test_what_is_no_transaction_is_refused_by_name_and_never_charged(
     service: PaymentService, spark: SparkSession
 ) -> None:
     bad = {
-        "negative": sent("negative", amount_cents=-5), "zero": sent("zero", amount_cents=0),
-        "half": sent("half", amount_cents=2.5), "text": sent("text", amount_cents="five"),
-        "free": sent("free", amount_cents=None), "nobody": sent("nobody", card=None), "blank": sent("blank", card=""),
-        "timeless": sent("timeless", event_time_ms=None), "far": sent("far", event_time_ms=NOW_MS + DAY_MS + 1),
-    }  # fmt: skip
+        "negative": sent("negative", amount_cents=-5),
+        "zero": sent("zero", amount_cents=0),
+        "half": sent("half", amount_cents=2.5),
+        "text": sent("text", amount_cents="five"),
+        "free": sent("free", amount_cents=None),
+        "nobody": sent("nobody", card=None),
+        "blank": sent("blank", card=""),
+        "timeless": sent("timeless", event_time_ms=None),
+        "far": sent("far", event_time_ms=NOW_MS + DAY_MS + 1),
+    }
     trial = Trial(card_ledger.keyed, spark)
     given = trial.epoch([*bad.values(), sent("", card="card-0002"), KafkaRecord("{broken", timestamp_ms=NOW_MS)])
     assert {row["id"]: row["reason"] for row in given["dead_letter"] if row["id"]} == {
         **dict.fromkeys(("negative", "zero", "half", "text", "free"), "bad_amount"),
-        **dict.fromkeys(("nobody", "blank"), "missing_card"), "timeless": "bad_time", "far": "ahead",
-    }  # fmt: skip
+        **dict.fromkeys(("nobody", "blank"), "missing_card"),
+        "timeless": "bad_time",
+        "far": "ahead",
+    }
     assert sorted(row["reason"] for row in given["dead_letter"] if not row["id"]) == ["missing_id", "not_json"]
     assert given["charges"] == []
     assert all(account["balance"] == 0 for account in service.cards().values())

@@ -62,9 +62,14 @@ def manager(spark: SparkSession, store: ObjectStore, request: pytest.FixtureRequ
 
 
 def made(
-    spark: SparkSession, store: ObjectStore, folder: str, endpoint: str | None = None, secret: str | None = None,
-    *, patience_ms: int = PATIENCE_MS,
-) -> Manager:  # fmt: skip
+    spark: SparkSession,
+    store: ObjectStore,
+    folder: str,
+    endpoint: str | None = None,
+    secret: str | None = None,
+    *,
+    patience_ms: int = PATIENCE_MS,
+) -> Manager:
     """Make a manager, which gives up sooner than a pipeline's: what is stopped in most tests does not come back."""
     jvm: Any = spark._jvm
     conf = jvm.org.apache.hadoop.conf.Configuration(False)

@@ -27,9 +27,17 @@ def played(tmp_path: Path, records: int, rate: int, store_down_s: float = STORE_
     console = Console()
     scene = partial(on_embedded, console, store_down_s)
     results = FraudDemo(
-        tmp_path, "embedded", scene, SEED, console, records, rate=rate, triggers=False, store_down_s=store_down_s,
+        tmp_path,
+        "embedded",
+        scene,
+        SEED,
+        console,
+        records,
+        rate=rate,
+        triggers=False,
+        store_down_s=store_down_s,
         **more,
-    ).run()  # fmt: skip
+    ).run()
     assert results.verdict is Verdict.PASS, results.reasons
     assert results.counts == results.due
     return results

@@ -12,8 +12,20 @@ from tests.spark.fuzzed_job import pipeline
 
 pytestmark = pytest.mark.spark
 
-OUTCOMES = {"accepted", "duplicate", "late", "malformed", "duplicate_key", "bad_time", "missing_id", "bad_at",
-            "bad_day", "bad_level", "bad_text", "results"}  # fmt: skip
+OUTCOMES = {
+    "accepted",
+    "duplicate",
+    "late",
+    "malformed",
+    "duplicate_key",
+    "bad_time",
+    "missing_id",
+    "bad_at",
+    "bad_day",
+    "bad_level",
+    "bad_text",
+    "results",
+}
 SHARDS = 2
 
 

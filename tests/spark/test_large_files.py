@@ -167,11 +167,14 @@ class Counting:
         self.prefix, self.folder = f"queries/{folder}", f"s3://{store.bucket}/queries/{folder}"
         self.counts: dict[int, dict[int, int]] = {}
         wanted = {
-            "effectivelyonce.s3.endpoint": store.endpoint, "effectivelyonce.s3.access.key": store.access_key,
-            "effectivelyonce.s3.secret.key": store.secret_key, "fs.s3.impl": FILE_SYSTEM, **settings(1),
+            "effectivelyonce.s3.endpoint": store.endpoint,
+            "effectivelyonce.s3.access.key": store.access_key,
+            "effectivelyonce.s3.secret.key": store.secret_key,
+            "fs.s3.impl": FILE_SYSTEM,
+            **settings(1),
             "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
             "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
-        }  # fmt: skip
+        }
         for name, value in wanted.items():
             spark.conf.set(name, value)
         self._set = wanted

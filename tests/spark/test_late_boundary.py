@@ -61,10 +61,13 @@ def test_a_window_takes_records_until_the_watermark_is_at_its_end_and_the_latene
     trial.epoch([record("known", START_MS), record("setter", bound + distance_ms)])
     assert trial.watermark_ms == bound + distance_ms
     sent = {
-        "first of the window": record("first", START_MS), "last of it": record("last", START_MS + length - 1),
-        "first of the next": record("next", START_MS + length), "a copy": record("known", START_MS),
-        "a copy of what opened the epoch": record("first", START_MS), "no record": KafkaRecord("{"),
-    }  # fmt: skip
+        "first of the window": record("first", START_MS),
+        "last of it": record("last", START_MS + length - 1),
+        "first of the next": record("next", START_MS + length),
+        "a copy": record("known", START_MS),
+        "a copy of what opened the epoch": record("first", START_MS),
+        "no record": KafkaRecord("{"),
+    }
     found = trial.epoch([*sent.values()])
     late = distance_ms >= 0
     reasons = [row["reason"] for row in found["dead_letter"]]

@@ -58,9 +58,11 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     )
     own = os.pathsep.join([str(toolchain.wheel.installed), str(CHECKOUT)])
     driver = home.start(
-        "optimised", "tests.bench.optimised_job", [str(settings)],
+        "optimised",
+        "tests.bench.optimised_job",
+        [str(settings)],
         {VARIABLE: str(folder / "events.jsonl"), "PYTHONPATH": own},
-    )  # fmt: skip
+    )
     try:
         assert driver.wait(240), driver.post_mortem()
         assert driver.status() == 0, driver.post_mortem()
@@ -137,9 +139,14 @@ def test_what_is_on_shuffles_less(ran: Ran, less: str, more: str) -> None:
 
 def _as_kafka(part: int, values: list[bytes]) -> pa.Table:
     number = len(values)
-    return pa.table({
-        "key": pa.nulls(number, pa.binary()), "value": pa.array(values, pa.binary()), "topic": ["t"] * number,
-        "partition": pa.array([part] * number, pa.int32()), "offset": pa.array(range(number), pa.int64()),
-        "timestamp": pa.array([0] * number, pa.timestamp("us", "UTC")),
-        "timestampType": pa.array([0] * number, pa.int32()),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "key": pa.nulls(number, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "topic": ["t"] * number,
+            "partition": pa.array([part] * number, pa.int32()),
+            "offset": pa.array(range(number), pa.int64()),
+            "timestamp": pa.array([0] * number, pa.timestamp("us", "UTC")),
+            "timestampType": pa.array([0] * number, pa.int32()),
+        }
+    )

@@ -44,9 +44,11 @@ def events(tmp_path: Path) -> Path:
         original = n - 3 if n % COPY_OF_EVERY == COPY_OF_EVERY - 1 else n
         draw = random.Random(original)
         row = {
-            "id": f"e{original}", "event_time_ms": BEGAN_MS + 1_200 * original - draw.randrange(BEHIND_MS),
-            "key": f"k{draw.randrange(20)}", "amount": draw.randrange(100),
-        }  # fmt: skip
+            "id": f"e{original}",
+            "event_time_ms": BEGAN_MS + 1_200 * original - draw.randrange(BEHIND_MS),
+            "key": f"k{draw.randrange(20)}",
+            "amount": draw.randrange(100),
+        }
         lines.append(orjson.dumps(row))
     lines[rng.randrange(ROWS)] = b"{broken"
     lines[rng.randrange(ROWS)] = b'{"id": "no more than that"}'

@@ -32,9 +32,16 @@ def kafka(spark: SparkSession, topic: str, values: list[Any]) -> DataFrame:
 
 
 def reconciled(
-    spark: SparkSession, sent: list[Row], late: set[int], said: list[Row], *, beside: list[Row] | None = None,
-    since_ms: int | None = None, watermark_ms: int = WATERMARK_MS, ids: Any = "attached",
-) -> list[Cell]:  # fmt: skip
+    spark: SparkSession,
+    sent: list[Row],
+    late: set[int],
+    said: list[Row],
+    *,
+    beside: list[Row] | None = None,
+    since_ms: int | None = None,
+    watermark_ms: int = WATERMARK_MS,
+    ids: Any = "attached",
+) -> list[Cell]:
     """Count on Spark: `late` are the offsets that the stream has refused as late."""
     letters = [{"reason": "late", "source": [SOURCE, 0, offset]} for offset in sorted(late)]
     letters += [{"reason": "not_json", "source": [SOURCE, 0, 0]}, {"reason": "late", "source": ["other", 0, 0]}]
@@ -56,9 +63,12 @@ def row_of(user: str, start: int, count: int, total_: int = 0) -> Row:
 
 
 RECORDS = st.builds(
-    record, st.sampled_from("abcde"), st.integers(0, 350), st.sampled_from(["ann", "bob", "forbidden", None]),
+    record,
+    st.sampled_from("abcde"),
+    st.integers(0, 350),
+    st.sampled_from(["ann", "bob", "forbidden", None]),
     st.integers(-3, 3),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

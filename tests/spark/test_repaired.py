@@ -31,9 +31,11 @@ class Truncated(Pipeline):
     def start(self, settings: Path | None = None, env: Mapping[str, str] | None = None) -> Child:
         path = os.pathsep.join([str(self._home.toolchain.wheel.installed), str(CHECKOUT)])
         driver = self._home.start(
-            f"driver-{len(self._drivers)}", "effectively_once", ["run", str(settings or self.write_settings())],
+            f"driver-{len(self._drivers)}",
+            "effectively_once",
+            ["run", str(settings or self.write_settings())],
             {"EFFECTIVELY_ONCE_EVENTS": str(self._events), "PYTHONPATH": path, VARIABLE: str(self.asked)},
-        )  # fmt: skip
+        )
         self._drivers.append(driver)
         return driver
 
@@ -102,9 +104,10 @@ def _exact(pipeline: Truncated, repaired: int) -> None:
     dead = Counter(tuple(row["source"]) for row in rows(pipeline, "dead_letter"))
     assert dead == Counter(send.coordinate for send in pipeline.sends if send.reason is not None)
     expected = Counter(
-        (send.user, send.event_time_ms // MINUTE_MS * MINUTE_MS) for send in good_.values()
+        (send.user, send.event_time_ms // MINUTE_MS * MINUTE_MS)
+        for send in good_.values()
         if send.event_time_ms is not None and send.event_time_ms < START_MS + 4 * MINUTE_MS
-    )  # fmt: skip
+    )
     counts = {(row["user"], row["window_start_ms"]): row["count"] for row in rows(pipeline, "user_counts")}
     assert counts == dict(expected)
     records = {record.epoch: record for record in pipeline.epochs()}

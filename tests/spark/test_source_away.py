@@ -37,9 +37,13 @@ class Gate:
 
     def open(self, bootstrap: str | None = None) -> Gateway:
         return Gateway(
-            self._folder, producer=NAME, topic=self._pipeline.topic, build=json_record, states=States(every_s=0.1),
+            self._folder,
+            producer=NAME,
+            topic=self._pipeline.topic,
+            build=json_record,
+            states=States(every_s=0.1),
             bootstrap=bootstrap or self._pipeline.endpoints.kafka_bootstrap,
-        )  # fmt: skip
+        )
 
     def record(self, gateway: Gateway) -> int:
         """Put a record of now; return its event time."""
@@ -74,9 +78,13 @@ def test_what_a_gateway_holds_that_is_away_is_late_only_once_it_was_let_go(
     new_pipeline: Callable[..., Pipeline], tmp_path: Path, hold_max_ms: int, late: int
 ) -> None:
     pipeline = new_pipeline(
-        f"source_away_{hold_max_ms}", idle_ms=1, sources=[NAME], hold_max_ms=hold_max_ms, window_ms=WINDOW_MS,
+        f"source_away_{hold_max_ms}",
+        idle_ms=1,
+        sources=[NAME],
+        hold_max_ms=hold_max_ms,
+        window_ms=WINDOW_MS,
         lateness_ms=0,
-    )  # fmt: skip
+    )
     made = NewTopic(topic_of(pipeline.topic), 1, 1, config={"cleanup.policy": "compact"})
     pipeline.admin.create_topics([made])[made.topic].result(ADMIN_S)
     gate = Gate(pipeline, tmp_path / "gate")

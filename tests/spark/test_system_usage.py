@@ -23,11 +23,20 @@ def record(**changes: Any) -> bytes:
 
 
 CASES: list[tuple[bytes | None, str | None]] = [
-    (record(), None), (record(payload=..., crc=...), None), (record(id=17), None), (None, "not_json"),
-    (b"hello", "not_json"), (record()[:-3], "not_json"), (record() + record(), "not_json"), (b"[]", "not_json"),
-    (record(id=...), "missing_id"), (record(id=""), "missing_id"), (record(user=None), "missing_user"),
-    (record(event_time_ms="yesterday"), "bad_time"), (record(event_time_ms=-1), "bad_time"),
-]  # fmt: skip
+    (record(), None),
+    (record(payload=..., crc=...), None),
+    (record(id=17), None),
+    (None, "not_json"),
+    (b"hello", "not_json"),
+    (record()[:-3], "not_json"),
+    (record() + record(), "not_json"),
+    (b"[]", "not_json"),
+    (record(id=...), "missing_id"),
+    (record(id=""), "missing_id"),
+    (record(user=None), "missing_user"),
+    (record(event_time_ms="yesterday"), "bad_time"),
+    (record(event_time_ms=-1), "bad_time"),
+]
 
 
 def test_what_is_no_transaction_gets_its_reason_and_other_columns_stay(spark: SparkSession) -> None:
@@ -36,8 +45,11 @@ def test_what_is_no_transaction_gets_its_reason_and_other_columns_stay(spark: Sp
     assert [row.reason for row in found] == [reason for _, reason in CASES]
     assert [(row.root, row.topic, row.offset) for row in found] == [(n, "t", n) for n in range(len(CASES))]
     assert (found[0].id, found[0].user, found[0].event_time_ms, found[0].system) == (
-        "i", "u", 1_750_000_000_000, "payments"
-    )  # fmt: skip
+        "i",
+        "u",
+        1_750_000_000_000,
+        "payments",
+    )
 
 
 def test_the_library_takes_the_transform(spark: SparkSession) -> None:

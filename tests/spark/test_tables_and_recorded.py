@@ -323,10 +323,12 @@ def _grown(orders: Orders, partitions: int) -> None:
 
 def _spread(orders: Orders, first: int, partitions: int) -> None:
     """Send records to every partition; the times go on."""
-    orders.send([
-        good(f"p{first + n:05d}", f"u{n % 7}", 1_750_000_020_000 + (first + n) * 500, n % partitions)
-        for n in range(60)
-    ])  # fmt: skip
+    orders.send(
+        [
+            good(f"p{first + n:05d}", f"u{n % 7}", 1_750_000_020_000 + (first + n) * 500, n % partitions)
+            for n in range(60)
+        ]
+    )
 
 
 @pytest.mark.slow

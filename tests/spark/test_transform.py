@@ -193,9 +193,11 @@ def test_the_code_that_spark_generates_is_the_same_whatever_the_watermark(
             # A value that is no constant, which Spark would judge while it plans.
             blanks = f.repeat(f.lit(" "), f.col("id").cast("int"))
             frame = spark.range(1).select(
-                f.lit("t").alias("topic"), f.lit(0).alias("partition"), f.col("id").alias("offset"),
+                f.lit("t").alias("topic"),
+                f.lit(0).alias("partition"),
+                f.col("id").alias("offset"),
                 f.concat(f.lit(record().decode()), blanks).cast("binary").alias("value"),
-            )  # fmt: skip
+            )
             given = rows.judged(pipeline, frame)
             rows.timely(pipeline, given, Windows(60_000, 120_000), watermark_ms).explain("codegen")
             told = capsys.readouterr().out

@@ -92,11 +92,14 @@ def counted(outputs: Outputs) -> dict[str, Counter[Any]]:
 EDGES = [edge + step for edge in (0, 100, 150, 200, 250, 300) for step in (-1, 0, 1)]
 RECORDS = st.lists(
     st.builds(
-        record, st.sampled_from([*"abcdef", None]), st.sampled_from([*EDGES, None]),
-        st.sampled_from(["ann", "ann", "bob", "forbidden", None]), st.integers(-5, 5) | st.none(),
+        record,
+        st.sampled_from([*"abcdef", None]),
+        st.sampled_from([*EDGES, None]),
+        st.sampled_from(["ann", "ann", "bob", "forbidden", None]),
+        st.integers(-5, 5) | st.none(),
     ),
     max_size=10,
-)  # fmt: skip
+)
 
 
 EPOCHS = st.lists(RECORDS, min_size=2, max_size=3)
@@ -190,8 +193,9 @@ def test_by_coordinates_every_record_is_its_own(spark: SparkSession) -> None:
 def test_without_ids_and_windows_no_time_is_needed(spark: SparkSession) -> None:
     def plain(frame: DataFrame) -> DataFrame:
         text = f.col("value").cast("string")
-        return frame.select("topic", "partition", "offset", "value", text.alias("user"),
-                            f.when(text == "bad", "bad").alias("reason"))  # fmt: skip
+        return frame.select(
+            "topic", "partition", "offset", "value", text.alias("user"), f.when(text == "bad", "bad").alias("reason")
+        )
 
     trial = Trial(with_rows(transform=plain, columns=pa.schema([("user", pa.string())]), ids="coordinates"), spark)
     outputs = trial.epoch(["ann", "bad", "ann"])
@@ -206,15 +210,22 @@ def test_ids_may_be_bytes(spark: SparkSession) -> None:
 
     def by_value(frame: DataFrame) -> DataFrame:
         return frame.select(
-            "topic", "partition", "offset", "value", f.when(f.length("value") > 0, f.col("value")).alias("id"),
-            f.lit(7).cast("long").alias("event_time_ms"), f.lit(None).cast("string").alias("reason"),
-        )  # fmt: skip
+            "topic",
+            "partition",
+            "offset",
+            "value",
+            f.when(f.length("value") > 0, f.col("value")).alias("id"),
+            f.lit(7).cast("long").alias("event_time_ms"),
+            f.lit(None).cast("string").alias("reason"),
+        )
 
     trial = Trial(with_rows(transform=by_value, columns=pa.schema([])), spark)
     first = trial.epoch([b"\xff\x00", b"\xff\x00", b"\xff", b"", None, "ff00"])
     assert sorted((row["source"][2], row["id"]) for row in first["accepted"]) == [
-        (0, "ff00"), (2, "ff"), (5, b"ff00".hex()),
-    ]  # fmt: skip
+        (0, "ff00"),
+        (2, "ff"),
+        (5, b"ff00".hex()),
+    ]
     assert [(row["reason"], row["id"]) for row in first["dead_letter"]] == [("missing_id", None)] * 2
     assert trial.epoch([b"\xff\x00"])["accepted"] == []
     assert trial.last.counts.duplicate == 1

@@ -35,16 +35,26 @@ def test_a_null_that_windows_need_makes_a_dead_letter_of_its_name(spark: SparkSe
     trial = Trial(PIPELINE, spark, 1)
     outputs = trial.epoch([record("a", 1, None), record("b", 1, "ann", None), record("c", 1, "forbidden", None)])
     assert [(row["id"], row["reason"]) for row in outputs["dead_letter"]] == [
-        ("a", "missing_user"), ("b", "missing_n"), ("c", "forbidden"),
-    ]  # fmt: skip
+        ("a", "missing_user"),
+        ("b", "missing_n"),
+        ("c", "forbidden"),
+    ]
     assert outputs["accepted"] == []
     free = Trial(with_rows(), spark, 1).epoch([record("a", 1, None, None)])
     assert [(row["user"], row["n"]) for row in free["accepted"]] == [(None, None)]
 
 
 TYPED = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
-LITERALS = ["'é'", "9223372036854775807L", "-1", "0.1D", "true", "x'00ff'", "date'2026-01-31'",
-            "timestamp'2026-01-31 01:02:03.000004Z'"]  # fmt: skip
+LITERALS = [
+    "'é'",
+    "9223372036854775807L",
+    "-1",
+    "0.1D",
+    "true",
+    "x'00ff'",
+    "date'2026-01-31'",
+    "timestamp'2026-01-31 01:02:03.000004Z'",
+]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
@@ -69,15 +79,21 @@ def types_come_through(spark: SparkSession) -> None:
     outputs = trial.epoch([record("a", n=1), record("b", n=2)])
     told = [[row[name] for name in TYPED.names] for row in outputs["told"]]
     assert told == [
-        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00"], [None] * 8,
-    ]  # fmt: skip
+        ["é", 2**63 - 1, -1, 0.1, True, "00ff", "2026-01-31", "2026-01-31T01:02:03.000004+00:00"],
+        [None] * 8,
+    ]
     assert [[row[name] for name in TYPED.names] == [None] * 8 for row in outputs["kept"]] == [False, True]
     assert trial.repeat() == outputs
 
 
 LAST_MS = 10**15 - 1
-TIMES = {2**63 - 1: "bad_time", -(2**63): "bad_time", LAST_MS + 1: "bad_time", -LAST_MS - 1: "bad_time",
-         -LAST_MS: "late"}  # fmt: skip
+TIMES = {
+    2**63 - 1: "bad_time",
+    -(2**63): "bad_time",
+    LAST_MS + 1: "bad_time",
+    -LAST_MS - 1: "bad_time",
+    -LAST_MS: "late",
+}
 
 
 def test_no_time_that_a_record_can_have_stops_the_pipeline(spark: SparkSession) -> None:
@@ -106,9 +122,15 @@ def test_no_text_that_a_record_can_hold_stops_the_pipeline(spark: SparkSession) 
     def as_text(frame: DataFrame) -> DataFrame:
         text = f.col("value").cast("string")
         return frame.select(
-            "topic", "partition", "offset", "value", f.md5("value").alias("id"), text.alias("text"),
-            f.lit(0).cast("long").alias("event_time_ms"), f.lit(None).cast("string").alias("reason"),
-        )  # fmt: skip
+            "topic",
+            "partition",
+            "offset",
+            "value",
+            f.md5("value").alias("id"),
+            text.alias("text"),
+            f.lit(0).cast("long").alias("event_time_ms"),
+            f.lit(None).cast("string").alias("reason"),
+        )
 
     trial = Trial(with_rows(transform=as_text, columns=pa.schema([("text", pa.string())])), spark)
     outputs = trial.epoch([b"\xff\xfe", b"ok"])
@@ -150,9 +172,14 @@ def test_no_bytes_that_stand_for_an_id_stop_the_pipeline(spark: SparkSession) ->
 
     def by_key(frame: DataFrame) -> DataFrame:
         return frame.select(
-            "topic", "partition", "offset", "value", f.col("key").cast("string").alias("id"),
-            f.lit(0).cast("long").alias("event_time_ms"), f.lit(None).cast("string").alias("reason"),
-        )  # fmt: skip
+            "topic",
+            "partition",
+            "offset",
+            "value",
+            f.col("key").cast("string").alias("id"),
+            f.lit(0).cast("long").alias("event_time_ms"),
+            f.lit(None).cast("string").alias("reason"),
+        )
 
     trial = Trial(with_rows(transform=by_key, columns=pa.schema([])), spark)
     outputs = trial.epoch(
@@ -160,8 +187,9 @@ def test_no_bytes_that_stand_for_an_id_stop_the_pipeline(spark: SparkSession) ->
     )
     assert [row["id"] for row in outputs["accepted"]] == ["b"]
     assert sorted((row["reason"], row["id"], row["value"]) for row in outputs["dead_letter"]) == [
-        ("bad_id", None, "v"), ("bad_id", None, "w"),
-    ]  # fmt: skip
+        ("bad_id", None, "v"),
+        ("bad_id", None, "w"),
+    ]
     assert trial.repeat() == outputs
 
 
@@ -223,18 +251,29 @@ def test_a_record_may_have_a_key_and_a_time_of_its_own(spark: SparkSession) -> N
 
     def keyed(frame: DataFrame) -> DataFrame:
         return frame.select(
-            "topic", "partition", "offset", "value", f.md5("value").alias("id"),
+            "topic",
+            "partition",
+            "offset",
+            "value",
+            f.md5("value").alias("id"),
             f.coalesce(f.unix_millis("timestamp"), f.lit(7)).alias("event_time_ms"),
             f.coalesce(f.col("key").cast("string"), f.lit("nobody")).alias("user"),
             f.lit(None).cast("string").alias("reason"),
-        )  # fmt: skip
+        )
 
     trial = Trial(with_rows(transform=keyed, columns=pa.schema([("user", pa.string())])), spark, 1)
-    outputs = trial.epoch([
-        KafkaRecord("a", key="ann", timestamp_ms=1_700_000_000_123),
-        KafkaRecord(b"b", key=b"b\xc3\xb6b", timestamp_ms=-1), KafkaRecord({"c": 1}, key=""), "d",
-    ])  # fmt: skip
+    outputs = trial.epoch(
+        [
+            KafkaRecord("a", key="ann", timestamp_ms=1_700_000_000_123),
+            KafkaRecord(b"b", key=b"b\xc3\xb6b", timestamp_ms=-1),
+            KafkaRecord({"c": 1}, key=""),
+            "d",
+        ]
+    )
     assert [(row["user"], row["event_time_ms"]) for row in outputs["accepted"]] == [
-        ("ann", 1_700_000_000_123), ("böb", -1), ("", 7), ("nobody", 7),
-    ]  # fmt: skip
+        ("ann", 1_700_000_000_123),
+        ("böb", -1),
+        ("", 7),
+        ("nobody", 7),
+    ]
     assert trial.repeat() == outputs

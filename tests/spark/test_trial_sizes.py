@@ -49,8 +49,10 @@ def test_bytes_take_two_digits_each(spark: SparkSession) -> None:
 
     columns = pa.schema([("user", pa.binary())])
     values = [record("a", user="x" * 32_000), record("b", user="x" * 33_000)]
-    for to, refused in ((ToKafka("told", message_bytes_max=LEAST), ["b"]),
-                        (ToKafka("told", value="user", message_bytes_max=LEAST), [])):  # fmt: skip
+    for to, refused in (
+        (ToKafka("told", message_bytes_max=LEAST), ["b"]),
+        (ToKafka("told", value="user", message_bytes_max=LEAST), []),
+    ):
         outputs = Trial(with_rows(to, transform=of_bytes, columns=columns), spark, 1).epoch(values)
         assert [row["id"] for row in outputs["dead_letter"]] == refused
 
@@ -103,8 +105,15 @@ def test_a_message_is_as_large_as_it_is_taken_for(spark: SparkSession) -> None:
         outputs = Trial(pipeline, spark, 1).epoch([record(f"i{n}", user=text) for n, text in enumerate(texts)])
         refused = {row["id"]: row["reason"] for row in outputs["dead_letter"]}
         for number, text in enumerate(texts):
-            row = {"topic": "trial", "partition": 0, "offset": 0, "id": f"i{number}", "event_time_ms": 0, "user": text,
-                   "n": 1}  # fmt: skip
+            row = {
+                "topic": "trial",
+                "partition": 0,
+                "offset": 0,
+                "id": f"i{number}",
+                "event_time_ms": 0,
+                "user": text,
+                "n": 1,
+            }
             ((key, value),) = messages(to, pa.Table.from_pylist([row], pipeline.given), 0)
             size = len(key or b"") + len(value) + BATCH_BYTES
             if f"i{number}" in refused:

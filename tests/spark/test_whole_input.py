@@ -30,9 +30,12 @@ BY_KEY: Required = partial(whole_input.require, digested=(), where="test")
 def source(spark: SparkSession) -> DataFrame:
     """Rows on their way to the first step, from four tasks."""
     return spark.range(0, ROWS, 1, 4).selectExpr(
-        "'t' AS topic", "CAST(id % 4 AS INT) AS partition", "id AS offset", f"CAST(id % {SHARDS} AS INT) AS shard",
+        "'t' AS topic",
+        "CAST(id % 4 AS INT) AS partition",
+        "id AS offset",
+        f"CAST(id % {SHARDS} AS INT) AS shard",
         "CONCAT('u', id % 37) AS user",
-    )  # fmt: skip
+    )
 
 
 def breaking(frame: DataFrame) -> DataFrame:
@@ -131,8 +134,9 @@ def test_killed_task_stops_before_it_shows(spark: SparkSession, tmp_path: Path) 
     def run() -> None:
         spark.sparkContext.setJobGroup("killed", "killed", interruptOnCancel=True)
         with pytest.raises(Exception, match="cancelled"):
-            source(spark).limit(10).repartition(1).mapInArrow(wait, "topic string, partition int, offset long, "
-                                                              "shard int, user string").collect()  # fmt: skip
+            source(spark).limit(10).repartition(1).mapInArrow(
+                wait, "topic string, partition int, offset long, shard int, user string"
+            ).collect()
 
     job = Thread(target=run)
     job.start()

@@ -30,18 +30,26 @@ def parsed(frame: DataFrame) -> DataFrame:
     """A record is JSON; what is no object of it has neither id nor time."""
     record = f.from_json(f.col("value").cast("string"), FIELDS)
     return frame.select(
-        "topic", "partition", "offset", "value", record["id"].alias("id"), record["t"].alias("event_time_ms"),
-        record["user"].alias("user"), record["n"].alias("n"),
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        record["id"].alias("id"),
+        record["t"].alias("event_time_ms"),
+        record["user"].alias("user"),
+        record["n"].alias("n"),
         f.when(record["user"] == "forbidden", "forbidden").alias("reason"),
-    )  # fmt: skip
+    )
 
 
 PIPELINE = Pipeline(
-    parsed, COLUMNS, rows=(ToKafka("accepted", key="user"),), window_ms=LENGTH_MS, lateness_ms=LATENESS_MS,
-    windows=(
-        Windowed("user", VALUES, ToTable("per_user", key=("user", "window_start_ms")), totals=ToFiles("totals")),
-    ),
-)  # fmt: skip
+    parsed,
+    COLUMNS,
+    rows=(ToKafka("accepted", key="user"),),
+    window_ms=LENGTH_MS,
+    lateness_ms=LATENESS_MS,
+    windows=(Windowed("user", VALUES, ToTable("per_user", key=("user", "window_start_ms")), totals=ToFiles("totals")),),
+)
 
 
 def record(id_: str | None = "i", t: int | None = 0, user: str | None = "ann", n: int | None = 1) -> dict[str, Any]:

@@ -22,9 +22,7 @@ JOB, VARIABLE, KEPT = "tests.spark.truncated_job", "EFFECTIVELY_ONCE_TRUNCATE", 
 _require = whole_input.require
 
 
-def take(
-    batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, **how: Any
-) -> list[pa.RecordBatch]:  # fmt: skip
+def take(batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, **how: Any) -> list[pa.RecordBatch]:
     whole = _require(batches, digested, where, **how)
     asked = Path(os.environ[VARIABLE])
     if "step 'dedup', shard 0" not in where or not asked.exists():

@@ -35,10 +35,16 @@ class Clicks:
     def __init__(self, stack: EmbeddedStack, pipeline: str, folder: Path) -> None:
         end = stack.endpoints
         self.settings = pipeline_settings(
-            pipeline=pipeline, topic=f"in-{pipeline}", kafka_bootstrap=end.kafka_bootstrap, shards=SHARDS,
-            s3_endpoint=end.s3_endpoint, s3_bucket=f"b-{pipeline}", window_ms=WINDOWS.length_ms,
-            lateness_ms=WINDOWS.lateness_ms, start_patience_s=5.0,
-        )  # fmt: skip
+            pipeline=pipeline,
+            topic=f"in-{pipeline}",
+            kafka_bootstrap=end.kafka_bootstrap,
+            shards=SHARDS,
+            s3_endpoint=end.s3_endpoint,
+            s3_bucket=f"b-{pipeline}",
+            window_ms=WINDOWS.length_ms,
+            lateness_ms=WINDOWS.lateness_ms,
+            start_patience_s=5.0,
+        )
         self.file = folder / "settings.json"
         self.file.write_text(self.settings.model_dump_json())
         self.job = Job(user_counts, self.settings)
@@ -63,9 +69,14 @@ class Clicks:
 
         held = run(chain.take_over(self.layout, owner, self.job.bound, accept), self.store)
         return LedgerDriver(
-            self.store, self.layout, held, preflight.chain(held),
-            publish=publish, topic=self.settings.topic, topic_id=ids[self.settings.topic],
-        )  # fmt: skip
+            self.store,
+            self.layout,
+            held,
+            preflight.chain(held),
+            publish=publish,
+            topic=self.settings.topic,
+            topic_id=ids[self.settings.topic],
+        )
 
     @contextmanager
     def running(self, driver: LedgerDriver) -> Iterator[None]:

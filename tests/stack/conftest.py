@@ -89,11 +89,12 @@ def configure(admin: AdminClient) -> Configure:
     def change(name: str, **config: str) -> None:
         wanted = {key.replace("_", "."): value for key, value in config.items()}
         resource = ConfigResource(
-            ResourceType.TOPIC, name,
+            ResourceType.TOPIC,
+            name,
             incremental_configs=[
                 ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in wanted.items()
             ],
-        )  # fmt: skip
+        )
         admin.incremental_alter_configs([resource])[resource].result(30)
         asked = ConfigResource(ResourceType.TOPIC, name)
 

@@ -60,9 +60,15 @@ class Lines:
     def __init__(self, stack: EmbeddedStack, database: str, name: str, folder: Path, job: str = "pipeline") -> None:
         end = stack.endpoints
         self._settings = pipeline_settings(
-            pipeline=name, topic=f"in-{name}", kafka_bootstrap=end.kafka_bootstrap, shards=SHARDS, database=database,
-            s3_endpoint=end.s3_endpoint, s3_bucket=f"b-{name}", start_patience_s=5.0,
-        )  # fmt: skip
+            pipeline=name,
+            topic=f"in-{name}",
+            kafka_bootstrap=end.kafka_bootstrap,
+            shards=SHARDS,
+            database=database,
+            s3_endpoint=end.s3_endpoint,
+            s3_bucket=f"b-{name}",
+            start_patience_s=5.0,
+        )
         self.file = folder / "settings.json"
         self.use(job)
         self.create(source_partitions=1)
@@ -161,10 +167,17 @@ class LineDriver:
         start = head.tail[-1].ranges[topic]["0"][1] if head.tail else 0
         ranges = {topic: {"0": (start, start + ROWS)}}
         pinned = Declaration(
-            epoch=head.last_recorded + 1, lineage="000001-abcd", batch_id=0, ranges=ranges,
-            topic_ids=self.topic_ids, watermark_ms=None, previous_watermark_ms=None, shards=SHARDS,
-            wheel_digest=self.wheel, settings_digest="c" * 32,
-        )  # fmt: skip
+            epoch=head.last_recorded + 1,
+            lineage="000001-abcd",
+            batch_id=0,
+            ranges=ranges,
+            topic_ids=self.topic_ids,
+            watermark_ms=None,
+            previous_watermark_ms=None,
+            shards=SHARDS,
+            wheel_digest=self.wheel,
+            settings_digest="c" * 32,
+        )
         self.held = run(chain.declare(self.of.layout, self.held, pinned, None, 0), self.of.store)
         return pinned
 
@@ -191,9 +204,13 @@ class LineDriver:
             sinks.setdefault(sink, {})[str(shard)] = self.publish(sink, shard, pinned)[0]
         start, end = pinned.ranges[self.of.settings.topic]["0"]
         record = EpochRecord(
-            **pinned.model_dump(), generation=self.held.head.generation, max_event_time_ms=None, sinks=sinks, deltas={},
+            **pinned.model_dump(),
+            generation=self.held.head.generation,
+            max_event_time_ms=None,
+            sinks=sinks,
+            deltas={},
             counts=Counts.model_validate({"in": end - start, "accepted": end - start}),
-        )  # fmt: skip
+        )
         self.held = run(chain.record(self.of.layout, self.held, record), self.of.store)
 
     def run(self, epochs: int) -> None:

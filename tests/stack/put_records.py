@@ -36,9 +36,14 @@ def main(directory: str, bootstrap: str, topic: str, die_at: str, what: str) -> 
             os.kill(os.getpid(), signal.SIGKILL)
 
     gateway = Gateway(
-        directory, producer="child", topic=topic, bootstrap=bootstrap, announce=announce,
-        limits=Limits(answer_timeout_s=1.0), build=json_record if what == CLICKS else None,
-    )  # fmt: skip
+        directory,
+        producer="child",
+        topic=topic,
+        bootstrap=bootstrap,
+        announce=announce,
+        limits=Limits(answer_timeout_s=1.0),
+        build=json_record if what == CLICKS else None,
+    )
     for number in itertools.count():
         value = click(number) if what == CLICKS else f"{number}".encode()
         identity = gateway.put(value, key=f"key-{number % 7}", event_time_ms=number)

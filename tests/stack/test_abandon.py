@@ -54,10 +54,14 @@ def test_the_first_epoch_can_be_abandoned(lines: Lines, command: Command) -> Non
     lines.assert_exact(2)
 
 
-@pytest.mark.parametrize(("sink", "shard", "named"), [
-    pytest.param("accepted", 1, "sink accepted shard 1", marks=pytest.mark.slow),
-    ("rows", 0, "sink rows shard 0"), ("archive", 0, "sink archive"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sink", "shard", "named"),
+    [
+        pytest.param("accepted", 1, "sink accepted shard 1", marks=pytest.mark.slow),
+        ("rows", 0, "sink rows shard 0"),
+        ("archive", 0, "sink archive"),
+    ],
+)
 def test_an_epoch_that_is_visible_anywhere_is_refused_and_its_version_finishes_it(
     lines: Lines, command: Command, sink: str, shard: int, named: str
 ) -> None:

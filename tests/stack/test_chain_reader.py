@@ -78,9 +78,9 @@ def test_what_is_missing_is_an_error_and_never_nothing(clicks: Clicks, reader: C
     epoch = next(epoch for epoch, _, _ in global_counts(EPOCHS))
     manifest = clicks.layout.manifest(GLOBAL_COUNTS, epoch)
     file: dict[str, Any] = json.loads(reader._objects.body(manifest) or b"")["files"][0]
-    name = {
-        "manifest": manifest, "file": file["name"], "segment": clicks.layout.segment(*clicks.head().segments[0])
-    }[gone]  # fmt: skip
+    name = {"manifest": manifest, "file": file["name"], "segment": clicks.layout.segment(*clicks.head().segments[0])}[
+        gone
+    ]
     clicks.store.answer(Delete(name))
     with pytest.raises(EvidenceError, match=gone if gone != "file" else "the manifest names"):
         assert found(reader) + reader.evidence()["epochs"]

@@ -99,11 +99,14 @@ def test_beside_a_driver_every_reader_sees_every_epoch_and_the_command_tells_fir
     clicks.start("first").run(LAST + 1)
     before = set(clicks.store.names(""))
     command = command_on(clicks.file, capsys)
-    assert command(documented(FIND)) == (0, [
-        f"chain: epoch {LAST} is the last recorded, floor {clicks.head().floor}",
-        "global_counts: 1 spans to write, 4 manifests to delete",
-        "nothing was changed; --yes does it",
-    ])  # fmt: skip
+    assert command(documented(FIND)) == (
+        0,
+        [
+            f"chain: epoch {LAST} is the last recorded, floor {clicks.head().floor}",
+            "global_counts: 1 spans to write, 4 manifests to delete",
+            "nothing was changed; --yes does it",
+        ],
+    )
     assert set(clicks.store.names("")) == before
     driver = clicks.start("second")
     with clicks.running(driver):

@@ -54,9 +54,13 @@ def a_driver_starts(store: ObjectStore, key: str) -> None:
 
 
 CLAUSES: tuple[Callable[[ObjectStore, str], None], ...] = (
-    store_contract.creates_once, store_contract.replaces_what_was_read, store_contract.forgets_what_is_deleted,
-    store_contract.keeps_every_byte, one_of_many_wins, a_driver_starts,
-)  # fmt: skip
+    store_contract.creates_once,
+    store_contract.replaces_what_was_read,
+    store_contract.forgets_what_is_deleted,
+    store_contract.keeps_every_byte,
+    one_of_many_wins,
+    a_driver_starts,
+)
 """In the order of the page's columns."""
 
 
@@ -91,10 +95,15 @@ def on_the_page() -> dict[str, list[str]]:
     return {row["store"]: row["cells"].removesuffix(" | ").split(" | ") for row in ROW.finditer(part)}
 
 
-@pytest.mark.parametrize("name", [
-    "a local folder", "MinIO", "MinIO, versioned bucket",
-    *(f"fake: {lack}" for lack in Lack if lack not in (Lack.CONFLICTS, Lack.FULL)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a local folder",
+        "MinIO",
+        "MinIO, versioned bucket",
+        *(f"fake: {lack}" for lack in Lack if lack not in (Lack.CONFLICTS, Lack.FULL)),
+    ],
+)
 def test_the_page_says_what_a_store_keeps(name: str, stack: EmbeddedStack, tmp_path: Path) -> None:
     with opened(name, stack, tmp_path) as store:
         assert on_the_page().get(name) == [holds(clause, store) for clause in CLAUSES]

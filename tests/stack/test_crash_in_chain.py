@@ -49,7 +49,14 @@ def test_killed_while_a_segment_is_written(store: S3ObjectStore, tmp_path: Path,
 
 
 def _extend(store: S3ObjectStore, folder: Path, owner: str, held: Held) -> Child:
-    argv = [sys.executable, "-m", "tests.stack.extend_chain", store.address.endpoint, store.address.bucket, owner,
-            str(EPOCHS)]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.stack.extend_chain",
+        store.address.endpoint,
+        store.address.bucket,
+        owner,
+        str(EPOCHS),
+    ]
     path = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
     return Child(owner, argv, folder / f"{owner}.log", cwd=CHECKOUT, env={**held.env, "PYTHONPATH": path})

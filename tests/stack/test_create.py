@@ -31,9 +31,12 @@ pytestmark = pytest.mark.stack
 @pytest.fixture
 def settings(stack: EmbeddedStack, pipeline: str) -> PipelineSettings:
     return pipeline_settings(
-        pipeline=pipeline, topic=f"in-{pipeline}", kafka_bootstrap=stack.endpoints.kafka_bootstrap,
-        s3_endpoint=stack.endpoints.s3_endpoint, s3_bucket=f"b-{uuid.uuid4().hex}",
-    )  # fmt: skip
+        pipeline=pipeline,
+        topic=f"in-{pipeline}",
+        kafka_bootstrap=stack.endpoints.kafka_bootstrap,
+        s3_endpoint=stack.endpoints.s3_endpoint,
+        s3_bucket=f"b-{uuid.uuid4().hex}",
+    )
 
 
 def test_what_is_made_passes_the_preflight_and_may_be_made_again(
@@ -42,9 +45,12 @@ def test_what_is_made_passes_the_preflight_and_may_be_made_again(
     """The driver's own check of its surroundings accepts it; a second run changes nothing."""
     for _ in range(2):
         create(
-            Job(user_counts, settings), replication=1, deadline_s=30, source_partitions=3,
+            Job(user_counts, settings),
+            replication=1,
+            deadline_s=30,
+            source_partitions=3,
             event_log_bucket=settings.s3_bucket,
-        )  # fmt: skip
+        )
     store = S3ObjectStore(settings.bucket)
     Preflight(Job(user_counts, settings), Layout(settings.pipeline), store, KafkaSource(settings)).surroundings()
     assert list(store.names("")) == ["spark-events/"]

@@ -26,10 +26,16 @@ from tests.unit.library.names import DEAD_LETTER
 
 pytestmark = pytest.mark.stack
 
-SCHEMA = pa.schema([
-    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
-    ("value", pa.binary()), ("id", pa.string()),
-])  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("value", pa.binary()),
+        ("id", pa.string()),
+    ]
+)
 REASONS = ("not_json", "bad_time", "missing_user", "late")
 COUNT = "effectively-once dead-letters count settings.json"
 SHOW = "effectively-once dead-letters show settings.json --reason not_json --limit 3"
@@ -49,10 +55,17 @@ class Refusing(Clicks):
             sink = ShardSink(self.address(shard))
             for epoch in epochs:
                 rows = [
-                    {"topic": self.settings.topic, "partition": 0, "offset": n, "reason": REASONS[n % 4],
-                     "value": value_of(n), "id": f"i{n}" if n % 4 == 1 else None}
-                    for n in range(8 * epoch, 8 * epoch + 8) if n // 4 % 2 == shard
-                ]  # fmt: skip
+                    {
+                        "topic": self.settings.topic,
+                        "partition": 0,
+                        "offset": n,
+                        "reason": REASONS[n % 4],
+                        "value": value_of(n),
+                        "id": f"i{n}" if n % 4 == 1 else None,
+                    }
+                    for n in range(8 * epoch, 8 * epoch + 8)
+                    if n // 4 % 2 == shard
+                ]
                 sink.publish(epoch, 1, dead_letters(pa.Table.from_pylist(rows, SCHEMA), epoch))
 
     def address(self, shard: int) -> ShardAddress:
@@ -88,9 +101,13 @@ def command(clicks: Refusing, capsys: pytest.CaptureFixture[str]) -> Command:
 
 def test_dead_letters_are_counted_and_shown(command: Command) -> None:
     code, told = command(documented(COUNT))
-    assert (code, told) == (0, [
-        *(f"           6  {reason}  epochs 0-2" for reason in sorted(REASONS)), "          24  in all",
-    ])  # fmt: skip
+    assert (code, told) == (
+        0,
+        [
+            *(f"           6  {reason}  epochs 0-2" for reason in sorted(REASONS)),
+            "          24  in all",
+        ],
+    )
     code, told = command(documented(SHOW))
     assert (code, len(told)) == (0, 3)
     assert [json.loads(line)["source"][2] for line in told] == [0, 8, 16], "shard 0 holds offsets 0 to 3 of each epoch"
@@ -100,10 +117,13 @@ def test_dead_letters_are_counted_and_shown(command: Command) -> None:
 def test_what_is_replayed_arrives_byte_for_byte_with_where_it_came_from(clicks: Refusing, command: Command) -> None:
     code, told = command(documented(REPLAY + " --reason missing_user --epochs 0-900"))
     offsets = [2, 10, 18, 6, 14, 22]
-    assert (code, told) == (0, [
-        f"6 of 6 records that were sent to topic {clicks.settings.topic} are acknowledged",
-        "their last epoch is 2: what is refused again comes after it",
-    ])  # fmt: skip
+    assert (code, told) == (
+        0,
+        [
+            f"6 of 6 records that were sent to topic {clicks.settings.topic} are acknowledged",
+            "their last epoch is 2: what is refused again comes after it",
+        ],
+    )
     found = clicks.arrived()
     assert [one.value() for one in found] == [value_of(n) for n in offsets]
     assert [one.headers() for one in found] == [
@@ -114,9 +134,13 @@ def test_what_is_replayed_arrives_byte_for_byte_with_where_it_came_from(clicks: 
 
 def test_late_records_stay_unless_it_is_asked_for(clicks: Refusing, command: Command) -> None:
     code, told = command(REPLAY + " --epochs 1")
-    assert (code, told[:2]) == (0, [
-        f"6 of 6 records that were sent to topic {clicks.settings.topic} are acknowledged", "not sent: 2 late",
-    ])  # fmt: skip
+    assert (code, told[:2]) == (
+        0,
+        [
+            f"6 of 6 records that were sent to topic {clicks.settings.topic} are acknowledged",
+            "not sent: 2 late",
+        ],
+    )
     code, told = command(REPLAY + " --reason late")
     assert code == SettingsError.exit_code
     assert "SettingsError: records that came too late are late again" in told[0]
@@ -141,8 +165,9 @@ def test_an_edit_mends_records_on_their_way(
 def test_what_is_still_in_a_transaction_is_waited_for(clicks: Refusing) -> None:
     """Read up to the high watermark, whichever way the transaction ends; then its mark is the last offset."""
     ways: list[tuple[Callable[[Producer], object], int]] = [
-        (lambda producer: producer.abort_transaction(20), 0), (lambda producer: producer.commit_transaction(20), 1),
-    ]  # fmt: skip
+        (lambda producer: producer.abort_transaction(20), 0),
+        (lambda producer: producer.commit_transaction(20), 1),
+    ]
     for end, others in ways:
         producer = clicks.opened()
         found: list[object] = []

@@ -28,9 +28,13 @@ SHAPE = TableShape(pa.schema([("id", pa.string()), ("amount", pa.int64()), ("par
 KEYED = TableShape(SHAPE.schema, key=("id",))
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 ORDERS = Pipeline(
-    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"), ToTable("orders", columns=("id", "amount"))),
-    windows=(Windowed("user", {"n": Count()}, ToTable("per_user")),), window_ms=100, lateness_ms=0,
-)  # fmt: skip
+    lambda frame: frame,
+    COLUMNS,
+    rows=(ToKafka("accepted"), ToTable("orders", columns=("id", "amount"))),
+    windows=(Windowed("user", {"n": Count()}, ToTable("per_user")),),
+    window_ms=100,
+    lateness_ms=0,
+)
 
 
 @pytest.fixture
@@ -62,19 +66,26 @@ def there(owner: psycopg.Connection[Any], address: TableAddress) -> list[tuple[A
 GOOD: list[tuple[str, int | None]] = [("a", 1), ("b", 2)]
 ADDED: dict[str, tuple[str, list[tuple[str, int | None]], dict[int, str]]] = {
     "check": (
-        "ADD CONSTRAINT positive CHECK (amount > 0)", [*GOOD, ("c", -1), ("d", 0)], {2: "positive", 3: "positive"},
+        "ADD CONSTRAINT positive CHECK (amount > 0)",
+        [*GOOD, ("c", -1), ("d", 0)],
+        {2: "positive", 3: "positive"},
     ),
     "not null": ("ALTER amount SET NOT NULL", [*GOOD, ("c", None)], {2: "not null amount"}),
     "unique": ("ADD CONSTRAINT once UNIQUE (amount)", [*GOOD, ("c", 1), ("d", 2), ("e", 3)], {2: "once", 3: "once"}),
     "deferred": (
-        "ADD CONSTRAINT later UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED", [*GOOD, ("c", 2)], {2: "later"},
+        "ADD CONSTRAINT later UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED",
+        [*GOOD, ("c", 2)],
+        {2: "later"},
     ),
     "foreign": ("ADD CONSTRAINT known FOREIGN KEY (amount) REFERENCES {}.amounts", [*GOOD, ("c", 9)], {2: "known"}),
     "length": ("ADD CONSTRAINT short CHECK (length(id) < 3)", [*GOOD, ("long", 1)], {2: "short"}),
     "exclusion": ("ADD CONSTRAINT apart EXCLUDE USING btree (amount WITH =)", [*GOOD, ("c", 1)], {2: "apart"}),
-    "generated": ("ADD COLUMN half bigint GENERATED ALWAYS AS (100 / amount) STORED", [*GOOD, ("c", 0)],
-                  {2: "DivisionByZero"}),
-}  # fmt: skip
+    "generated": (
+        "ADD COLUMN half bigint GENERATED ALWAYS AS (100 / amount) STORED",
+        [*GOOD, ("c", 0)],
+        {2: "DivisionByZero"},
+    ),
+}
 
 
 @pytest.mark.parametrize("case", ADDED)
@@ -261,8 +272,10 @@ def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_a
     owner.execute(f'ALTER TABLE "{pipeline}".per_user ADD CONSTRAINT few CHECK (n < 2)')
     tried = preflight.tried()
     assert tried == ("orders", "per_user")
-    real = {name: TableSink(TableAddress(DatabaseAddress(database.url), pipeline, name, 0), shape)
-            for name, shape in ORDERS.tables.items()}  # fmt: skip
+    real = {
+        name: TableSink(TableAddress(DatabaseAddress(database.url), pipeline, name, 0), shape)
+        for name, shape in ORDERS.tables.items()
+    }
     place = Place(name=pipeline, real=real)
     given = table(ORDERS, {"id": "a"}, {"id": "b", "amount": -5}, {"id": "c"}, {"id": "d", "user": "bob"})
     with pytest.raises(RefusedRowsError, match="positive"):
@@ -284,7 +297,8 @@ def test_an_epoch_is_shown_without_what_the_tables_refuse_and_a_repeat_decides_a
         more, _ = place.dedup(ORDERS, table(ORDERS), **closing)
         (letter,) = letters(place)
         assert (letter["reason"], letter["value"]) == (
-            "result_refused_by_table per_user: few", '{"user":"ann","window_start_ms":0,"n":"2"}',
-        )  # fmt: skip
+            "result_refused_by_table per_user: few",
+            '{"user":"ann","window_start_ms":0,"n":"2"}',
+        )
         place.aggregate(ORDERS, more, **closing)
         assert owner.execute(f'SELECT * FROM "{pipeline}".per_user').fetchall() == [("bob", 0, 1)]  # noqa: S608

@@ -69,10 +69,17 @@ def test_the_same_calls_fail_for_everybody_who_asks(server: PostgresServer, tmp_
 
 
 def test_what_is_counted_twice_is_there_twice_in_the_order_of_commits(server: PostgresServer, tmp_path: Path) -> None:
-    rows = pa.table({
-        "id": ["i2", "i7"], "user": ["u", "u"], "system": ["payments"] * 2, "event_time_ms": [61_000, 59_000],
-        "partition": pa.array([0, 0], pa.int32()), "offset": [2, 7], "fraud": [0, 1],
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "id": ["i2", "i7"],
+            "user": ["u", "u"],
+            "system": ["payments"] * 2,
+            "event_time_ms": [61_000, 59_000],
+            "partition": pa.array([0, 0], pa.int32()),
+            "offset": [2, 7],
+            "fraud": [0, 1],
+        }
+    )
     store = ResultStore(server.url, "counts")
     for _ in range(2):
         store.count(rows, 60_000)

@@ -53,10 +53,13 @@ def open_gateway(place: Place, tmp_path: Path) -> Iterator[Callable[..., Gateway
     def opened(**arguments: Any) -> Gateway:
         left.append(
             Gateway(
-                tmp_path / "buffer", producer="gate", topic=place.topic, bootstrap=place.link.address,
+                tmp_path / "buffer",
+                producer="gate",
+                topic=place.topic,
+                bootstrap=place.link.address,
                 **{"limits": LIMITS, **arguments},
             )
-        )  # fmt: skip
+        )
         return left[-1]
 
     yield opened

@@ -109,9 +109,11 @@ def test_everything_that_is_damaged_is_named_beside_the_rest(
     code, told = inspected(clicks, capsys)
     found = [(finding["part"], finding["error"], finding["where"]) for finding in told["findings"]]
     assert found == [
-        ("deltas", "ChainError", lost), ("deltas", "ChainError", corrupt), ("deltas", "ChainError", swapped),
+        ("deltas", "ChainError", lost),
+        ("deltas", "ChainError", corrupt),
+        ("deltas", "ChainError", swapped),
         ("checkpoint", "CheckpointError", spark),
-    ]  # fmt: skip
+    ]
     assert (code, told["start"]) == (76, "refused")
     assert (len(told["marks"]), told["head"]["last_recorded"], told["checkpoint"]["objects"]) == (7, 7, 1)
     assert told["checkpoint"]["bytes"] == len(b"not what Spark writes")
@@ -130,8 +132,9 @@ def test_damage_that_a_start_does_not_meet_is_found_by_a_deep_look(
     assert inspected(clicks, capsys)[0] == 0
     code, told = inspected(clicks, capsys, "--deep")
     assert {(finding["part"], finding["where"]) for finding in told["findings"]} == {
-        ("segments", segment), ("outputs", file),
-    }  # fmt: skip
+        ("segments", segment),
+        ("outputs", file),
+    }
     assert code == 76
 
 

@@ -44,12 +44,23 @@ def test_node_is_formatted(changes: dict[str, Any], node: str, mode: str, tmp_pa
     toolchain = prepare()
     answer = subprocess.run(
         [
-            toolchain.java, "-cp", f"{toolchain.kafka_classpath}/*", "kafka.tools.StorageTool", "format",
-            "--config", tmp_path / "server.properties", "--cluster-id", found["KAFKA_CLUSTER_ID"],
-            mode, *([members] if mode == "--initial-controllers" else []),
+            toolchain.java,
+            "-cp",
+            f"{toolchain.kafka_classpath}/*",
+            "kafka.tools.StorageTool",
+            "format",
+            "--config",
+            tmp_path / "server.properties",
+            "--cluster-id",
+            found["KAFKA_CLUSTER_ID"],
+            mode,
+            *([members] if mode == "--initial-controllers" else []),
         ],
-        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     meta = dict(
         line.split("=", 1) for line in (data / "meta.properties").read_text().splitlines() if not line.startswith("#")

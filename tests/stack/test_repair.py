@@ -50,10 +50,17 @@ class RealWorld(World):
         super().__init__(records(5), SIZE, topic=f"in-{name}")
         end = stack.endpoints
         self.settings = pipeline_settings(
-            pipeline=name, topic=self.topic, kafka_bootstrap=end.kafka_bootstrap, shards=SHARDS, database=database,
-            s3_endpoint=end.s3_endpoint, s3_bucket=f"b-{name}", start_patience_s=5.0, job=f"{__name__}:pipeline",
+            pipeline=name,
+            topic=self.topic,
+            kafka_bootstrap=end.kafka_bootstrap,
+            shards=SHARDS,
+            database=database,
+            s3_endpoint=end.s3_endpoint,
+            s3_bucket=f"b-{name}",
+            start_patience_s=5.0,
+            job=f"{__name__}:pipeline",
             **ORDERS.defaults,
-        )  # fmt: skip
+        )
         self.file = folder / "settings.json"
         self.file.write_text(self.settings.model_dump_json())
         self.job = job_of(self.file)
@@ -111,9 +118,14 @@ def command(world: RealWorld, capsys: pytest.CaptureFixture[str]) -> Command:
     return command_on(world.file, capsys)
 
 
-@pytest.mark.parametrize(("sink", "shard", "inside"), [
-    ("accepted", 1, False), ("dead_letter", 0, True), pytest.param("per_id", 0, True, marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sink", "shard", "inside"),
+    [
+        ("accepted", 1, False),
+        ("dead_letter", 0, True),
+        pytest.param("per_id", 0, True, marks=pytest.mark.slow),
+    ],
+)
 def test_what_a_truncated_shard_lacks_is_published_by_the_next_epoch(
     world: RealWorld, command: Command, sink: str, shard: int, inside: bool
 ) -> None:
@@ -135,8 +147,9 @@ def test_what_a_truncated_shard_lacks_is_published_by_the_next_epoch(
     assert re.match(rf"shard 0: accepted shows \d rows \(topic {name}.accepted partition 0 offsets \d+-\d+\)", told[1])
     code, told = command(documented(REPAIR))
     assert (code, told[-1]) == (
-        0, f"the next driver finishes epoch {HIT} as it is shown, and publishes what it lacks as epoch {HIT + 1}"
-    ), told  # fmt: skip
+        0,
+        f"the next driver finishes epoch {HIT} as it is shown, and publishes what it lacks as epoch {HIT + 1}",
+    ), told
     world.check()
     world.driver().run(8 - HIT - 1)
     world.check()
@@ -147,8 +160,10 @@ def test_what_a_truncated_shard_lacks_is_published_by_the_next_epoch(
 def test_rows_of_the_last_epoch_are_found_before_those_that_were_aborted(shard: ShardAddress) -> None:
     """However many there are of these; and other rows than the mark tells of are refused."""
     sink = ShardSink(shard)
-    lines = [[(None, json.dumps({"source": ["events", 0, n], "of": epoch}).encode()) for n in range(20)]
-             for epoch in range(3)]  # fmt: skip
+    lines = [
+        [(None, json.dumps({"source": ["events", 0, n], "of": epoch}).encode()) for n in range(20)]
+        for epoch in range(3)
+    ]
     for epoch in range(2):
         sink.publish(epoch, 1, lines[epoch])
 

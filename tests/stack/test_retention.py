@@ -60,9 +60,14 @@ def left_over(clicks: Clicks) -> set[str]:
     """Put there what drivers leave that are killed, or replaced; return the names of all of it."""
     layout = clicks.layout
     return put(
-        clicks, layout.delta("ids", 0, 0), layout.span("counts", 0, 1, 1), layout.staged(GLOBAL_COUNTS, 7, "00ff"),
-        layout.recorded("rate", 7, 0), layout.recorded("rate", 7, 1), f"{layout.checkpoint('000000-cdef')}/offsets/0",
-    )  # fmt: skip
+        clicks,
+        layout.delta("ids", 0, 0),
+        layout.span("counts", 0, 1, 1),
+        layout.staged(GLOBAL_COUNTS, 7, "00ff"),
+        layout.recorded("rate", 7, 0),
+        layout.recorded("rate", 7, 1),
+        f"{layout.checkpoint('000000-cdef')}/offsets/0",
+    )
 
 
 def test_leftovers_are_counted_first_and_then_deleted_and_nothing_else(clicks: Clicks, command: Command) -> None:

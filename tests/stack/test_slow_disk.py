@@ -36,17 +36,17 @@ class Drivers:
 
 
 @pytest.fixture
-def slowed(
-    stack: EmbeddedStack, database: PostgresServer, tmp_path: Path
-) -> Callable[[str], dict[str, Any]]:  # fmt: skip
+def slowed(stack: EmbeddedStack, database: PostgresServer, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """Return a function that slows the disk of a server as a campaign does, and returns the evidence."""
     try:
         strace = find_strace()
     except ToolchainError as why:
         pytest.skip(str(why))
     servers: dict[str, Server] = {
-        "broker-slow-disk": stack.kafka, "store-slow-disk": stack.object_store, "database-slow-disk": database,
-    }  # fmt: skip
+        "broker-slow-disk": stack.kafka,
+        "store-slow-disk": stack.object_store,
+        "database-slow-disk": database,
+    }
     disks = slow_disks_of(strace, tmp_path / "strace.log", stack.endpoints, database)
 
     def slow(name: str) -> dict[str, Any]:
@@ -72,9 +72,7 @@ def slowed(
 
 
 @pytest.mark.parametrize("name", SERVER_DISKS)
-def test_a_servers_disk_is_slow_and_then_as_fast_as_before(
-    slowed: Callable[[str], dict[str, Any]], name: str
-) -> None:  # fmt: skip
+def test_a_servers_disk_is_slow_and_then_as_fast_as_before(slowed: Callable[[str], dict[str, Any]], name: str) -> None:
     told = slowed(name)
     assert told["slowed_s"] >= PLANNED_S
     took, delay_ms = told["latency_ms"], told["delay_ms"]
@@ -84,7 +82,7 @@ def test_a_servers_disk_is_slow_and_then_as_fast_as_before(
 
 def test_what_a_slowed_store_acknowledged_is_there_until_it_is_deleted(
     slowed: Callable[[str], dict[str, Any]], stack: EmbeddedStack
-) -> None:  # fmt: skip
+) -> None:
     slowed("store-slow-disk")
     client = stack.object_store.client()
     assert client.stat_object(PLACE, OBJECT).size == 1024

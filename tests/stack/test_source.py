@@ -156,9 +156,9 @@ def _shortened(admin: AdminClient, name: str, partition: int, offset: int) -> No
 
 def test_ranges_beyond_what_is_committed_are_refused_by_name(stack: EmbeddedStack, topic: Topic, name: str) -> None:
     topic(name, partitions=2)
-    producer = Producer({
-        "bootstrap.servers": stack.endpoints.kafka_bootstrap, "transactional.id": name, "log_level": 0
-    })  # fmt: skip
+    producer = Producer(
+        {"bootstrap.servers": stack.endpoints.kafka_bootstrap, "transactional.id": name, "log_level": 0}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(name, b"a", partition=0)

@@ -100,9 +100,12 @@ def _with_true_end(lines: list[bytes], documents: Sequence[dict[str, Any]], more
 def _whole(raw: bytes, operation: str) -> Any:
     lines = raw.splitlines(keepends=True)
     found = {
-        "removed": None, "emptied": b"", "cut at half": raw[: len(raw) // 2],
-        "last line cut off": b"".join(lines[:-1]), "first line cut off": b"".join(lines[1:]),
-    }[operation]  # fmt: skip
+        "removed": None,
+        "emptied": b"",
+        "cut at half": raw[: len(raw) // 2],
+        "last line cut off": b"".join(lines[:-1]),
+        "first line cut off": b"".join(lines[1:]),
+    }[operation]
     return SAME if found == raw else found
 
 

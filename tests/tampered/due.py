@@ -14,18 +14,51 @@ DUE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("controls/*", ("controls", "bound", "minimum")),
     ("statements.jsonl", ("certificates",)),
     ("observed/*.concurrent.jsonl", ("monotone", "minimum")),
-    ("observed/chain.json", ("chain", "coverage", "epochs", "windows", "decisions", "epilogue", "bound", "multiset",
-                             *GATES)),
+    (
+        "observed/chain.json",
+        ("chain", "coverage", "epochs", "windows", "decisions", "epilogue", "bound", "multiset", *GATES),
+    ),
     ("observed/quiet.json", ("quiet", "epilogue")),
     ("observed/epilogue.json", ("epilogue", "decisions")),
     ("observed/*", SINK),
-    ("history.jsonl", ("history", "epochs", "faults", "chain", "acknowledged", "monotone", "quiet", "bound",
-                      "endings", "goes on", *GATES)),
+    (
+        "history.jsonl",
+        (
+            "history",
+            "epochs",
+            "faults",
+            "chain",
+            "acknowledged",
+            "monotone",
+            "quiet",
+            "bound",
+            "endings",
+            "goes on",
+            *GATES,
+        ),
+    ),
     ("settings.json|settings-epilogue.json", ("bound",)),
     ("sent.jsonl", ("multiset", "aggregates", "chain", "workload", "coverage", "decisions", "windows", *GATES)),
-    ("manifest.json", ("workload", "faults", "multiset", "messages", "quiet", "controls", "minimum", "bound", "chain",
-                       "aggregates", "epilogue", "windows", "decisions", *GATES)),
-)  # fmt: skip
+    (
+        "manifest.json",
+        (
+            "workload",
+            "faults",
+            "multiset",
+            "messages",
+            "quiet",
+            "controls",
+            "minimum",
+            "bound",
+            "chain",
+            "aggregates",
+            "epilogue",
+            "windows",
+            "decisions",
+            *GATES,
+        ),
+    ),
+)
 """Files -> oracles, of the first pattern that a file is of."""
 
 

@@ -23,9 +23,17 @@ from tests.harness.results import Oracle
 
 REFERENCE = ("manifest.json", "sent.jsonl", "observed/chain.json")
 REMEMBERED = (
-    "multiset", "aggregates", "monotone", "chain", "epilogue", "messages", "workload", "coverage", "windows",
+    "multiset",
+    "aggregates",
+    "monotone",
+    "chain",
+    "epilogue",
+    "messages",
+    "workload",
+    "coverage",
+    "windows",
     "decisions",
-)  # fmt: skip
+)
 """Oracles of a run that are functions of its files alone; the others are cheap, or rest on what one before found."""
 PIECES: Mapping[str, tuple[str, ...]] = {
     "manifest": ("manifest.json",),

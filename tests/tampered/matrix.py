@@ -33,11 +33,13 @@ def markdown(tried: Sequence[Tried], planned: str) -> str:
     lost = [one for one in tried if one.lost]
     caught, harmless = sum(one.caught for one in tried), sum(not one.caught and not one.lost for one in tried)
     lines = [
-        "# Evidence that was tampered with", "",
+        "# Evidence that was tampered with",
+        "",
         f"{len(tried)} alterations of three runs (`{planned}`): {caught} were caught, {harmless} passed and are listed "
         f"as harmless, {len(lost)} are lost. {sum(not one.alteration.bound for one in tried)} were not bound anew. "
-        f"The judge is the one {stated(CHECKOUT)}.", "",
-    ]  # fmt: skip
+        f"The judge is the one {stated(CHECKOUT)}.",
+        "",
+    ]
     lines += [
         f"- **lost**: {one.alteration} ({_heard(one)}; `{planned} --number {one.alteration.number}`)" for one in lost
     ]
@@ -58,14 +60,21 @@ def write(tried: Sequence[Tried], planned: str, at: Path) -> Path:
     """Write `matrix.md` and `matrix.json`; return the first."""
     at.mkdir(parents=True, exist_ok=True)
     told = {
-        "planned": planned, **git_state(CHECKOUT), "altered": len(tried),
+        "planned": planned,
+        **git_state(CHECKOUT),
+        "altered": len(tried),
         "lost": [one.alteration.number for one in tried if one.lost],
         "alterations": [
-            {"what": str(one.alteration), "objecting": one.objecting, "lost": one.lost,
-             "harmless": one.harmless and one.harmless.why, "says": one.says[:200]}
+            {
+                "what": str(one.alteration),
+                "objecting": one.objecting,
+                "lost": one.lost,
+                "harmless": one.harmless and one.harmless.why,
+                "says": one.says[:200],
+            }
             for one in tried
         ],
-    }  # fmt: skip
+    }
     (at / "matrix.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     (at / "matrix.md").write_text(markdown(tried, planned))
     return at / "matrix.md"

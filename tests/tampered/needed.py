@@ -66,12 +66,15 @@ def says_nothing_alone(altered: Altered) -> bool:
     """Whether each word that is lost goes no further than another one, which speaks of no more records than it does."""
     return all(
         any(
-            other.get("source") == word["source"] and other["time_ms"] >= word["time_ms"]
+            other.get("source") == word["source"]
+            and other["time_ms"] >= word["time_ms"]
             and all(end <= word["offsets"].get(partition, 0) for partition, end in other["offsets"].items())
-            for other in altered.rest if "offsets" in other
+            for other in altered.rest
+            if "offsets" in other
         )
-        for word in altered.lost if "offsets" in word
-    )  # fmt: skip
+        for word in altered.lost
+        if "offsets" in word
+    )
 
 
 def with_moments_on_their_side(altered: Altered) -> bool:
@@ -130,10 +133,11 @@ def _is_of(who: str, processes: str | None) -> bool:
 
 def _is_announced(who: str, rows: Iterable[Row], until: int | None) -> bool:
     return any(
-        announced_by(who, row) for row in rows
+        announced_by(who, row)
+        for row in rows
         if (row["event"] == "step" or (row["event"], row.get("state")) == ("driver", "started"))
         and (until is None or row["t"] <= until)
-    )  # fmt: skip
+    )
 
 
 def _recovered(fault: Row, rows: Sequence[Row], number: int) -> int:
@@ -156,10 +160,12 @@ def _stands(fault: Row, altered: Altered) -> bool:
     now = [*rest, *altered.gained]
     step, _, sink = (fault.get("phase") or "").partition(":")
     came = step == "declared" or any(
-        row["event"] == "step" and row.get("epoch") == fault.get("epoch") and row["t"] <= at
+        row["event"] == "step"
+        and row.get("epoch") == fault.get("epoch")
+        and row["t"] <= at
         and (row.get("step"), row.get("sink") or "") == (step, sink)
         for row in now
-    )  # fmt: skip
+    )
     own = {Effect.MET, Effect.OUTSIDE} & {*shown_by(fault["kind"], fault["target"])}
     return came and _seen_as_before(fault, altered) and (bool(own) or min(_signs(fault, rest), _signs(fault, now)) > 0)
 

@@ -24,8 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Try what the command line asks for; return the exit code."""
     given = _given(arguments)
     console = default_console()
-    planned = " ".join(["--seed", str(given.seed), "--count", str(given.count),
-                        *(["--only", *(f"'{one}'" for one in given.only)] if given.only else [])])  # fmt: skip
+    planned = " ".join(
+        [
+            "--seed",
+            str(given.seed),
+            "--count",
+            str(given.count),
+            *(["--only", *(f"'{one}'" for one in given.only)] if given.only else []),
+        ]
+    )
     try:
         tried = season.go(given.seed, given.count, given.only, given.number, console.say)
     except TrialError as error:

@@ -28,9 +28,17 @@ def _process(t: int, who: str, state: str, **more: Any) -> dict[str, Any]:
 
 
 FAULT = {
-    "t": 9_000, "event": "fault", "kind": "sigkill", "target": "executor", "epoch": 1, "phase": "committed:accepted",
-    "process_before": WHO, "process_after": NEXT, "injected_at": 5_500, "hit": True,
-}  # fmt: skip
+    "t": 9_000,
+    "event": "fault",
+    "kind": "sigkill",
+    "target": "executor",
+    "epoch": 1,
+    "phase": "committed:accepted",
+    "process_before": WHO,
+    "process_after": NEXT,
+    "injected_at": 5_500,
+    "hit": True,
+}
 ROWS = [
     _process(1_000, WHO, "seen"),
     _process(1_000, OTHER, "seen"),
@@ -107,10 +115,20 @@ def _word(said_at: int, source: str, time_ms: int, end: int) -> dict[str, Any]:
     return {"said_at": said_at, "source": source, "time_ms": time_ms, "offsets": {"0": end}}
 
 
-WORDS = Evidence("statements.jsonl", b"".join(json.dumps(one).encode() + b"\n" for one in [
-    _word(1, "north", 10, 5), _word(2, "south", 10, 5), _word(3, "north", 20, 5), _word(4, "north", 20, 9),
-    _word(5, "north", 30, 12), {"end": True, "rows": 5},
-]))  # fmt: skip
+WORDS = Evidence(
+    "statements.jsonl",
+    b"".join(
+        json.dumps(one).encode() + b"\n"
+        for one in [
+            _word(1, "north", 10, 5),
+            _word(2, "south", 10, 5),
+            _word(3, "north", 20, 5),
+            _word(4, "north", 20, 9),
+            _word(5, "north", 30, 12),
+            {"end": True, "rows": 5},
+        ]
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +157,15 @@ def test_a_start_is_the_same_within_two_ticks(
     fault = {**FAULT, "process_before": f"7@{start}"}
     evidence = Evidence("history.jsonl", json.dumps(fault).encode() + b"\n")
     alteration = Alteration(
-        5, "made-up", evidence.name, "fault.process_before", "character changed", Place(0, ("process_before",)),
-        bound=True, seed=1,
-    )  # fmt: skip
+        5,
+        "made-up",
+        evidence.name,
+        "fault.process_before",
+        "character changed",
+        Place(0, ("process_before",)),
+        bound=True,
+        seed=1,
+    )
     changed = json.dumps({**fault, "process_before": f"7@{new}"}).encode() + b"\n"
     monkeypatch.setattr(Alteration, "applied", lambda *_: changed)
     assert any(one.covers(alteration, evidence) for one in HARMLESS) is harmless

@@ -85,8 +85,10 @@ def _swapped(elements: list[Any], at: int) -> list[Any] | object:
 
 
 ELEMENTS: Mapping[str, Callable[[list[Any], int], Any]] = {
-    "dropped": _dropped, "doubled": _doubled, "swapped with the next": _swapped,
-}  # fmt: skip
+    "dropped": _dropped,
+    "doubled": _doubled,
+    "swapped with the next": _swapped,
+}
 """Operation -> what becomes of a list at one of its elements; lines of a file are such a list."""
 OPERATIONS = (*VALUES, *ELEMENTS)
 

@@ -72,23 +72,36 @@ class Play:
         ground, query = self.ground, self.arm.way == SNAPSHOTS
         # Of an arm that broke off.
         self.outputs.drop(self.pipeline)
-        roles = [self._role(0, "driver")] if query else [
-            self._role(number, f"operator-{number}") for number in range(self.arm.operators)
-        ]  # fmt: skip
+        roles = (
+            [self._role(0, "driver")]
+            if query
+            else [self._role(number, f"operator-{number}") for number in range(self.arm.operators)]
+        )
         ground.create(self.directory, roles[0], PARTITIONS)
         cast = ground.cast(self.directory, history, JOB, roles, executors=EXECUTORS if query else NO_SPARK)
         with cast.followed(), self.directory.sent_writer() as lines:
             sender = Sender(
-                kafka_producer(ground.endpoints.kafka_bootstrap), lines,
-                Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)), lambda: SETTLED,
-                unacknowledged=lambda *_: None, stop=self.stop,
+                kafka_producer(ground.endpoints.kafka_bootstrap),
+                lines,
+                Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)),
+                lambda: SETTLED,
+                unacknowledged=lambda *_: None,
+                stop=self.stop,
                 target=Target(self.pipeline, PARTITIONS, DRAIN_S),
-            )  # fmt: skip
+            )
             self._start(cast)
             Parts(
-                self.pipeline, self.arm, self.plan, sender, cast, history, self.outputs, self.console, self.stop,
+                self.pipeline,
+                self.arm,
+                self.plan,
+                sender,
+                cast,
+                history,
+                self.outputs,
+                self.console,
+                self.stop,
                 self._cpu_s,
-            ).go()  # fmt: skip
+            ).go()
             for one in cast.drivers:
                 one.stop()
 
@@ -97,18 +110,30 @@ class Play:
         with self.console.step(f"{self.arm.name}: {number} to start"):
             cast.start()
             cast.watch.wait_for(
-                f"{number} processes", lambda: _started(cast.watch) >= number, self.ground.driver_s,
+                f"{number} processes",
+                lambda: _started(cast.watch) >= number,
+                self.ground.driver_s,
                 lambda: dead(cast.drivers),
-            )  # fmt: skip
+            )
 
     def _role(self, operator: int, name: str) -> Role:
         """One process: the query, or an operator."""
-        return Role({
-            "pipeline": self.pipeline, "topic": self.pipeline, "job": JOB, "shards": PARTITIONS,
-            "epoch_rows_max": self.plan.rows_max,
-        }, {
-            "way": self.arm.way, "operators": self.arm.operators, "operator": operator, "catalog": self.arm.catalog,
-        }, name)  # fmt: skip
+        return Role(
+            {
+                "pipeline": self.pipeline,
+                "topic": self.pipeline,
+                "job": JOB,
+                "shards": PARTITIONS,
+                "epoch_rows_max": self.plan.rows_max,
+            },
+            {
+                "way": self.arm.way,
+                "operators": self.arm.operators,
+                "operator": operator,
+                "catalog": self.arm.catalog,
+            },
+            name,
+        )
 
     def _between(self) -> list[str]:
         """The topics between operators, of dedup."""
@@ -124,10 +149,16 @@ class Play:
         with suppress(Exception):  # an arm that broke off early has no table; its evidence is then missing, and told
             self.outputs.write(self.directory, self.pipeline)
         facts = Facts(
-            way=self.arm.way, operators=self.arm.operators, catalog=self.arm.catalog, cpu_s=self._cpu_s,
-            object_store_bytes=sum(objects), objects=len(objects), topics_bytes=self._topics_bytes(),
-            load=(before, load()), broke_off=broke_off,
-        )  # fmt: skip
+            way=self.arm.way,
+            operators=self.arm.operators,
+            catalog=self.arm.catalog,
+            cpu_s=self._cpu_s,
+            object_store_bytes=sum(objects),
+            objects=len(objects),
+            topics_bytes=self._topics_bytes(),
+            load=(before, load()),
+            broke_off=broke_off,
+        )
         self.directory.write_json(self.directory.path / FACTS, facts)
         self.outputs.drop(self.pipeline)
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)

@@ -29,10 +29,17 @@ def no_damage(_: Arm, rows: Rows) -> Rows:
 def made(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
     """Make a run with all arms; returns its folder. So many of each part's kills missed."""
     run = RunDirectory(path)
-    run.write_json(path / MANIFEST, {
-        "run": path.name, "command": "make two-ways SEED=7", "plan": PLAN.told(), "jvm": "quick", "git": {},
-        "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-    })  # fmt: skip
+    run.write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": "make two-ways SEED=7",
+            "plan": PLAN.told(),
+            "jvm": "quick",
+            "git": {},
+            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
+        },
+    )
     for arm in PLAN.arms:
         _arm(RunDirectory(path / arm.name), arm, damage, missed)
     return path
@@ -48,19 +55,32 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
             history.record("phase", t=began, phase=part.name)
             for number, record in enumerate(list(PLAN.stream(part.numbers.stop))[part.numbers.start :]):
                 sent_at = began + (10 * number if part.kind == PACED else 0)
-                sends.append({
-                    "n": record.n, "id": record.id, "user": record.user, "payload": record.payload,
-                    "partition": partition_of(record, 2), "offset": record.n, "sent_at": sent_at,
-                })  # fmt: skip
+                sends.append(
+                    {
+                        "n": record.n,
+                        "id": record.id,
+                        "user": record.user,
+                        "payload": record.payload,
+                        "partition": partition_of(record, 2),
+                        "offset": record.n,
+                        "sent_at": sent_at,
+                    }
+                )
                 at_ms[record.id] = sent_at + took_ms
             for operator in range(arm.operators):
                 history.record(TAKEN, t=began + 1, operator=operator, rows=len(part.numbers), copies=0)
             for number, strike in enumerate(PLAN.strikes(arm, part)):
                 if number < part.kills - missed:
                     history.record(
-                        "fault", t=began + 5, part=part.name, hit=True, target=strike.target, process_before="41@7",
-                        operator=strike.operator, stage=strike.stage,
-                    )  # fmt: skip
+                        "fault",
+                        t=began + 5,
+                        part=part.name,
+                        hit=True,
+                        target=strike.target,
+                        process_before="41@7",
+                        operator=strike.operator,
+                        stage=strike.stage,
+                    )
                     history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)
         history.end()
     with run.sent_writer() as lines:
@@ -71,11 +91,20 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
         amounts = {id_: amount + 1 for id_, amount in amounts.items()}
     rows = [
         {"id": id_, "amount": amount, "at_ms": at_ms[id_], "times": 1, "same": True} for id_, amount in amounts.items()
-    ]  # fmt: skip
+    ]
     with run.observed_writer(RESULTS) as lines:
         for row in damage(arm, rows):
             lines.write(row)
-    run.write_json(run.path / FACTS, Facts(
-        way=arm.way, operators=arm.operators, catalog=arm.catalog, cpu_s={part.name: 1.0 for part in parts},
-        object_store_bytes=2048, objects=3, topics_bytes=0 if arm.way == SNAPSHOTS else 1024, load=(0.1, 2.0),
-    ))  # fmt: skip
+    run.write_json(
+        run.path / FACTS,
+        Facts(
+            way=arm.way,
+            operators=arm.operators,
+            catalog=arm.catalog,
+            cpu_s={part.name: 1.0 for part in parts},
+            object_store_bytes=2048,
+            objects=3,
+            topics_bytes=0 if arm.way == SNAPSHOTS else 1024,
+            load=(0.1, 2.0),
+        ),
+    )

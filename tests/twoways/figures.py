@@ -138,18 +138,33 @@ def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
     _, *parts = plan.parts(arm)
     by_kills = {kills: [part for part in parts if part.kills == kills] for kills in {part.kills for part in parts}}
     return Figures(
-        name=arm.name, way=arm.way, operators=arm.operators, catalog=arm.catalog, due=len(due),
-        lost=len(due.keys() - rows.keys()), phantoms=len(rows.keys() - due.keys()),
+        name=arm.name,
+        way=arm.way,
+        operators=arm.operators,
+        catalog=arm.catalog,
+        due=len(due),
+        lost=len(due.keys() - rows.keys()),
+        phantoms=len(rows.keys() - due.keys()),
         wrong=sum(rows[one]["amount"] != amount for one, amount in due.items() if one in rows),
         differing=sum(not row["same"] for row in rows.values()),
         rewritten=sum(row["times"] > 1 for row in rows.values()),
         levels=[_level(plan, arm, of, evidence) for _, of in sorted(by_kills.items())],
-        cpu_s_per_1000=(facts.cpu_s and round(
-            1000 * sum(facts.cpu_s.get(part.name, 0.0) for part in parts) / sum(len(part.numbers) for part in parts), 3
-        )) or None,
-        object_store_bytes=facts.object_store_bytes, objects=facts.objects, topics_bytes=facts.topics_bytes,
-        load=facts.load, broke_off=facts.broke_off,
-    )  # fmt: skip
+        cpu_s_per_1000=(
+            facts.cpu_s
+            and round(
+                1000
+                * sum(facts.cpu_s.get(part.name, 0.0) for part in parts)
+                / sum(len(part.numbers) for part in parts),
+                3,
+            )
+        )
+        or None,
+        object_store_bytes=facts.object_store_bytes,
+        objects=facts.objects,
+        topics_bytes=facts.topics_bytes,
+        load=facts.load,
+        broke_off=facts.broke_off,
+    )
 
 
 @dataclass(frozen=True)
@@ -185,19 +200,24 @@ def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> L
     faults = [event for event in events if event["event"] == "fault"]
     each = sum(len(part.numbers) for part in parts) * arm.operators
     done = {
-        part.kind: [(row["sent_at"], evidence.rows[id_]["at_ms"]) for id_, row in evidence.sends.items()
-                    if row["n"] in part.numbers and id_ in evidence.rows]
+        part.kind: [
+            (row["sent_at"], evidence.rows[id_]["at_ms"])
+            for id_, row in evidence.sends.items()
+            if row["n"] in part.numbers and id_ in evidence.rows
+        ]
         for part in parts
-    }  # fmt: skip
+    }
     return Level(
-        kills=parts[0].kills, throughput_per_s=_throughput(done.get(BURST, ())),
+        kills=parts[0].kills,
+        throughput_per_s=_throughput(done.get(BURST, ())),
         paced=latency([at_ms - sent_ms for sent_ms, at_ms in done.get(PACED, ())]),
         taken=round(sum(event["rows"] for event in work) / each, 3),
         copies=round(sum(event["copies"] for event in work) / each, 3),
         recoveries=[_recovery(fault, evidence) for fault in faults if fault["part"].startswith(PACED)],
-        hit=sum(fault["hit"] for fault in faults), planned=sum(part.kills for part in parts),
+        hit=sum(fault["hit"] for fault in faults),
+        planned=sum(part.kills for part in parts),
         struck=[fault["process_before"] for fault in faults],
-    )  # fmt: skip
+    )
 
 
 def _throughput(burst: Sequence[tuple[float, float]]) -> float | None:
@@ -216,6 +236,9 @@ def _recovery(fault: Mapping[str, Any], evidence: Evidence) -> Recovery:
         return None if at_ms is None else round(max(at_ms - at, 0) / 1000, 3)
 
     return Recovery(
-        target=fault["target"], operator=fault["operator"], stage=fault["stage"],
-        next_s=since(min(after, default=None)), through_s=since(max(before, default=None)),
-    )  # fmt: skip
+        target=fault["target"],
+        operator=fault["operator"],
+        stage=fault["stage"],
+        next_s=since(min(after, default=None)),
+        through_s=since(max(before, default=None)),
+    )

@@ -35,9 +35,16 @@ class OperatorKills(Strikes[Strike]):
     """
 
     def __init__(
-        self, part: Part, strikes: Sequence[Strike], runs: Mapping[int, Supervised], watch: Watch, hold: Holding, *,
-        history: History, say: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        part: Part,
+        strikes: Sequence[Strike],
+        runs: Mapping[int, Supervised],
+        watch: Watch,
+        hold: Holding,
+        *,
+        history: History,
+        say: Callable[[str], None],
+    ) -> None:
         super().__init__(strikes, watch, hold)
         self._part, self._runs, self._history, self._say = part, runs, history, say
         self._asked = {max(one.rows, 1): threading.Event() for one in strikes}
@@ -98,8 +105,9 @@ class OperatorKills(Strikes[Strike]):
         self._watch.wait_for(
             f"operator {strike.operator} to go on after {who} was killed",
             lambda: any(_of(event, strike.operator) and event["t"] > at for event in reversed(self._watch.seen)),
-            REPLACED_S, drivers.alive,
-        )  # fmt: skip
+            REPLACED_S,
+            drivers.alive,
+        )
         # Of a query that may be another task, or one that does not know yet that its driver is gone.
         self._say(f"  {name}")
 

@@ -32,32 +32,62 @@ def tables(results: TwoWays) -> list[Table]:
     pairs = list(_pairs(results))
     heading = ["operators, kills", *BOTH, RATIO]
     return [
-        ("Output", ["arm", "due", "lost", "wrong", "written more than once", "otherwise then", "kills that hit"], [
-            [called(one), *(f"{number:,}" for number in (one.due, one.lost, one.wrong, one.rewritten, one.differing)),
-             f"{sum(level.hit for level in one.levels)} of {sum(level.planned for level in one.levels)}"]
-            for one in results.arms
-        ]),
+        (
+            "Output",
+            ["arm", "due", "lost", "wrong", "written more than once", "otherwise then", "kills that hit"],
+            [
+                [
+                    called(one),
+                    *(f"{number:,}" for number in (one.due, one.lost, one.wrong, one.rewritten, one.differing)),
+                    f"{sum(level.hit for level in one.levels)} of {sum(level.planned for level in one.levels)}",
+                ]
+                for one in results.arms
+            ],
+        ),
         ("Throughput of a burst, records/s", heading, _rows(pairs, lambda one: one.throughput_per_s, ",.0f")),
-        ("Latency at a pace, ms: p50 / p99", heading, [
-            [name, *(_latency(took) for took in calm), _ratio(*(took.p50_ms if took else None for took in calm))]
-            for name, levels in pairs for calm in [[level.paced if level else None for level in levels]]
-        ]),
-        (RECOVERY, heading[:3], [
-            [name, *(_recoveries(level) for level in levels)] for name, levels in pairs if any(_struck(levels))
-        ]),
-        ("Work: records that operators took, over records times operators; copies dropped", heading[:3], [
-            [name, *("" if level is None else f"{level.taken:.2f}; {level.copies:.2f}" for level in levels)]
-            for name, levels in pairs
-        ]),
-        ("Cost of an arm", ["arm", "object store, KiB (objects)", "topics between operators, KiB",
-                            "CPU, s per 1,000 records", "load before and at the end"], [
-            [called(one), f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})",
-             NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}",
-             NOT_MEASURED if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.1f}",
-             "{:.1f}, {:.1f}".format(*one.load)]
-            for one in results.arms
-        ]),
-    ]  # fmt: skip
+        (
+            "Latency at a pace, ms: p50 / p99",
+            heading,
+            [
+                [name, *(_latency(took) for took in calm), _ratio(*(took.p50_ms if took else None for took in calm))]
+                for name, levels in pairs
+                for calm in [[level.paced if level else None for level in levels]]
+            ],
+        ),
+        (
+            RECOVERY,
+            heading[:3],
+            [[name, *(_recoveries(level) for level in levels)] for name, levels in pairs if any(_struck(levels))],
+        ),
+        (
+            "Work: records that operators took, over records times operators; copies dropped",
+            heading[:3],
+            [
+                [name, *("" if level is None else f"{level.taken:.2f}; {level.copies:.2f}" for level in levels)]
+                for name, levels in pairs
+            ],
+        ),
+        (
+            "Cost of an arm",
+            [
+                "arm",
+                "object store, KiB (objects)",
+                "topics between operators, KiB",
+                "CPU, s per 1,000 records",
+                "load before and at the end",
+            ],
+            [
+                [
+                    called(one),
+                    f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})",
+                    NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}",
+                    NOT_MEASURED if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.1f}",
+                    "{:.1f}, {:.1f}".format(*one.load),
+                ]
+                for one in results.arms
+            ],
+        ),
+    ]
 
 
 def markdown(results: TwoWays) -> str:
@@ -71,17 +101,22 @@ def judged(results: TwoWays) -> list[str]:
     names = {one.name: called(one) for one in results.arms}
     lines = [
         f"✓ {called(one)}: the output is exact, {one.due:,} records"
-        for one in results.arms if one.catalog and one.exact and one.broke_off is None
-    ]  # fmt: skip
+        for one in results.arms
+        if one.catalog and one.exact and one.broke_off is None
+    ]
     lines += [
         f"✓ {called(one)}: the same kills make {one.wrong:,} of {one.due:,} records wrong"
-        for one in results.arms if not one.catalog and one.wrong
-    ]  # fmt: skip
+        for one in results.arms
+        if not one.catalog and one.wrong
+    ]
     for sign in results.signs:
         if not sign.holds:
             how = "✗" if sign.promise else "?"
-            lines.append(f"{how} {names[sign.arm]}: it does not hold that it {sign.says} ({sign.found})" if sign.promise
-                         else f"{how} {names[sign.arm]}: not shown that {sign.says} ({sign.found})")  # fmt: skip
+            lines.append(
+                f"{how} {names[sign.arm]}: it does not hold that it {sign.says} ({sign.found})"
+                if sign.promise
+                else f"{how} {names[sign.arm]}: not shown that {sign.says} ({sign.found})"
+            )
     lines += [f"? {called(one)} broke off: {one.broke_off}" for one in results.arms if one.broke_off]
     lines += [f"? {name}: no evidence: {why}" for name, why in results.unread.items()]
     return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
@@ -91,25 +126,44 @@ def plots(results: TwoWays) -> dict[str, str]:
     """Return the figures by name, as SVG; one with nothing in it is left out."""
     pairs = [(name, way, level) for name, levels in _pairs(results) for way, level in zip(BOTH, levels, strict=True)]
     found = {
-        "throughput": ("Throughput of a burst", "records/s", {
-            f"{name}: {way}": [level.throughput_per_s]
-            for name, way, level in pairs if level and level.throughput_per_s is not None
-        }),
-        "latency": ("Latency at a pace (dots: p50, p90, p99; bar: p90)", "s", {
-            f"{name}: {way}": [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
-            for name, way, level in pairs if level and level.paced
-        }),
-        "recovery": ("From a kill until all that was sent before it is in the output (a dot a kill)", "s", {
-            f"{name}: {way}": times for name, way, level in pairs if level and (times := _through(level.recoveries))
-        }),
-        "work": ("Records that operators took, over records times operators", "times", {
-            f"{name}: {way}": [level.taken] for name, way, level in pairs if level
-        }),
-        "storage": ("Stored at the end: object store and topics between operators", "KiB", {
-            called(one): [(one.object_store_bytes + one.topics_bytes) / 1024]
-            for one in results.arms if one.catalog and one.topics_bytes is not None
-        }),
-    }  # fmt: skip
+        "throughput": (
+            "Throughput of a burst",
+            "records/s",
+            {
+                f"{name}: {way}": [level.throughput_per_s]
+                for name, way, level in pairs
+                if level and level.throughput_per_s is not None
+            },
+        ),
+        "latency": (
+            "Latency at a pace (dots: p50, p90, p99; bar: p90)",
+            "s",
+            {
+                f"{name}: {way}": [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
+                for name, way, level in pairs
+                if level and level.paced
+            },
+        ),
+        "recovery": (
+            "From a kill until all that was sent before it is in the output (a dot a kill)",
+            "s",
+            {f"{name}: {way}": times for name, way, level in pairs if level and (times := _through(level.recoveries))},
+        ),
+        "work": (
+            "Records that operators took, over records times operators",
+            "times",
+            {f"{name}: {way}": [level.taken] for name, way, level in pairs if level},
+        ),
+        "storage": (
+            "Stored at the end: object store and topics between operators",
+            "KiB",
+            {
+                called(one): [(one.object_store_bytes + one.topics_bytes) / 1024]
+                for one in results.arms
+                if one.catalog and one.topics_bytes is not None
+            },
+        ),
+    }
     return {name: drawn(title, unit, samples) for name, (title, unit, samples) in found.items() if samples}
 
 

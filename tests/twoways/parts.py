@@ -68,9 +68,14 @@ class Parts:
         drivers = self.cast.drivers
         runs = {number: drivers[number % len(drivers)] for number in range(self.arm.operators)}
         kills = OperatorKills(
-            part, self.plan.strikes(self.arm, part), runs, self.cast.watch, self.cast.hold,
-            history=self.history, say=self.console.say,
-        )  # fmt: skip
+            part,
+            self.plan.strikes(self.arm, part),
+            runs,
+            self.cast.watch,
+            self.cast.hold,
+            history=self.history,
+            say=self.console.say,
+        )
         kills.start()
         try:
             self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records))

@@ -34,8 +34,14 @@ NEEDS = "the output"
 SIZES = ("warm_up", "burst", "paced", "pace", "users", "rows_max")
 LISTS = ("operators", "kills")
 SMALL = {
-    "operators": (2,), "kills": (0, 1), "warm_up": 50, "burst": 400, "paced": 200, "pace": 50, "rows_max": 100,
-}  # fmt: skip
+    "operators": (2,),
+    "kills": (0, 1),
+    "warm_up": 50,
+    "burst": 400,
+    "paced": 200,
+    "pace": 50,
+    "rows_max": 100,
+}
 """Sizes of `--quick`."""
 
 

@@ -32,17 +32,23 @@ def _promises(one: Figures) -> Iterator[Sign]:
     if not one.catalog:
         return
     yield Sign(
-        arm=one.name, says="has no wrong record in its output", found=f"{one.wrong:,} of {one.due:,} are wrong",
+        arm=one.name,
+        says="has no wrong record in its output",
+        found=f"{one.wrong:,} of {one.due:,} are wrong",
         holds=one.wrong == 0,
-    )  # fmt: skip
+    )
     yield Sign(
-        arm=one.name, says="writes a record that it writes again as before", found=f"{one.differing:,} otherwise",
+        arm=one.name,
+        says="writes a record that it writes again as before",
+        found=f"{one.differing:,} otherwise",
         holds=one.differing == 0,
-    )  # fmt: skip
+    )
     yield Sign(
-        arm=one.name, says="gives out nothing that was not sent", found=f"{one.phantoms:,} phantoms",
+        arm=one.name,
+        says="gives out nothing that was not sent",
+        found=f"{one.phantoms:,} phantoms",
         holds=one.phantoms == 0,
-    )  # fmt: skip
+    )
     if one.broke_off is None:
         yield Sign(arm=one.name, says="loses nothing", found=f"{one.lost:,} lost", holds=one.lost == 0)
 
@@ -54,8 +60,9 @@ def _guards(one: Figures) -> Iterator[Sign]:
     yield guard("records were sent", one.due > 0, f"{one.due:,}")
     for level in one.levels:
         yield guard(
-            f"every one of {level.kills} kills hit an operator at work", level.hit == level.planned,
+            f"every one of {level.kills} kills hit an operator at work",
+            level.hit == level.planned,
             f"{level.hit} of {level.planned}, both parts together",
-        )  # fmt: skip
+        )
     if not one.catalog:
         yield guard("without its catalog the same kills make the output wrong", one.wrong > 0, f"{one.wrong:,} wrong")

@@ -59,12 +59,17 @@ def test_without_kills_there_is_no_control() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"operators": ()}, "operators are"), ({"operators": (4, 2)}, "ascending"), ({"operators": (0,)}, "from 1"),
-        ({"operators": (33,)}, "to 32"), ({"kills": (0, 7)}, "from 0 to 6"), ({"kills": (-1,)}, "kills are"),
-        ({"paced": 10}, "paced is 10: it must be 100 or more"), ({"pace": 0}, "pace is 0"),
+        ({"operators": ()}, "operators are"),
+        ({"operators": (4, 2)}, "ascending"),
+        ({"operators": (0,)}, "from 1"),
+        ({"operators": (33,)}, "to 32"),
+        ({"kills": (0, 7)}, "from 0 to 6"),
+        ({"kills": (-1,)}, "kills are"),
+        ({"paced": 10}, "paced is 10: it must be 100 or more"),
+        ({"pace": 0}, "pace is 0"),
         ({"burst": 2_000}, "too short for 3 kills: 3,000 or more"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_played_is_refused(changes: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
         Plan(7, **changes)  # type: ignore[arg-type]

@@ -24,8 +24,12 @@ def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_p
     results = judge(made(tmp_path / "run"))
     assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
     assert [one.name for one in results.arms] == [
-        "snapshots_2", "dedup_2", "snapshots_4", "dedup_4", "no_catalog_2",
-    ]  # fmt: skip
+        "snapshots_2",
+        "dedup_2",
+        "snapshots_4",
+        "dedup_4",
+        "no_catalog_2",
+    ]
     snapshots, dedup = results.arms[:2]
     assert (snapshots.due, snapshots.exact, dedup.exact) == (370, True, True)
     assert not results.arms[-1].exact
@@ -54,7 +58,7 @@ def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_p
             "writes a record that it writes again as before",
         ),
     ],
-)  # fmt: skip
+)
 def test_an_output_that_is_off_fails(tmp_path: Path, broken: Arm, change: object, says: str) -> None:
     def damage(arm: Arm, rows: Rows) -> Rows:
         changed: Rows = change(rows) if arm == broken else rows  # type: ignore[operator]

@@ -31,10 +31,11 @@ from typing import Any
 RESOURCE = "sparkapplications.sparkoperator.k8s.io"
 NEVER_WRITTEN = {
     "status": {
-        "applicationState": {"state": "PENDING_RERUN", "errorMessage": ""}, "submissionID": "",
+        "applicationState": {"state": "PENDING_RERUN", "errorMessage": ""},
+        "submissionID": "",
         "driverInfo": {"podName": "", "webUIServiceName": ""},
     },
-}  # fmt: skip
+}
 TOUCH = {"metadata": {"annotations": {"effectively-once/touched": "operator-submission"}}}
 UNTOUCH = {"metadata": {"annotations": {"effectively-once/touched": None}}}
 WAIT_S, DRIVER_S, POLL_S, ASK_S = 90.0, 120.0, 1.0, 30.0
@@ -146,8 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         shown = reproduce(
-            Application(given.namespace, given.application), lambda line: print(line, flush=True), given.wait_s  # noqa: T201
-        )  # fmt: skip
+            Application(given.namespace, given.application),
+            lambda line: print(line, flush=True),  # noqa: T201
+            given.wait_s,
+        )
     except CannotTryError as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2

@@ -72,9 +72,12 @@ def published(engine: Engine, refusal: Path, console: Console, env: Mapping[str,
 def _pull(engine: Engine, image: str) -> str | None:
     """Pull it; why that failed, or None."""
     with subprocess.Popen(
-        engine.command("pull", image), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        engine.command("pull", image),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=engine.environment(),
-    ) as child:  # fmt: skip
+    ) as child:
         assert child.stdout is not None  # noqa: S101 - it was asked for
         if not any(select.select([child.stdout], [], [], ANSWER_S)):
             child.kill()

@@ -92,8 +92,9 @@ class ChainReader:
             if after.get("before") not in (None, _checksum(one)):
                 raise EvidenceError(
                     f"the record of epoch {one['epoch']} is not what the next one follows",
-                    f"{self._pipeline}/head.json and segments", "restore the segment that holds it",
-                )  # fmt: skip
+                    f"{self._pipeline}/head.json and segments",
+                    "restore the segment that holds it",
+                )
         return {"head": brief, "epochs": [{k: v for k, v in one.items() if k != "before"} for one in epochs]}
 
     def shown(self, evidence: Row) -> Iterator[Row]:
@@ -173,9 +174,10 @@ class ChainReader:
             rows = pq.read_table(pa.BufferReader(body)).to_pylist() if body is not None else []
             if len(rows) != file["rows"]:
                 raise EvidenceError(
-                    f"the manifest names {file['rows']} rows, {len(rows)} are there", file["name"],
+                    f"the manifest names {file['rows']} rows, {len(rows)} are there",
+                    file["name"],
                     f"compare it with {manifest}",
-                )  # fmt: skip
+                )
             for row in rows:
                 yield file["name"], row
 

@@ -23,10 +23,15 @@ MANAGER = "effectively-once-acceptance"
 SPARK = ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
 # In the order of deletion: first what makes others anew.
 KINDS = (
-    SPARK, ("batch/v1", "Job"), ("v1", "Pod"), ("v1", "Service"), ("v1", "ConfigMap"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"), ("rbac.authorization.k8s.io/v1", "Role"),
+    SPARK,
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
     ("v1", "ServiceAccount"),
-)  # fmt: skip
+)
 CORDONED_BY = "effectively-once/cordoned-by"
 LEASES = "kube-node-lease"
 POLL_S = 0.5
@@ -56,9 +61,12 @@ class Cluster:
         """Apply objects on the server's side."""
         for one in objects:
             self._resource(one["apiVersion"], one["kind"]).server_side_apply(
-                body=one, name=one["metadata"]["name"], namespace=self.namespace, field_manager=MANAGER,
+                body=one,
+                name=one["metadata"]["name"],
+                namespace=self.namespace,
+                field_manager=MANAGER,
                 force_conflicts=True,
-            )  # fmt: skip
+            )
 
     def delete_labelled(self, selector: str) -> None:
         """Ask for the deletion of everything with a label, whatever of it is there."""
@@ -136,10 +144,18 @@ class Cluster:
         core: Any = client.CoreV1Api(client.ApiClient(self._configuration))
         try:
             return stream(
-                core.connect_get_namespaced_pod_exec, pod, self.namespace, container=container,
-                command=["sh", "-c", script], stdin=True, stdout=True, stderr=True, tty=False, _preload_content=False,
+                core.connect_get_namespaced_pod_exec,
+                pod,
+                self.namespace,
+                container=container,
+                command=["sh", "-c", script],
+                stdin=True,
+                stdout=True,
+                stderr=True,
+                tty=False,
+                _preload_content=False,
                 _request_timeout=EXEC_S,
-            )  # fmt: skip
+            )
         except ApiException as error:
             raise NoProcessError(f"pod {pod} cannot be entered: {error.status} {error.reason}") from error
 

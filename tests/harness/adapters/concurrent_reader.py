@@ -96,10 +96,13 @@ class ConcurrentReader(threading.Thread):
     def _read(self, lines: Mapping[str, LinesWriter]) -> None:
         consumer = self._topics.consumer("read_committed", eof=True)
         try:
-            consumer.assign([
-                TopicPartition(topic, number, OFFSET_BEGINNING)
-                for topic in self._sinks for number in range(self._partitions)
-            ])  # fmt: skip
+            consumer.assign(
+                [
+                    TopicPartition(topic, number, OFFSET_BEGINNING)
+                    for topic in self._sinks
+                    for number in range(self._partitions)
+                ]
+            )
             while not self._stopped.is_set():
                 finishing = self._finishing.is_set()
                 self._take(consumer.consume(BATCH, POLL_S), lines)

@@ -49,9 +49,13 @@ class StoreProbe:
     def __init__(self, endpoints: Endpoints) -> None:
         http = urllib3.PoolManager(timeout=PATIENCE_S, retries=False)
         self._client = Minio(
-            endpoints.s3_endpoint.rpartition("/")[2], access_key=endpoints.s3_access_key,
-            secret_key=endpoints.s3_secret_key, secure=False, region=REGION, http_client=http,
-        )  # fmt: skip
+            endpoints.s3_endpoint.rpartition("/")[2],
+            access_key=endpoints.s3_access_key,
+            secret_key=endpoints.s3_secret_key,
+            secure=False,
+            region=REGION,
+            http_client=http,
+        )
         self._ready = False
 
     def __call__(self) -> float:
@@ -79,8 +83,10 @@ class BrokerProbe:
 
     def __init__(self, bootstrap: str) -> None:
         self._client: dict[str, Any] = {
-            "bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0,
-        }  # fmt: skip
+            "bootstrap.servers": bootstrap,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
         self._producer: Producer | None = None
         self._partitions = 0
 

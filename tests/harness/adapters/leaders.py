@@ -69,9 +69,13 @@ class Leaders:
     def __post_init__(self) -> None:
         """Connect to nobody yet."""
         # `elect_leaders` of confluent-kafka 2.16.1 takes none of the time-outs that it documents: this one bounds it.
-        self._admin = AdminClient({
-            "bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": round(TIMEOUT_S * 1000),
-        })  # fmt: skip
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "log_level": 0,
+                "socket.timeout.ms": round(TIMEOUT_S * 1000),
+            }
+        )
 
     def led(self) -> dict[Where, Led]:
         """The partitions of the pipeline."""
@@ -86,17 +90,19 @@ class Leaders:
 
     def prefer(self, wanted: Mapping[Where, int], led: Mapping[Where, Led]) -> None:
         """Have other brokers preferred; who leads stays the same. Raises ToolFailedError."""
-        self.reorder({
-            where: (broker, *(one for one in led[where].copies if one != broker)) for where, broker in wanted.items()
-        })  # fmt: skip
+        self.reorder(
+            {where: (broker, *(one for one in led[where].copies if one != broker)) for where, broker in wanted.items()}
+        )
 
         def former() -> bool:
             return any(one.copies[0] != wanted[where] for where, one in self.led().items() if where in wanted)
 
         still = tenacity.Retrying(
-            retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(POLL_S),
-            stop=tenacity.stop_after_delay(TIMEOUT_S), retry_error_callback=lambda _: True,
-        )(former)  # fmt: skip
+            retry=tenacity.retry_if_result(bool),
+            wait=tenacity.wait_fixed(POLL_S),
+            stop=tenacity.stop_after_delay(TIMEOUT_S),
+            retry_error_callback=lambda _: True,
+        )(former)
         if still:
             raise ToolFailedError("copies of partitions are still in their former order")
 

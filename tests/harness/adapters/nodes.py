@@ -79,9 +79,8 @@ class Nodes:
         """The nodes without a control plane, by name. Raises ApiError, UnreachableError."""
         items = self.reader.get("/api/v1/nodes")["items"]
         return sorted(
-            str(one["metadata"]["name"]) for one in items
-            if CONTROL_PLANE not in (one["metadata"].get("labels") or {})
-        )  # fmt: skip
+            str(one["metadata"]["name"]) for one in items if CONTROL_PLANE not in (one["metadata"].get("labels") or {})
+        )
 
     def pods_on(self, node: str, selector: str) -> list[ServerPod]:
         """Pods with a label, of all namespaces, that are on a node and have not come to their end."""

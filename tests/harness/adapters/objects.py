@@ -27,9 +27,13 @@ class Objects:
         )
         # The region is named so that signing needs no request.
         self._client = Minio(
-            address.host, os.environ[ACCESS_KEY], os.environ[SECRET_KEY], secure=address.secure, region="us-east-1",
+            address.host,
+            os.environ[ACCESS_KEY],
+            os.environ[SECRET_KEY],
+            secure=address.secure,
+            region="us-east-1",
             http_client=http,
-        )  # fmt: skip
+        )
 
     def body(self, name: str) -> bytes | None:
         """Content of an object, None where the store says that there is none."""
@@ -65,9 +69,11 @@ class Objects:
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_may_pass), wait=tenacity.wait_random_exponential(0.1, max=2.0),
-            stop=tenacity.stop_after_delay(self._patience_s), reraise=True,
-        )(ask)  # fmt: skip
+            retry=tenacity.retry_if_exception(_may_pass),
+            wait=tenacity.wait_random_exponential(0.1, max=2.0),
+            stop=tenacity.stop_after_delay(self._patience_s),
+            reraise=True,
+        )(ask)
 
 
 def _may_pass(error: BaseException) -> bool:

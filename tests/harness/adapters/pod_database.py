@@ -78,9 +78,14 @@ class PodDatabase:
     def connect(self) -> psycopg.Connection:
         """Open a connection; every statement commits by itself. Raises psycopg.Error."""
         return psycopg.connect(
-            host=HOST, port=self._tunnel.port, user=self.credentials[USER], password=self.credentials[PASSWORD],
-            dbname=self._name, connect_timeout=CONNECT_S, autocommit=True,
-        )  # fmt: skip
+            host=HOST,
+            port=self._tunnel.port,
+            user=self.credentials[USER],
+            password=self.credentials[PASSWORD],
+            dbname=self._name,
+            connect_timeout=CONNECT_S,
+            autocommit=True,
+        )
 
     def open(self, pipelines: Cluster, run: str) -> None:
         """Lend it to a run: a way to it from here, the environment of this process, and a Secret for its pods.
@@ -121,10 +126,12 @@ class PodDatabase:
 def secret_of(run: str, credentials: Mapping[str, str]) -> Object:
     """The Secret that a run's pods read; its name says whose it is."""
     return {
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
         "metadata": {"name": secret_name(run), "labels": {RUN_LABEL: run}},
         "data": {name: base64.b64encode(value.encode()).decode() for name, value in credentials.items()},
-    }  # fmt: skip
+    }
 
 
 def secret_name(run: str) -> str:

@@ -74,12 +74,18 @@ def pod_of(told: Mapping[str, Any]) -> Pod:
     ended, waiting = state.get("terminated"), state.get("waiting") or {}
     reason = (ended or waiting).get("reason") or status.get("reason") or ""
     return Pod(
-        name=metadata["name"], uid=metadata["uid"], role=labels.get("spark-role", ""),
-        application=labels.get("sparkoperator.k8s.io/app-name", ""), container=told["spec"]["containers"][0]["name"],
-        started="running" in state or ended is not None, exit_code=ended["exitCode"] if ended else None,
-        reason=reason, deleting=bool(metadata.get("deletionTimestamp")), created=metadata.get("creationTimestamp", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        role=labels.get("spark-role", ""),
+        application=labels.get("sparkoperator.k8s.io/app-name", ""),
+        container=told["spec"]["containers"][0]["name"],
+        started="running" in state or ended is not None,
+        exit_code=ended["exitCode"] if ended else None,
+        reason=reason,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        created=metadata.get("creationTimestamp", ""),
         node=told["spec"].get("nodeName", ""),
-    )  # fmt: skip
+    )
 
 
 def announcement(line: str) -> dict[str, Any] | None:
@@ -199,10 +205,15 @@ class PodLog:
                 listed = self._reader.get(self._pods_path, labelSelector=self._selector)
                 self._reconcile(listed["items"])
                 version = listed["metadata"]["resourceVersion"]
-                self._changes(self._reader.follow(
-                    self._pods_path, labelSelector=self._selector, watch="true", resourceVersion=version,
-                    timeoutSeconds=str(WATCH_S),
-                ))  # fmt: skip
+                self._changes(
+                    self._reader.follow(
+                        self._pods_path,
+                        labelSelector=self._selector,
+                        watch="true",
+                        resourceVersion=version,
+                        timeoutSeconds=str(WATCH_S),
+                    )
+                )
             # ValueError: a line that was cut when the API server went.
             except (ClusterError, OSError, ValueError) as error:
                 self.trouble = str(error)

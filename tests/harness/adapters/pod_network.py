@@ -113,9 +113,7 @@ def comment(mark: str) -> str:
 
 def rules(peer: Iterable[Address], chains: Iterable[str], mark: str) -> list[str]:
     """Rules that drop what comes from a peer (`INPUT`), or goes to it (`OUTPUT`), before any other rule; pure."""
-    return [
-        f"-I {chain} {one.words(chain)} -m comment --comment {mark} -j DROP" for chain in chains for one in peer
-    ]  # fmt: skip
+    return [f"-I {chain} {one.words(chain)} -m comment --comment {mark} -j DROP" for chain in chains for one in peer]
 
 
 def packets(listed: str) -> dict[str, int]:

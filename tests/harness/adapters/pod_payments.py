@@ -15,10 +15,13 @@ from tests.harness.run_directory import write_atomically
 AT, DATA, MODULE = "/service", "/data", "tests.harness.payments.service"
 PATH = f"{AT}:/opt/effectively-once/packages"
 FILES = (
-    "infra/__init__.py", "infra/embedded/__init__.py", "infra/embedded/ports.py",
-    "tests/__init__.py", *(f"tests/harness/{name}.py" for name in ("__init__", "evidence", "schemas", "sinks", "wire")),
+    "infra/__init__.py",
+    "infra/embedded/__init__.py",
+    "infra/embedded/ports.py",
+    "tests/__init__.py",
+    *(f"tests/harness/{name}.py" for name in ("__init__", "evidence", "schemas", "sinks", "wire")),
     *(f"tests/harness/payments/{name}.py" for name in ("__init__", "book", "journal", "mischief", "service")),
-)  # fmt: skip
+)
 """All that the service imports of this checkout."""
 
 
@@ -80,8 +83,15 @@ class PodPayments:
 
 def objects(name: str, labels: dict[str, str], image: str, cards: int, mischief: Mischief) -> list[Object]:
     """Its files as a ConfigMap, and the pod."""
-    words = {"host": "0.0.0.0", "port": PORT, "journal": f"{DATA}/journal.jsonl", "cards": cards,  # noqa: S104
-             "seed": mischief.seed, "late": mischief.late, "unavailable": mischief.unavailable}  # fmt: skip
+    words = {
+        "host": "0.0.0.0",  # noqa: S104
+        "port": PORT,
+        "journal": f"{DATA}/journal.jsonl",
+        "cards": cards,
+        "seed": mischief.seed,
+        "late": mischief.late,
+        "unavailable": mischief.unavailable,
+    }
     keys = {path.replace("/", "."): path for path in FILES}
     content = {key: (CHECKOUT / path).read_text(encoding="utf-8") for key, path in keys.items()}
     items = [{"key": key, "path": path} for key, path in keys.items()]
@@ -90,9 +100,10 @@ def objects(name: str, labels: dict[str, str], image: str, cards: int, mischief:
         "args": ["-m", MODULE, *(word for option, value in words.items() for word in (f"--{option}", str(value)))],
         "env": [{"name": "PYTHONPATH", "value": PATH}, {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
         "volumeMounts": [
-            {"name": "service", "mountPath": AT, "readOnly": True}, {"name": "data", "mountPath": DATA},
+            {"name": "service", "mountPath": AT, "readOnly": True},
+            {"name": "data", "mountPath": DATA},
         ],
-    }  # fmt: skip
+    }
     volumes = [{"name": "service", "configMap": {"name": name, "items": items}}, {"name": "data", "emptyDir": {}}]
     files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": content}
     return [files, pod(name, labels, container, volumes)]

@@ -56,9 +56,13 @@ class PodPresenter:
 def presenter_pod(name: str, labels: dict[str, str], image: str, database: str, secret: str) -> Object:
     """The pod: it may read the result store, and nothing else."""
     words = {"host": "0.0.0.0", "port": PORT, "database": database}  # noqa: S104
-    return pod(name, labels, {
-        "image": image,
-        "args": ["-m", MODULE, *(word for option, value in words.items() for word in (f"--{option}", str(value)))],
-        "env": [{"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
-        "envFrom": [{"secretRef": {"name": secret}}],
-    })  # fmt: skip
+    return pod(
+        name,
+        labels,
+        {
+            "image": image,
+            "args": ["-m", MODULE, *(word for option, value in words.items() for word in (f"--{option}", str(value)))],
+            "env": [{"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
+            "envFrom": [{"secretRef": {"name": secret}}],
+        },
+    )

@@ -71,6 +71,7 @@ class PodRequests(Requests):
 def values_of_requests() -> dict[str, Any]:
     """Values of the chart by which a driver takes requests, around the job that its settings name."""
     return {
-        "module": ALONE, "environment": {VARIABLE: FOLDER},
+        "module": ALONE,
+        "environment": {VARIABLE: FOLDER},
         "extraFiles": {f"{ALONE}.py": Path(with_requests.__file__).read_text(encoding="utf-8")},
-    }  # fmt: skip
+    }

@@ -166,9 +166,10 @@ class PodDrivers:
         """Wait for every executor. Raises ClusterTimeoutError."""
         self.cluster.wait_for(
             f"{self.executors_wanted} executors of {self.name}",
-            lambda: len(self._executors()) >= self.executors_wanted, within_s,
+            lambda: len(self._executors()) >= self.executors_wanted,
+            within_s,
             lambda: [self.executors(), self.alive(), self.log.trouble],
-        )  # fmt: skip
+        )
 
     def kill_executor(self, event: Mapping[str, Any], kind: str = SIGKILL) -> Struck:
         """Strike the executor whose pod announced `event`; raises NoProcessError."""
@@ -263,9 +264,10 @@ class PodDrivers:
         selector = f"{label_of(self.run)},sparkoperator.k8s.io/app-name={self.name}"
         self.cluster.wait_for(
             f"the end of the pods of {self.name}",
-            lambda: self.cluster.application(self.name) is None and not self.cluster.pods(selector), CLEAR_S,
+            lambda: self.cluster.application(self.name) is None and not self.cluster.pods(selector),
+            CLEAR_S,
             lambda: [one["metadata"]["name"] for one in self.cluster.pods(selector)],
-        )  # fmt: skip
+        )
         self._earlier = {pod.uid for pod in self.log.pods(DRIVER)}
 
     def _last_words(self, pod: Pod) -> str:

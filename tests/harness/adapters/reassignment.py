@@ -35,9 +35,17 @@ def reorder(java: Path, class_path: Path, bootstrap: str, orders: Mapping[Where,
         file.write(document(orders))
         file.flush()
         argv = [
-            str(java), "-XX:TieredStopAtLevel=1", "-cp", f"{class_path}/*", TOOL, "--bootstrap-server", bootstrap,
-            "--reassignment-json-file", file.name, "--execute",
-        ]  # fmt: skip
+            str(java),
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{class_path}/*",
+            TOOL,
+            "--bootstrap-server",
+            bootstrap,
+            "--reassignment-json-file",
+            file.name,
+            "--execute",
+        ]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -36,8 +36,16 @@ class Chart:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(values, file)
             file.flush()
-            argv = [str(self.helm), "template", str(values["name"]), str(self.folder), "--namespace", namespace,
-                    "--values", file.name]  # fmt: skip
+            argv = [
+                str(self.helm),
+                "template",
+                str(values["name"]),
+                str(self.folder),
+                "--namespace",
+                namespace,
+                "--values",
+                file.name,
+            ]
             try:
                 done = subprocess.run(argv, capture_output=True, text=True, timeout=RENDER_S, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -69,9 +77,13 @@ def of_run(objects: Sequence[Object], run: str, namespace: str, *, jobs: bool = 
 
 
 def values_for(
-    deployed: Mapping[str, Any], name: str, settings: Mapping[str, Any], *, module: str | None = None,
+    deployed: Mapping[str, Any],
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    module: str | None = None,
     extra_files: Mapping[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """A deployed pipeline's values, changed into those of a run's own pipeline: same image, resources and cluster.
 
     Args:
@@ -82,8 +94,13 @@ def values_for(
         extra_files: files of that job.
     """
     own = {
-        "name": name, "settings": dict(settings), "announce": True, "suspend": False, "ui": False,
-        "eventLog": {"enabled": False}, "source": {**deployed.get("source", {}), "create": False},
+        "name": name,
+        "settings": dict(settings),
+        "announce": True,
+        "suspend": False,
+        "ui": False,
+        "eventLog": {"enabled": False},
+        "source": {**deployed.get("source", {}), "create": False},
         "extraFiles": dict(extra_files or {}),
-    }  # fmt: skip
+    }
     return {**deployed, **own, **({"module": module} if module else {})}

@@ -82,12 +82,16 @@ def server_pod(told: Mapping[str, Any]) -> ServerPod:
     ended = (one.get("lastState") or {}).get("terminated") or {}
     reason = f" ({ended['reason']})" if ended.get("reason") else ""
     return ServerPod(
-        name=metadata["name"], uid=metadata["uid"], container=spec["containers"][0]["name"],
-        container_id=str(one.get("containerID") or "").rpartition("//")[2], node=spec.get("nodeName", ""),
-        ready=runs and bool(one.get("ready")), restarts=int(one.get("restartCount", 0)),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        container=spec["containers"][0]["name"],
+        container_id=str(one.get("containerID") or "").rpartition("//")[2],
+        node=spec.get("nodeName", ""),
+        ready=runs and bool(one.get("ready")),
+        restarts=int(one.get("restartCount", 0)),
         ended_as=f"exit code {ended['exitCode']}{reason}" if "exitCode" in ended else "",
         deleting=bool(metadata.get("deletionTimestamp")),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

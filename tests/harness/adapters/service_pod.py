@@ -104,21 +104,33 @@ def pod(
         volumes: that the container mounts.
     """
     fixed = {
-        "name": "service", "imagePullPolicy": "IfNotPresent", "command": ["/usr/bin/tini", "--", "python3"],
+        "name": "service",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/usr/bin/tini", "--", "python3"],
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {
-            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
         },
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels)},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": dict(labels)},
         "spec": {
-            "restartPolicy": "Never", "automountServiceAccountToken": False, "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 1, "containers": [{**fixed, **container}],
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{**fixed, **container}],
             "securityContext": {
-                "runAsNonRoot": True, "runAsUser": 185, "runAsGroup": 185, "fsGroup": 185,
+                "runAsNonRoot": True,
+                "runAsUser": 185,
+                "runAsGroup": 185,
+                "fsGroup": 185,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "volumes": list(volumes),
         },
-    }  # fmt: skip
+    }

@@ -21,9 +21,21 @@ from tests.harness.adapters.drivers import NoProcessError
 
 ATTACHED_S, POLL_S = 10.0, 0.005
 ALWAYS_FILES = (
-    "%file", "fsync", "fdatasync", "sync_file_range", "msync", "pread64", "preadv", "preadv2", "pwrite64", "pwritev",
-    "pwritev2", "ftruncate", "fallocate", "getdents64",
-)  # fmt: skip
+    "%file",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "msync",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "ftruncate",
+    "fallocate",
+    "getdents64",
+)
 """Calls that no socket has: those which take a path, and those of a place in a file."""
 OPEN_FILES = (*ALWAYS_FILES, "read", "readv", "write", "writev", "sendfile")
 """Calls that sockets have too: only of files by name. Java writes its logs with them."""
@@ -81,10 +93,24 @@ class SlowDisk:
         # A machine need not have all of these calls.
         calls = ",".join(one if one.startswith("%") else f"?{one}" for one in self._calls)
         return [
-            str(self._program), "-f", "-q", "-o", os.devnull, "-s", "0", "-e", "verbose=none", "-e", "signal=none",
-            "-e", f"trace={calls}", "-e", f"inject={calls}:delay_enter={int(1000 * delay_ms)}",
-            *(word for name in files for word in ("-P", name)), *(word for pid in pids for word in ("-p", str(pid))),
-        ]  # fmt: skip
+            str(self._program),
+            "-f",
+            "-q",
+            "-o",
+            os.devnull,
+            "-s",
+            "0",
+            "-e",
+            "verbose=none",
+            "-e",
+            "signal=none",
+            "-e",
+            f"trace={calls}",
+            "-e",
+            f"inject={calls}:delay_enter={int(1000 * delay_ms)}",
+            *(word for name in files for word in ("-P", name)),
+            *(word for pid in pids for word in ("-p", str(pid))),
+        ]
 
     @property
     def _calls(self) -> tuple[str, ...]:

@@ -89,9 +89,11 @@ class SupervisedPods(PodDrivers):
         deadline = time.monotonic() + READY_S
         while True:
             self.cluster.wait_for(
-                f"a driver of {self.name}", lambda: (pod := self._driver()) is not None and pod.runs,
-                max(0.0, deadline - time.monotonic()), lambda: [self.driver, self.alive(), self.log.trouble],
-            )  # fmt: skip
+                f"a driver of {self.name}",
+                lambda: (pod := self._driver()) is not None and pod.runs,
+                max(0.0, deadline - time.monotonic()),
+                lambda: [self.driver, self.alive(), self.log.trouble],
+            )
             if kind in GRACE_S:
                 return
             try:

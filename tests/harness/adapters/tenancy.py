@@ -61,9 +61,10 @@ class Tenancy:
             )
         self._cluster.wait_for(
             f"pipelines {', '.join(self._suspended)} to be suspended and their pods gone",
-            lambda: all(self._rests(name) for name in self._suspended), SUSPENDED_S,
+            lambda: all(self._rests(name) for name in self._suspended),
+            SUSPENDED_S,
             lambda: {name: state_of(self._cluster.application(name)) for name in self._suspended},
-        )  # fmt: skip
+        )
         if self._suspended:
             self._say(f"✓ suspended for the run: {', '.join(self._suspended)}")
 
@@ -92,9 +93,11 @@ class Tenancy:
     def _delete(self, selector: str) -> None:
         self._cluster.delete_labelled(selector)
         self._cluster.wait_for(
-            f"the end of everything labelled {selector}", lambda: self._emptied(selector), GONE_S,
+            f"the end of everything labelled {selector}",
+            lambda: self._emptied(selector),
+            GONE_S,
             lambda: self._cluster.labelled(selector),
-        )  # fmt: skip
+        )
 
     def _emptied(self, selector: str) -> bool:
         if not self._cluster.labelled(selector):

@@ -96,13 +96,20 @@ class Topics:
 
     def consumer(self, isolation: str, *, eof: bool) -> Consumer:
         """A consumer that commits nothing; the caller assigns and closes it."""
-        return Consumer({
-            "bootstrap.servers": self.bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
-            "isolation.level": isolation, "enable.partition.eof": eof, "log_level": 0,
-            # Else, where records are gone, it would go on behind the last one, and find nothing missing.
-            "auto.offset.reset": "error",
-            "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 5,
-        })  # fmt: skip
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "effectively-once.observer",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": eof,
+                "log_level": 0,
+                # Else, where records are gone, it would go on behind the last one, and find nothing missing.
+                "auto.offset.reset": "error",
+                "queued.max.messages.kbytes": 65_536,
+                "fetch.wait.max.ms": 5,
+            }
+        )
 
     def read(
         self, topic: str, stop: threading.Event, reached: dict[int, int] | None = None
@@ -132,9 +139,13 @@ class Topics:
         return self._records(topic, self.ends(topic), "read_uncommitted", stop)
 
     def _records(
-        self, topic: str, ends: Mapping[int, int], isolation: str, stop: threading.Event,
+        self,
+        topic: str,
+        ends: Mapping[int, int],
+        isolation: str,
+        stop: threading.Event,
         reached: dict[int, int] | None = None,
-    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:  # fmt: skip
+    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
         consumer = self.consumer(isolation, eof=True)
         reached = {} if reached is None else reached
         reached.update({number: 0 for number, end in ends.items() if not end})

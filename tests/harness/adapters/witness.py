@@ -21,9 +21,10 @@ from tests.harness.history import History
 PROCESSES_S, PODS_S = 0.2, 1.0
 """Between two looks: /proc costs a millisecond, the API a request."""
 WORDS = {
-    "org.apache.spark.executor.CoarseGrainedExecutorBackend": "executor", "pyspark.daemon": "python worker",
+    "org.apache.spark.executor.CoarseGrainedExecutorBackend": "executor",
+    "pyspark.daemon": "python worker",
     "kafka.Kafka": "broker",
-}  # fmt: skip
+}
 PROGRAMS = {"minio": "object store", "postgres": "result store"}
 """Whose a command line is: by one of its words, or by its program."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

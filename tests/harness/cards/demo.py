@@ -88,6 +88,11 @@ class CardDemo:
 
     def _manifest(self) -> dict[str, Any]:
         return {
-            "on": self.on, "seed": self.seed, "kills": self.kills, "records": self.records,
-            "started_at": time.time_ns() // 1_000_000, "versions": of_run(), "git": git_state(self.checkout),
-        }  # fmt: skip
+            "on": self.on,
+            "seed": self.seed,
+            "kills": self.kills,
+            "records": self.records,
+            "started_at": time.time_ns() // 1_000_000,
+            "versions": of_run(),
+            "git": git_state(self.checkout),
+        }

@@ -77,10 +77,17 @@ def judge(run: Path) -> CardResults:
         unknown += [f"{way.name}: {why}" for why in not_shown(result, manifest.kills)]
     verdict = Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS
     results = CardResults(
-        claim=CLAIM, verdict=verdict, on=manifest.on, seed=manifest.seed, kills_planned=manifest.kills,
-        ways=tuple(found), reasons=(*failed, *unknown), duration_s=(ended_at - manifest.started_at) / 1000,
-        versions=manifest.versions, git=manifest.git,
-    )  # fmt: skip
+        claim=CLAIM,
+        verdict=verdict,
+        on=manifest.on,
+        seed=manifest.seed,
+        kills_planned=manifest.kills,
+        ways=tuple(found),
+        reasons=(*failed, *unknown),
+        duration_s=(ended_at - manifest.started_at) / 1000,
+        versions=manifest.versions,
+        git=manifest.git,
+    )
     directory = RunDirectory(run)
     directory.write_json(directory.results_path, results)
     write_atomically(run / TABLE, markdown(results).encode() + b"\n")
@@ -133,17 +140,23 @@ def counted(way: Way, told: Sequence[Entry], wanted: Due, events: Sequence[Mappi
     charges = _of_balances(book, wanted) if way == RESTRUCTURED else _of_charges(told, wanted)
     epochs = adding_up.told(events)
     return WayResult(
-        way=way.name, records={name: adding_up.sums(epochs)[name] for name in COUNTS},
+        way=way.name,
+        records={name: adding_up.sums(epochs)[name] for name in COUNTS},
         records_due=dict(wanted.records),
-        complaints=tuple(adding_up.complaints(epochs, sum(wanted.records.values()))), asked=len(wanted.charges),
-        calls=len(told), **charges,
+        complaints=tuple(adding_up.complaints(epochs, sum(wanted.records.values()))),
+        asked=len(wanted.charges),
+        calls=len(told),
+        **charges,
         balances_wrong=sum(book.accounts[card].balance != amount for card, amount in wanted.balances.items()),
-        repeated=outcomes["repeated"], repeated_by_replay=_recognised(told), stale=codes["stale_version"],
-        refused=outcomes["refused"] - codes["stale_version"], withheld=sum(entry.late for entry in told),
+        repeated=outcomes["repeated"],
+        repeated_by_replay=_recognised(told),
+        stale=codes["stale_version"],
+        refused=outcomes["refused"] - codes["stale_version"],
+        withheld=sum(entry.late for entry in told),
         unavailable=outcomes["unavailable"],
         epochs_repeated=sum(bool(event.get("repeat")) for event in events if event["event"] == "epoch"),
         faults=tuple(_fault(event) for event in events if event["event"] == "fault"),
-    )  # fmt: skip
+    )
 
 
 def _recognised(told: Sequence[Entry]) -> int:
@@ -174,9 +187,13 @@ def _of_charges(told: Sequence[Entry], wanted: Due) -> dict[str, int]:
     by_replay = sum(len(set(callers)) - 1 for callers in made.values())
     by_retry = sum(len(callers) - len(set(callers)) for callers in made.values())
     return {
-        "charged": sum(map(len, made.values())), "doubled": by_replay + by_retry, "doubled_by_replay": by_replay,
-        "doubled_by_retry": by_retry, "missing": len(wanted.charges) - len(made), "phantom": phantom,
-    }  # fmt: skip
+        "charged": sum(map(len, made.values())),
+        "doubled": by_replay + by_retry,
+        "doubled_by_replay": by_replay,
+        "doubled_by_retry": by_retry,
+        "missing": len(wanted.charges) - len(made),
+        "phantom": phantom,
+    }
 
 
 def _of_balances(book: Book, wanted: Due) -> dict[str, int]:
@@ -185,10 +202,13 @@ def _of_balances(book: Book, wanted: Due) -> dict[str, int]:
     beyond = {card: account.version - per_card[card] for card, account in book.accounts.items()}
     doubled = sum(max(number, 0) for number in beyond.values())
     return {
-        "charged": sum(account.version for account in book.accounts.values()), "doubled": doubled,
-        "doubled_by_replay": doubled, "doubled_by_retry": 0, "phantom": 0,
+        "charged": sum(account.version for account in book.accounts.values()),
+        "doubled": doubled,
+        "doubled_by_replay": doubled,
+        "doubled_by_retry": 0,
+        "phantom": 0,
         "missing": sum(max(-number, 0) for number in beyond.values()),
-    }  # fmt: skip
+    }
 
 
 def _way(way: Way, directory: RunDirectory, manifest: CardManifest) -> tuple[WayResult, int]:

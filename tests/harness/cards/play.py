@@ -87,9 +87,16 @@ class Play:
             self.scene.way(self.way, directory, history, mischief, settings) as stand,
         ):
             act = WayAct(
-                directory, history, stand.place, subject, faults=planned, console=self.console, stop=self.stop,
-                arsenal=stand.arsenal, open_transactions=list,
-            )  # fmt: skip
+                directory,
+                history,
+                stand.place,
+                subject,
+                faults=planned,
+                console=self.console,
+                stop=self.stop,
+                arsenal=stand.arsenal,
+                open_transactions=list,
+            )
             act.kafka_sinks = pipeline.kafka_sinks
             act.go()
             stand.service.keep()

@@ -58,9 +58,14 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
 
         def payments(way: Way, own: RunDirectory, mischief: Mischief) -> PodPayments:
             return PodPayments(
-                stage.cluster, f"{stage.run}-{way.name}", stage.run, str(stage.target.values["image"]),
-                own.path / JOURNAL, CARDS, mischief,
-            )  # fmt: skip
+                stage.cluster,
+                f"{stage.run}-{way.name}",
+                stage.run,
+                str(stage.target.values["image"]),
+                own.path / JOURNAL,
+                CARDS,
+                mischief,
+            )
 
         def kills(cast: Cast) -> PodCardKills:
             drivers: Any = cast.drivers[0]

@@ -10,9 +10,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COLUMNS = (
-    "way", "asked for", "calls", "made", "double: by replay", "by retry", "missing", "balances wrong",
-    "recognised", "stale", "kills that hit",
-)  # fmt: skip
+    "way",
+    "asked for",
+    "calls",
+    "made",
+    "double: by replay",
+    "by retry",
+    "missing",
+    "balances wrong",
+    "recognised",
+    "stale",
+    "kills that hit",
+)
 
 
 def rows(results: CardResults) -> list[tuple[str, ...]]:
@@ -20,14 +29,24 @@ def rows(results: CardResults) -> list[tuple[str, ...]]:
     return [
         (
             one.way,
-            *(f"{number:,}" for number in (
-                one.asked, one.calls, one.charged, one.doubled_by_replay, one.doubled_by_retry, one.missing,
-                one.balances_wrong, one.repeated, one.stale,
-            )),
+            *(
+                f"{number:,}"
+                for number in (
+                    one.asked,
+                    one.calls,
+                    one.charged,
+                    one.doubled_by_replay,
+                    one.doubled_by_retry,
+                    one.missing,
+                    one.balances_wrong,
+                    one.repeated,
+                    one.stale,
+                )
+            ),
             f"{sum(fault.hit for fault in one.faults)} of {results.kills_planned}",
         )
         for one in results.ways
-    ]  # fmt: skip
+    ]
 
 
 def markdown(results: CardResults) -> str:

@@ -65,10 +65,11 @@ def plan(way: Way, seed: int, kills: int, shards: int) -> list[PlannedFault]:
     order = [KILLS[number % len(KILLS)] for number in range(kills)]
     rng.shuffle(order)
     return [
-        PlannedFault(FIRST_EPOCH, *(way.called if when == CALLED else way.publishing), rng.randrange(shards),
-                     EMBEDDED[name])
+        PlannedFault(
+            FIRST_EPOCH, *(way.called if when == CALLED else way.publishing), rng.randrange(shards), EMBEDDED[name]
+        )
         for name, when in order
-    ]  # fmt: skip
+    ]
 
 
 def told(kills: int) -> str:

@@ -84,16 +84,21 @@ def due(rows: Iterable[Mapping[str, Any]], cards: Iterable[str], now_ms: int) ->
 
 def _transaction(n: int, rng: random.Random) -> dict[str, Any]:
     return {
-        "id": f"t{n:06d}", CARD: f"card-{rng.randrange(CARDS):04d}", "amount_cents": rng.randrange(1, 20_000),
+        "id": f"t{n:06d}",
+        CARD: f"card-{rng.randrange(CARDS):04d}",
+        "amount_cents": rng.randrange(1, 20_000),
         TIME: BEGAN_MS + APART_MS * n,
-    }  # fmt: skip
+    }
 
 
 def _changed(row: dict[str, Any], before: Sequence[dict[str, Any]], rng: random.Random) -> dict[str, Any]:
     """The transaction, or one of the unusual records in its place."""
     earlier = rng.choice(before) if before else row
     others = (
-        earlier, {**earlier, "amount_cents": abs(earlier["amount_cents"]) + 1}, {**row, CARD: NOBODYS_CARD},
-        {**row, "amount_cents": -5}, {**row, TIME: FAR_FUTURE_MS},
-    )  # fmt: skip
+        earlier,
+        {**earlier, "amount_cents": abs(earlier["amount_cents"]) + 1},
+        {**row, CARD: NOBODYS_CARD},
+        {**row, "amount_cents": -5},
+        {**row, TIME: FAR_FUTURE_MS},
+    )
     return rng.choices((*others, row), (*SHARES, 1 - sum(SHARES)))[0]

@@ -87,10 +87,7 @@ def misclassified(sends: list[Send], reference: Reference, gone: Container[int] 
 
 def _there(sends: list[Send], reference: Reference, gone: Container[int]) -> list[Send]:
     """Sends that the topic held until an epoch read them, as far as the chain says, and that were waited for."""
-    return [
-        send for index, send in enumerate(sends)
-        if reference.outcomes[index] != Outcome.LOST and index not in gone
-    ]  # fmt: skip
+    return [send for index, send in enumerate(sends) if reference.outcomes[index] != Outcome.LOST and index not in gone]
 
 
 def _counted(rows: Iterator[dict[str, Any]], key_of: Any) -> dict[Any, Any]:

@@ -47,9 +47,8 @@ def let_go(case: Case) -> frozenset[int]:
     """Return the records that were refused as their gateway was not waited for: their window's certificate says so."""
     found = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
     return frozenset(
-        index for index, epoch in found
-        if epoch.clock is not None and case.sends[index].gateway in epoch.clock.released
-    )  # fmt: skip
+        index for index, epoch in found if epoch.clock is not None and case.sends[index].gateway in epoch.clock.released
+    )
 
 
 def incomplete(case: Case, excused: frozenset[int]) -> list[str]:
@@ -69,10 +68,12 @@ def held_for_ever(case: Case) -> list[str]:
     return [
         f"{name} was away for {event['held_s']:g} s, hold_max_ms is {settings.hold_max_ms}, and no epoch let it go"
         for event in case.events
-        if event["event"] == "fault" and event.get("target") == "gateway" and event.get("held_s")
+        if event["event"] == "fault"
+        and event.get("target") == "gateway"
+        and event.get("held_s")
         and event["held_s"] > settings.hold_max_ms / 1000 + RELEASED_WITHIN_S
         and (name := str(event.get("process_before", "")).removeprefix("gateway ")) not in gone
-    ]  # fmt: skip
+    ]
 
 
 def other_settings(run: Path, settings: Settings) -> list[str]:
@@ -105,22 +106,29 @@ def judge(case: Case) -> Oracle:
     excused = let_go(case)
     read = last_sent(epochs, case.reference.epochs_of, case.sent_at)
     groups = (
-        misattributed(case.sends, settings.gateways), untrue(said, case.sends), unsaid(epochs, said, settings),
+        misattributed(case.sends, settings.gateways),
+        untrue(said, case.sends),
+        unsaid(epochs, said, settings),
         too_early(epochs, said, case.events, settings.hold_max_ms),
         unheard(epochs, said, case.events, settings.topic),
-        unheeded(epochs, said, case.events, read, settings.hold_max_ms), incomplete(case, excused),
-        strangers(said, settings.gateways), out_of_the_run(said, case.events), taken_back(said),
+        unheeded(epochs, said, case.events, read, settings.hold_max_ms),
+        incomplete(case, excused),
+        strangers(said, settings.gateways),
+        out_of_the_run(said, case.events),
+        taken_back(said),
         mistimed(said, case.sends, case.acked_at),
-    )  # fmt: skip
+    )
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
         evidence = tuple(line for group in groups for line in clipped(group[:FIRST], len(group)))
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
     # These are no offence of the pipeline, and without them nothing is shown of it.
     idle = [
-        *held_for_ever(case), *undelivered(epochs, said), *other_settings(case.run.path, settings),
+        *held_for_ever(case),
+        *undelivered(epochs, said),
+        *other_settings(case.run.path, settings),
         *away.complaints(case.events, case.sends, case.sent_at, said),
-    ]  # fmt: skip
+    ]
     if idle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))

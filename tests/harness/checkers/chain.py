@@ -68,8 +68,10 @@ def ranges(epochs: Sequence[EpochRecord], sends: Iterable[Send]) -> list[str]:
     for record in epochs:
         for place, (start, end) in loss.spans_of(record).items():
             if start != ends.get(place, 0) or end <= start:
-                found.append(f"epoch {record.epoch}: gives up {start} to {end} of {place[0]}/{place[1]}, due is "
-                             f"{ends.get(place, 0)}")  # fmt: skip
+                found.append(
+                    f"epoch {record.epoch}: gives up {start} to {end} of {place[0]}/{place[1]}, due is "
+                    f"{ends.get(place, 0)}"
+                )
             else:
                 ends[place] = end
         for topic, partitions in record.ranges.items():

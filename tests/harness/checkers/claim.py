@@ -75,9 +75,12 @@ def but(gave_up: str) -> str:
 
 
 def sentence(
-    outputs: Mapping[str, Output], faults: Iterable[Fault], controls: Sequence[Control], oracles: Iterable[Oracle],
+    outputs: Mapping[str, Output],
+    faults: Iterable[Fault],
+    controls: Sequence[Control],
+    oracles: Iterable[Oracle],
     gave_up: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """Say what a run claims, by what it showed: who was struck, which sinks were judged, who looked, what failed.
 
     `gave_up` is what the chain gave up of its input, in words; empty where it gave up nothing.

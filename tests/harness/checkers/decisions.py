@@ -88,8 +88,9 @@ def judge(case: Case) -> Oracle:
         complaints.append(f"{far} copies were dropped {FAR} or more epochs after their original, due are {LEAST}")
     complaints += [
         f"{count} copies were dropped after {restart}, due are {LEAST}"
-        for restart, count in after_restarts(case).items() if count < LEAST
-    ]  # fmt: skip
+        for restart, count in after_restarts(case).items()
+        if count < LEAST
+    ]
     if bounded and not of_other_users(case):
         complaints.append("no record had the id of another user's")
     longest = max(apart, default=0)

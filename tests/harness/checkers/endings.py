@@ -81,9 +81,10 @@ class Endings:
 
     def _of(self, state: str, driver: object = None) -> list[Event]:
         return [
-            one for one in self._told
+            one
+            for one in self._told
             if one.get("state") == state and (driver is None or str(one.get("pid")) == str(driver))
-        ]  # fmt: skip
+        ]
 
     def _is_shown(self, line: Event) -> bool:
         """Whether a fault that hit struck this driver then, or the witness saw it end by the signal."""
@@ -91,10 +92,11 @@ class Endings:
         if self._ended_otherwise(line):
             return False
         struck = any(
-            fault.kind in KILLING and any(_is_of(line, who) for who in names(fault.process_before))
+            fault.kind in KILLING
+            and any(_is_of(line, who) for who in names(fault.process_before))
             and -TAKES_MS <= line["t"] - fault.injected_at <= within
             for fault in self._hits
-        )  # fmt: skip
+        )
         return struck or any(code in KILLED and abs(at - line["t"]) <= within for at, code in self._gone(line))
 
     def _may_be(self, line: Event) -> bool:

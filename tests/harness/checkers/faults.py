@@ -30,9 +30,17 @@ STEPPING = "clock_step"
 LEADING = "leader_move"
 """The kind of fault under which every broker goes on, and another one leads."""
 OUTLIVED = (
-    "sigstop", "sigstop_beyond_time_out", "taken_id", STALL, STEPPING, LEADING, *ANSWERING, cuts.CUT,
-    slow_disks.SLOW_DISK, lags.LAGGING,
-)  # fmt: skip
+    "sigstop",
+    "sigstop_beyond_time_out",
+    "taken_id",
+    STALL,
+    STEPPING,
+    LEADING,
+    *ANSWERING,
+    cuts.CUT,
+    slow_disks.SLOW_DISK,
+    lags.LAGGING,
+)
 """Kinds of fault after which it may be the same process that goes on."""
 REPLACING = ("zombie", "second_driver")
 """Kinds of fault that a driver ends of by its refusal."""
@@ -143,10 +151,12 @@ def _unfollowed(fault: Fault, events: Iterable[dict[str, Any]]) -> str | None:
 def _took_over(fault: Fault, events: Iterable[dict[str, Any]]) -> bool:
     after = names(fault.process_after)
     return any(
-        event["event"] == "driver" and event.get("state") == "started" and event["t"] >= fault.injected_at
+        event["event"] == "driver"
+        and event.get("state") == "started"
+        and event["t"] >= fault.injected_at
         and any(announced_by(who, event) for who in after)
         for event in events
-    )  # fmt: skip
+    )
 
 
 def _overlap(one: Fault, other: Fault) -> bool:

@@ -55,9 +55,11 @@ class Seal:
         if acked_ms < self.read_ms:
             return True
         # The word of a gateway holds time for idle partitions too.
-        excused = clock is not None and send.gateway is None and (
-            clock.released or send.partition in clock.idle.get(send.topic, ())
-        )  # fmt: skip
+        excused = (
+            clock is not None
+            and send.gateway is None
+            and (clock.released or send.partition in clock.idle.get(send.topic, ()))
+        )
         if self.announced_ms is None or excused or send.kind in ON_PURPOSE:
             return False
         return acked_ms < self.announced_ms
@@ -81,8 +83,9 @@ def seals(
     read = last_sent(epochs, epochs_of, sent_at)
     return [
         Seal(record, read[record.epoch], announced.get(record.epoch))
-        for record in epochs if record.watermark_ms is not None
-    ]  # fmt: skip
+        for record in epochs
+        if record.watermark_ms is not None
+    ]
 
 
 def refused(

@@ -45,8 +45,10 @@ def measured(fault: Fault, events: Sequence[dict[str, Any]], backlog: Backlog | 
         caught_up = None if at is None else round((at - fault.injected_at) / 1000, 3)
     return fault.model_copy(
         update={
-            "replaced_s": replaced_s(fault, events), "backlog": waited, "caught_up_s": caught_up,
+            "replaced_s": replaced_s(fault, events),
+            "backlog": waited,
+            "caught_up_s": caught_up,
             "recovered_s": None if recovered is None else round((recovered - fault.injected_at) / 1000, 3),
             "effect": aftermath.effect if fault.hit else None,
         }
-    )  # fmt: skip
+    )

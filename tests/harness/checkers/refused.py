@@ -71,8 +71,9 @@ def _repaired(case: Case, told: bool) -> Oracle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=f"the way out was not tried: {lacks}")
     says = "; ".join(
         f"epoch {record.repairs} could not be repeated: an operator had it finished as it was shown, and epoch "
-        f"{record.epoch} took the other {record.counts.in_} records" for record in repairs
-    )  # fmt: skip
+        f"{record.epoch} took the other {record.counts.in_} records"
+        for record in repairs
+    )
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)
 
 

@@ -53,10 +53,13 @@ def unheard(
             assert at is not None
             pinned = clock.sources.get(source)
             newer = [
-                one for one in said
-                if one.source == source and one.said_at + HEARD_WITHIN_MS <= at
-                and (pinned is None or one.time_ms > pinned) and covered(one, read)
-            ]  # fmt: skip
+                one
+                for one in said
+                if one.source == source
+                and one.said_at + HEARD_WITHIN_MS <= at
+                and (pinned is None or one.time_ms > pinned)
+                and covered(one, read)
+            ]
             if newer:
                 found.append(f"epoch {record.epoch} let {source} go, which had said {newer[-1].time_ms} by then")
         before = before if clock is None else {*clock.released}
@@ -65,9 +68,12 @@ def unheard(
 
 
 def unheeded(
-    epochs: Iterable[EpochRecord], said: Iterable[Said], events: Sequence[Mapping[str, Any]],
-    read: Mapping[int, int], hold_max_ms: int,
-) -> list[str]:  # fmt: skip
+    epochs: Iterable[EpochRecord],
+    said: Iterable[Said],
+    events: Sequence[Mapping[str, Any]],
+    read: Mapping[int, int],
+    hold_max_ms: int,
+) -> list[str]:
     """Describe epochs that went on without a gateway that was back: it had said a later time, and was to be heard.
 
     An epoch is pinned after all that it reads was sent (`read`), and a word that the broker had by then was in the
@@ -82,9 +88,10 @@ def unheeded(
             continue
         for source in clock.released:
             words = [
-                one for one in later.get(source, ())
+                one
+                for one in later.get(source, ())
                 if one.delivered_at is not None and one.delivered_at < read.get(record.epoch, 0)
-            ]  # fmt: skip
+            ]
             if words and at - words[-1].said_at < hold_max_ms and not _struck(events, words[-1].said_at, at):
                 back_ms = at - words[-1].said_at
                 found.append(
@@ -119,11 +126,12 @@ def _later(said: Iterable[Said]) -> dict[str, list[Said]]:
 def _struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
     """Whether a server or a driver was struck between two moments, or still had to do with what came before."""
     return any(
-        event["event"] == "fault" and event.get("target") not in LAGGARDS
+        event["event"] == "fault"
+        and event.get("target") not in LAGGARDS
         and (at := event.get("injected_at", event["t"])) <= until
         and since <= (event.get("healed_at") or at) + HEARD_WITHIN_MS
         for event in events
-    )  # fmt: skip
+    )
 
 
 def _declared(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:

@@ -71,8 +71,10 @@ def complaints(epochs: Sequence[EpochRecord], pins: Iterable[Pin]) -> list[str]:
             rows = by_shard.pop((record.epoch, shard), [])
             said = digest.of_tables(((topic.encode(), *place) for topic, *place in rows), pinned.digest)
             if (len(rows), len(set(rows)), said) != (pinned.rows, pinned.rows, pinned.digest):
-                found.append(f"epoch {record.epoch}: shard {shard} pins {pinned.rows} rows, and {len(rows)} others are "
-                             "written down")  # fmt: skip
+                found.append(
+                    f"epoch {record.epoch}: shard {shard} pins {pinned.rows} rows, and {len(rows)} others are "
+                    "written down"
+                )
             outside = sum(not _reads(record, place) for place in rows)
             found += [f"epoch {record.epoch}: shard {shard} shows {outside} rows outside of its ranges"] * bool(outside)
     return found + [f"epoch {epoch} pins nothing of shard {shard}" for epoch, shard in by_shard]

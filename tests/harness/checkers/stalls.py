@@ -45,9 +45,10 @@ def _contradicted(fault: Fault, said: list[str], replaced: bool, events: Iterabl
     if replaced and SAME in said:
         return f"{fault.process_after} took the place of {fault.process_before}, and the response says {SAME}"
     starts = [
-        one["t"] for one in events
+        one["t"]
+        for one in events
         if one["event"] == "driver" and one.get("state") == "started" and one["t"] >= fault.injected_at
-    ]  # fmt: skip
+    ]
     if f"driver {REPLACED}" in said:
         return None if starts else "the response says that the driver was replaced, and none started after it"
     if fault.healed_at is not None and any(at <= fault.healed_at for at in starts):

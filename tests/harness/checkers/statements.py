@@ -91,9 +91,10 @@ def untrue(said: Iterable[Said], sends: Sequence[Send]) -> list[str]:
         f"came to partition {partition} behind offset {one.offsets.get(partition, 0)}"
         for one in said
         for (source, partition), (offsets, times) in least.items()
-        if source == one.source and (at := bisect_left(offsets, one.offsets.get(partition, 0))) < len(times)
+        if source == one.source
+        and (at := bisect_left(offsets, one.offsets.get(partition, 0))) < len(times)
         and times[at] < one.time_ms
-    ]  # fmt: skip
+    ]
 
 
 def unsaid(epochs: Iterable[EpochRecord], said: Iterable[Said], settings: Settings) -> list[str]:

@@ -77,9 +77,10 @@ class Census:
         if _PROCESS.fullmatch(who):
             pid, start = who.partition("@")[0], started_s(who) or 0.0
             return [
-                life for name, life in self.lives.items()
+                life
+                for name, life in self.lives.items()
                 if name.partition("@")[0] == pid and abs((started_s(name) or 0.0) - start) <= TICK_S
-            ]  # fmt: skip
+            ]
         return [life for name, life in self.lives.items() if name == who or name.startswith(f"{who}/")]
 
     def another_with_its_pid(self, who: str, moments: Iterable[int]) -> str | None:
@@ -89,12 +90,14 @@ class Census:
         pid = who.partition("@")[0]
         return next(
             (
-                name for name, life in self.lives.items()
-                if _PROCESS.fullmatch(name) and name.partition("@")[0] == pid
+                name
+                for name, life in self.lives.items()
+                if _PROCESS.fullmatch(name)
+                and name.partition("@")[0] == pid
                 and any(life.first <= at and (life.gone is None or at <= life.gone) for at in moments)
             ),
             None,
-        )  # fmt: skip
+        )
 
 
 def complaint(fault: Fault, events: Events) -> str | None:

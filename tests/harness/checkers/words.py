@@ -29,8 +29,11 @@ class _Partition(NamedTuple):
 
 def strangers(said: Iterable[Said], gateways: Sequence[str]) -> list[str]:
     """Describe words of who is not registered."""
-    return [f"{one.source} said at {one.said_at} how far it is, registered are {sorted(gateways)}"
-            for one in said if one.source not in gateways]  # fmt: skip
+    return [
+        f"{one.source} said at {one.said_at} how far it is, registered are {sorted(gateways)}"
+        for one in said
+        if one.source not in gateways
+    ]
 
 
 def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -40,8 +43,9 @@ def out_of_the_run(said: Iterable[Said], events: Sequence[Mapping[str, Any]]) ->
     return [
         f"{one.source} said at {one.said_at} how far it is, and the broker had it at {had}: when there was no run, or "
         "before it was said"
-        for one, had in moments if not began <= one.said_at <= had <= ended
-    ]  # fmt: skip
+        for one, had in moments
+        if not began <= one.said_at <= had <= ended
+    ]
 
 
 def taken_back(said: Iterable[Said]) -> list[str]:

@@ -19,9 +19,15 @@ from tests.harness.run_directory import RunDirectory
 
 
 def play(
-    directory: RunDirectory, home: SparkHome, checkout: Path, *, seed: int, console: Console, stop: threading.Event,
+    directory: RunDirectory,
+    home: SparkHome,
+    checkout: Path,
+    *,
+    seed: int,
+    console: Console,
+    stop: threading.Event,
     controls: Sequence[NegativeControl] = QUICK,
-) -> None:  # fmt: skip
+) -> None:
     """Play them on the stack of `home`, in an application of their own; see `run_controls`.
 
     It has one executor with a core for each partition: fewer JVMs start, again after each kill, beside the run.
@@ -34,7 +40,13 @@ def play(
         History(directory.path / "work" / "controls-history.jsonl") as scratch,
     ):
         run_controls(
-            directory, drivers, Topics(home.endpoints.kafka_bootstrap), Watch(events, scratch),
-            settings=directory.path / "settings.json", seed=seed, console=console, stop=stop,
+            directory,
+            drivers,
+            Topics(home.endpoints.kafka_bootstrap),
+            Watch(events, scratch),
+            settings=directory.path / "settings.json",
+            seed=seed,
+            console=console,
+            stop=stop,
             controls=controls,
-        )  # fmt: skip
+        )

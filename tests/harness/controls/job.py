@@ -157,9 +157,11 @@ def append_without_mark(accepted: DataFrame, output: Output) -> Any:
 
 
 def in_epochs(
-    accepted: DataFrame, output: Output, opened: Callable[[ShardAddress], ShardSink] = ShardSink,
+    accepted: DataFrame,
+    output: Output,
+    opened: Callable[[ShardAddress], ShardSink] = ShardSink,
     decided: Callable[[pa.Array], Iterator[int]] = everything,
-) -> Any:  # fmt: skip
+) -> Any:
     """Publish each batch as an epoch, a task a shard, with transaction and mark: the protocol without its chain.
 
     A shard is a partition of the input: copies of a record have its key, and a killed task costs no shuffle.
@@ -258,9 +260,14 @@ def _started(spark: SparkSession, settings: PipelineSettings, name: str, driver:
 def _tell(name: str, driver: str, progress: Any) -> None:
     began = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
     announce(
-        "batch", control=name, by=driver, epoch=progress["batchId"], declared=round(began),
-        published=round(began + progress["batchDuration"]), rows=progress["numInputRows"],
-    )  # fmt: skip
+        "batch",
+        control=name,
+        by=driver,
+        epoch=progress["batchId"],
+        declared=round(began),
+        published=round(began + progress["batchDuration"]),
+        rows=progress["numInputRows"],
+    )
 
 
 if __name__ == "__main__":

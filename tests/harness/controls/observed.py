@@ -26,8 +26,9 @@ class Found:
     retracted: int = 0
 
 
-def committed(run: RunDirectory, rows: Iterator[Mapping[str, Any]], sent: Collection[str], stop: threading.Event
-              ) -> tuple[Found, set[Place]]:  # fmt: skip
+def committed(
+    run: RunDirectory, rows: Iterator[Mapping[str, Any]], sent: Collection[str], stop: threading.Event
+) -> tuple[Found, set[Place]]:
     """Write what a late reader of committed records sees, and count what is wrong with it.
 
     Args:
@@ -55,9 +56,12 @@ def committed(run: RunDirectory, rows: Iterator[Mapping[str, Any]], sent: Collec
 
 
 def uncommitted(
-    run: RunDirectory, messages: Iterator[Message], places: Collection[Place], stop: threading.Event,
+    run: RunDirectory,
+    messages: Iterator[Message],
+    places: Collection[Place],
+    stop: threading.Event,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-) -> Found:  # fmt: skip
+) -> Found:
     """Write what a reader of uncommitted records sees, as that of a reader during the run (oracle 3).
 
     Args:

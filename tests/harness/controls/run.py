@@ -31,8 +31,10 @@ from tests.harness.workload.sender import Sender, Target, kafka_producer
 PARTITIONS = 2
 QUIET_S, SETTLE_S = 180.0, 120.0
 SAYS: dict[Shows, str] = {
-    "duplicated": "records doubled", "missing": "records lost", "retracted": "records seen that were never committed",
-}  # fmt: skip
+    "duplicated": "records doubled",
+    "missing": "records lost",
+    "retracted": "records seen that were never committed",
+}
 
 
 def run_controls(
@@ -149,8 +151,10 @@ class _Player:
             victims = self.drivers.kill_executors(SIGKILL)
         self.watch.wait_for(
             f"control {self.control.name} to publish what was sent",
-            lambda: all(self._rows(driver) >= self._sent for driver in self.control.drivers), QUIET_S, self._alive,
-        )  # fmt: skip
+            lambda: all(self._rows(driver) >= self._sent for driver in self.control.drivers),
+            QUIET_S,
+            self._alive,
+        )
         return self._faults(history, victims, before, batches)
 
     def _look(self, own: RunDirectory) -> Found:
@@ -177,10 +181,18 @@ class _Player:
             running = [b for b in self._mine() if b["declared"] <= at <= b["published"]]
             ended = [b["published"] for b in self._mine()[batches:] if b["published"] >= at]
             history.record(
-                "fault", kind="sigkill", target="executor", signal="SIGKILL", injected_at=at, process_before=who,
-                process_after=after, epoch=running[0]["epoch"] if running else None, phase="records_visible",
-                recovered_s=round((ended[0] - at) / 1000, 3) if ended else None, hit=bool(running),
-            )  # fmt: skip
+                "fault",
+                kind="sigkill",
+                target="executor",
+                signal="SIGKILL",
+                injected_at=at,
+                process_before=who,
+                process_after=after,
+                epoch=running[0]["epoch"] if running else None,
+                phase="records_visible",
+                recovered_s=round((ended[0] - at) / 1000, 3) if ended else None,
+                hit=bool(running),
+            )
             hit = hit or bool(running)
         return hit
 
@@ -193,9 +205,14 @@ class _Player:
             driver = batch["by"] or self.drivers.driver
             for state in ("declared", "published"):
                 history.record(
-                    "epoch", t=batch[state], epoch=batch["epoch"], state=state, generation=1, driver=driver,
+                    "epoch",
+                    t=batch[state],
+                    epoch=batch["epoch"],
+                    state=state,
+                    generation=1,
+                    driver=driver,
                     **({"in": batch["rows"]} if state == "published" else {}),
-                )  # fmt: skip
+                )
 
     def _mine(self) -> list[dict[str, Any]]:
         return [e for e in self.watch.seen if e["event"] == "batch" and e["control"] == self.control.name]
@@ -214,19 +231,34 @@ class _Player:
         # There is no chain to wait for: everything sent counts as settled at once.
         pacer = Pacer(Pace(horizon_ms=None, max_outstanding=self.control.records * TRIES))
         return Sender(
-            kafka_producer(self.topics.bootstrap), lines, pacer, Progress,
-            unacknowledged=unacknowledged, stop=self.stop, target=Target(f"{self.prefix}.events", PARTITIONS, QUIET_S),
-        )  # fmt: skip
+            kafka_producer(self.topics.bootstrap),
+            lines,
+            pacer,
+            Progress,
+            unacknowledged=unacknowledged,
+            stop=self.stop,
+            target=Target(f"{self.prefix}.events", PARTITIONS, QUIET_S),
+        )
 
     def _manifest(self, seed: int) -> dict[str, Any]:
         manifest, name = self.directory.manifest(), self.control.name
         return {
-            "format": 1, "run": f"{manifest.run}/{name}", "claim": f"control {name}: must fail", "seed": seed,
+            "format": 1,
+            "run": f"{manifest.run}/{name}",
+            "claim": f"control {name}: must fail",
+            "seed": seed,
             "started_at": time.time_ns() // 1_000_000,
             "settings": {
-                "pipeline": name, "topic": f"{self.prefix}.events", "shards": PARTITIONS, "sinks": [SINK],
+                "pipeline": name,
+                "topic": f"{self.prefix}.events",
+                "shards": PARTITIONS,
+                "sinks": [SINK],
             },
-            "workload": {"kind": "seeded", "sent": self._sent}, "faults_planned": int(self.control.killed),
-            "controls": [], "versions": manifest.versions, "git": manifest.git, "control": name,
+            "workload": {"kind": "seeded", "sent": self._sent},
+            "faults_planned": int(self.control.killed),
+            "controls": [],
+            "versions": manifest.versions,
+            "git": manifest.git,
+            "control": name,
             "shows": self.control.shows,
-        }  # fmt: skip
+        }

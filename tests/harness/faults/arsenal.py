@@ -208,16 +208,27 @@ class EmbeddedArsenal(DrawingArsenal):
             return {}
         return {
             (CLOCK, DRIVER): lambda: SteppedClock(
-                self.drivers, self.watch, clock, next(self._steps_s), seconds=lengths.clock_s,
-                longest_s=lengths.clock_longest_s, healing=self.healing, ended=self.ended,
+                self.drivers,
+                self.watch,
+                clock,
+                next(self._steps_s),
+                seconds=lengths.clock_s,
+                longest_s=lengths.clock_longest_s,
+                healing=self.healing,
+                ended=self.ended,
             )
-        }  # fmt: skip
+        }
 
     def _of_stalls(self) -> Makers:
         return stalls(
-            self.drivers, self.watch, self._servers, self.healing, self.ended, time_out_s=self.network_s,
+            self.drivers,
+            self.watch,
+            self._servers,
+            self.healing,
+            self.ended,
+            time_out_s=self.network_s,
             held=self._while_held,
-        )  # fmt: skip
+        )
 
     def _of_disks(self) -> Makers:
         disks = self.disks
@@ -245,7 +256,12 @@ class EmbeddedArsenal(DrawingArsenal):
     def _answers(self, kind: str) -> StoreAnswers:
         lengths = self.lengths
         return StoreAnswers(
-            kind, self.link, self.object_store, seconds=lengths.store_answers_s,
-            longest_s=lengths.store_answers_longest_s, healing=self.healing, ended=self.ended,
+            kind,
+            self.link,
+            self.object_store,
+            seconds=lengths.store_answers_s,
+            longest_s=lengths.store_answers_longest_s,
+            healing=self.healing,
+            ended=self.ended,
             rng=random.Random(f"answers {next(self._tries)} of {self.seed}"),
-        )  # fmt: skip
+        )

@@ -32,16 +32,31 @@ PORTIONS_UNDONE = 2
 ENDING_S = 90.0
 """What is under way when a run breaks off is given up within moments; a server that is being started is waited for."""
 SAID = {
-    "sigkill": "kill -9", "sigstop": "stop", "zombie": "make a zombie of", "pod_delete_now": "delete without grace",
-    "pod_delete_graceful": "delete gracefully", "node_restart": "restart", "out_of_memory": "take all memory of",
-    "second_driver": "start another beside the", "restart": "restart", "taken_id": "take the id of the",
+    "sigkill": "kill -9",
+    "sigstop": "stop",
+    "zombie": "make a zombie of",
+    "pod_delete_now": "delete without grace",
+    "pod_delete_graceful": "delete gracefully",
+    "node_restart": "restart",
+    "out_of_memory": "take all memory of",
+    "second_driver": "start another beside the",
+    "restart": "restart",
+    "taken_id": "take the id of the",
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
-    "error_answers": "errors from", "late_answers": "late answers from", "lost_answers": "lost answers from",
-    "no_room": "no room in", "leader_move": "move leadership from", "clock_step": "step the clock of the",
-    "stall": "stall", "task_kill": "have Spark kill", "stage_cancel": "have Spark cancel",
-    "cut": "cut the network between", "slow_disk": "slow the disk of the",
-    "away": "kill, and start none for a while, the", "held_back": "keep back records of the",
-}  # fmt: skip
+    "error_answers": "errors from",
+    "late_answers": "late answers from",
+    "lost_answers": "lost answers from",
+    "no_room": "no room in",
+    "leader_move": "move leadership from",
+    "clock_step": "step the clock of the",
+    "stall": "stall",
+    "task_kill": "have Spark kill",
+    "stage_cancel": "have Spark cancel",
+    "cut": "cut the network between",
+    "slow_disk": "slow the disk of the",
+    "away": "kill, and start none for a while, the",
+    "held_back": "keep back records of the",
+}
 
 
 class Came(Enum):
@@ -182,10 +197,12 @@ class Campaign(threading.Thread):
 
     def _published_since(self, event: Mapping[str, Any]) -> bool:
         return any(
-            one["event"] == "epoch" and one["epoch"] == event["epoch"] and one["state"] == "published"
+            one["event"] == "epoch"
+            and one["epoch"] == event["epoch"]
+            and one["state"] == "published"
             and one["t"] >= event["t"]
             for one in self._watch.seen
-        )  # fmt: skip
+        )
 
     def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
@@ -204,11 +221,17 @@ class Campaign(threading.Thread):
             healed_at = now_ms()
         victims = [who for who, _ in struck]
         told: dict[str, Any] = {
-            "kind": planned.strike.kind, "target": planned.strike.target, "signal": SIGNALS.get(planned.strike.kind),
-            "epoch": epoch, "phase": planned.phase, "announced_at": event["t"],
-            **({"shard": event["shard"]} if "shard" in event else {}), "injected_at": injected_at,
-            "process_before": SEPARATOR.join(victims), **({} if healed_at is None else {"healed_at": healed_at}),
-        }  # fmt: skip
+            "kind": planned.strike.kind,
+            "target": planned.strike.target,
+            "signal": SIGNALS.get(planned.strike.kind),
+            "epoch": epoch,
+            "phase": planned.phase,
+            "announced_at": event["t"],
+            **({"shard": event["shard"]} if "shard" in event else {}),
+            "injected_at": injected_at,
+            "process_before": SEPARATOR.join(victims),
+            **({} if healed_at is None else {"healed_at": healed_at}),
+        }
         self._recovered(told)
         if not fault.lasting:
             self._history.record("phase", phase="heal")

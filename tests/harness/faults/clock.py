@@ -43,9 +43,17 @@ class SteppedClock(KilledDriver):
     wants_records = True
 
     def __init__(
-        self, drivers: SupervisedDrivers, watch: Watch, clock: DriverClock, step_s: int, *, seconds: float,
-        longest_s: float, healing: Healing, ended: threading.Event,
-    ) -> None:  # fmt: skip
+        self,
+        drivers: SupervisedDrivers,
+        watch: Watch,
+        clock: DriverClock,
+        step_s: int,
+        *,
+        seconds: float,
+        longest_s: float,
+        healing: Healing,
+        ended: threading.Event,
+    ) -> None:
         super().__init__(drivers, watch)
         self.step_s = step_s
         self._clock, self._seconds, self._longest_s = clock, seconds, longest_s

@@ -89,13 +89,27 @@ class ClusterArsenal(DrawingArsenal):
             makers[kind, EVERY_EXECUTOR] = partial(EndedExecutors, drivers, kind, everyone=True)
         if (nodes := self.platform.nodes) is not None:
             makers[ZOMBIE, DRIVER] = partial(
-                ZombiePod, drivers, watch, self.cluster, nodes, run=self.run, longest_s=self.zombie_s,
-                healing=healing, ended=ended, say=self.say,
-            )  # fmt: skip
+                ZombiePod,
+                drivers,
+                watch,
+                self.cluster,
+                nodes,
+                run=self.run,
+                longest_s=self.zombie_s,
+                healing=healing,
+                ended=ended,
+                say=self.say,
+            )
             makers |= cut_makers(
-                drivers, self.platform.servers, nodes, run=self.run, drawn=self._drawn_cuts, numbers=self._numbers,
-                healing=healing, ended=ended,
-            )  # fmt: skip
+                drivers,
+                self.platform.servers,
+                nodes,
+                run=self.run,
+                drawn=self._drawn_cuts,
+                numbers=self._numbers,
+                healing=healing,
+                ended=ended,
+            )
         if (lags := self.lags) is not None:
             makers |= lags.makers(healing, ended)
         platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)

@@ -51,9 +51,15 @@ class CutPods(Cut):
     """
 
     def __init__(
-        self, between: Between, parties: Parties, drawn: DrawnCut, mark: str, *, healing: Healing,
+        self,
+        between: Between,
+        parties: Parties,
+        drawn: DrawnCut,
+        mark: str,
+        *,
+        healing: Healing,
         ended: threading.Event,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(between, drawn, healing=healing, ended=ended)
         self._parties, self._mark = parties, mark
         self._there: dict[str, list[Party]] = {}

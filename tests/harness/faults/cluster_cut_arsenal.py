@@ -23,9 +23,16 @@ from tests.harness.schedule import DRIVER, EXECUTOR
 
 
 def cut_makers(
-    drivers: SupervisedPods, servers: Mapping[str, ServerPods], nodes: Nodes, *, run: str, drawn: Iterator[DrawnCut],
-    numbers: Iterator[int], healing: Healing, ended: threading.Event,
-) -> Makers:  # fmt: skip
+    drivers: SupervisedPods,
+    servers: Mapping[str, ServerPods],
+    nodes: Nodes,
+    *,
+    run: str,
+    drawn: Iterator[DrawnCut],
+    numbers: Iterator[int],
+    healing: Healing,
+    ended: threading.Event,
+) -> Makers:
     """Who makes the cuts of which both ends are there.
 
     Args:

@@ -39,9 +39,15 @@ class CutKubelet(Cut):
     """
 
     def __init__(
-        self, kubelet: Kubelet, parties: Parties, drawn: DrawnCut, mark: str, *, healing: Healing,
+        self,
+        kubelet: Kubelet,
+        parties: Parties,
+        drawn: DrawnCut,
+        mark: str,
+        *,
+        healing: Healing,
         ended: threading.Event,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(OF_NODES["kubelet-api-cut"], drawn, healing=healing, ended=ended)
         self._kubelet, self._parties, self._mark = kubelet, parties, mark
         self._servers: list[Party] = []

@@ -100,11 +100,14 @@ class MovedLeaders(Fault):
         there = {where: now[where].leader for where in self._moving if where in now}
         self._moves = {
             text(where): {
-                "before": self._moving[where], "after": leader,
-                "epoch_before": self._epochs[where], "epoch_after": epochs[where],
+                "before": self._moving[where],
+                "after": leader,
+                "epoch_before": self._epochs[where],
+                "epoch_after": epochs[where],
             }
-            for where, leader in there.items() if leader != self._moving[where]
-        }  # fmt: skip
+            for where, leader in there.items()
+            if leader != self._moving[where]
+        }
         return [self._name(broker) for broker in sorted({one["after"] for one in self._moves.values()})]
 
     def landed(self) -> bool:
@@ -120,9 +123,10 @@ class MovedLeaders(Fault):
         now = self._leaders.led()
         # Who moved meanwhile, by a broker that fell, is no news of this fault.
         moving = {
-            where: one.leader for where, one in now.items()
+            where: one.leader
+            for where, one in now.items()
             if where in self._wanted and one.leader == self._known[where].leader
-        }  # fmt: skip
+        }
         if not moving:
             raise NoProcessError("every partition had another leader already when its step came")
         self._leaders.elect(moving)
@@ -140,10 +144,12 @@ class MovedLeaders(Fault):
             with suppress(KafkaException):
                 now = self._leaders.led()
                 moved = {
-                    where for where in partitions
-                    if where in now and now[where].leader in now[where].copies
+                    where
+                    for where in partitions
+                    if where in now
+                    and now[where].leader in now[where].copies
                     and now[where].leader != self._moving[where]
-                }  # fmt: skip
+                }
             if len(moved) >= (len(partitions) if every else 1) or time.monotonic() > deadline:
                 return moved
             if self._ended.wait(POLL_S):

@@ -85,9 +85,11 @@ class OperatorWithDriver(Fault):
     def endure(self) -> None:
         """Until the operator is back. Raises ClusterTimeoutError."""
         self._operator.cluster.wait_for(
-            "the operator to be ready again", lambda: self._ended.is_set() or bool(self._fresh()), READY_S,
+            "the operator to be ready again",
+            lambda: self._ended.is_set() or bool(self._fresh()),
+            READY_S,
             self._operator.seen,
-        )  # fmt: skip
+        )
 
     def heal(self) -> None:
         self._healing.pay(self._debt)

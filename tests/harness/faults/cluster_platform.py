@@ -86,9 +86,10 @@ class Platform:
         """
         namespaces = told.namespaces
         counts = {
-            BROKER: len((told.kafka.external_bootstrap or told.kafka.bootstrap).split(",")), OBJECT_STORE: 1,
+            BROKER: len((told.kafka.external_bootstrap or told.kafka.bootstrap).split(",")),
+            OBJECT_STORE: 1,
             **({RESULT_STORE: 1} if told.result_store else {}),
-        }  # fmt: skip
+        }
         ours = Cluster(kubeconfig, context, namespaces.platform)
         # Who brings a broker or a store of their own has no such pod, and no fault of it.
         servers = {role: ServerPods.of(ours, role, count) for role, count in counts.items()}
@@ -112,17 +113,25 @@ class Platform:
         return {BROKER: LeadingBroker(leaders, self.servers[BROKER]).pick}
 
     def makers(
-        self, drivers: SupervisedPods, watch: Watch, healing: Healing, ended: threading.Event,
+        self,
+        drivers: SupervisedPods,
+        watch: Watch,
+        healing: Healing,
+        ended: threading.Event,
         leaders: Leaders | None = None,
-    ) -> Makers:  # fmt: skip
+    ) -> Makers:
         """Who makes the fault of each kind and target that there is here; of several brokers, `leaders` tells whom."""
         lengths, servers, makers = self.lengths, self.servers, Makers()
         owed: dict[str, Any] = {"healing": healing, "ended": ended}
         picks = self.picks(leaders)
         if leaders is not None and picks:
             makers[LEADER_MOVE, BROKER] = partial(MovedLeaders, leaders, servers[BROKER], **owed)
-        for role, grace_s in ((BROKER, NO_GRACE_S), (OBJECT_STORE, LEAST_GRACE_S), (RESULT_STORE, LEAST_GRACE_S),
-                              (OPERATOR, NO_GRACE_S)):  # fmt: skip
+        for role, grace_s in (
+            (BROKER, NO_GRACE_S),
+            (OBJECT_STORE, LEAST_GRACE_S),
+            (RESULT_STORE, LEAST_GRACE_S),
+            (OPERATOR, NO_GRACE_S),
+        ):
             if (server := servers.get(role)) is not None:
                 how = {**owed, "pick": picks.get(role)}
                 makers[SIGKILL, role] = partial(EndedServerPod, server, SIGKILL, **how)

@@ -49,9 +49,15 @@ class EndedServerPod(Fault):
     lasting = True
 
     def __init__(
-        self, server: ServerPods, kind: str, *, healing: Healing, ended: threading.Event, grace_s: int = LEAST_GRACE_S,
+        self,
+        server: ServerPods,
+        kind: str,
+        *,
+        healing: Healing,
+        ended: threading.Event,
+        grace_s: int = LEAST_GRACE_S,
         pick: Pick | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if kind not in (SIGKILL, DELETE_NOW):
             raise ValueError(f"a pod of the {server.what} is not struck by {kind}")
         self._server, self._kind, self._healing, self._ended, self._grace_s = server, kind, healing, ended, grace_s

@@ -37,9 +37,15 @@ SETTLE_S = 20.0
 
 
 def cluster_stalls(
-    drivers: SupervisedPods, watch: Watch, platform: Platform, healing: Healing, ended: threading.Event, *,
-    time_out_s: float, leaders: Leaders | None = None,
-) -> Makers:  # fmt: skip
+    drivers: SupervisedPods,
+    watch: Watch,
+    platform: Platform,
+    healing: Healing,
+    ended: threading.Event,
+    *,
+    time_out_s: float,
+    leaders: Leaders | None = None,
+) -> Makers:
     """Every one that there is here; see `stall_arsenal.stalls`. Of several brokers, `leaders` tells whom."""
     cluster = drivers.cluster
     owed: dict[str, Any] = {"time_out_s": time_out_s, "settle_s": SETTLE_S, "healing": healing, "ended": ended}
@@ -56,9 +62,14 @@ def cluster_stalls(
     for role in (BROKER, OBJECT_STORE, RESULT_STORE, OPERATOR):
         if (server := platform.servers.get(role)) is not None:
             makers[STALL, role] = partial(
-                StalledServerPod, drivers, server.cluster, server_held(role, server.program), server=server,
-                pick=platform.picks(leaders).get(role), **owed,
-            )  # fmt: skip
+                StalledServerPod,
+                drivers,
+                server.cluster,
+                server_held(role, server.program),
+                server=server,
+                pick=platform.picks(leaders).get(role),
+                **owed,
+            )
     if platform.nodes is not None:
         makers[STALL, KUBELET] = partial(StalledKubelet, drivers, platform.nodes, cluster, **owed)
     return makers

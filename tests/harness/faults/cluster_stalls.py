@@ -80,10 +80,13 @@ class StalledWorkerPod(StalledExecutorPod):
             return [who]
         with self._watch.changed:
             told = [
-                f"{one['pod']}@{one['pod_uid']}{WORKER}{one['pid']}" for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= at and one["epoch"] >= self._event["epoch"]
+                f"{one['pod']}@{one['pod_uid']}{WORKER}{one['pid']}"
+                for one in self._watch.seen
+                if one["event"] == "step"
+                and one["t"] >= at
+                and one["epoch"] >= self._event["epoch"]
                 and one["shard"] == self._event.get("shard", one["shard"])
-            ]  # fmt: skip
+            ]
         return [one for one in told if one != who][-1:]
 
     def _lives(self) -> bool:

@@ -145,9 +145,11 @@ class ZombiePod(Fault):
             self._cluster.delete_pod(pod.name, pod.uid, 0)
         self._alone = True
         self._watch.wait_for(
-            "the driver beside the zombie to publish", lambda: self._ended.is_set() or self._followed(),
-            self._longest_s, self._drivers.alive,
-        )  # fmt: skip
+            "the driver beside the zombie to publish",
+            lambda: self._ended.is_set() or self._followed(),
+            self._longest_s,
+            self._drivers.alive,
+        )
 
     def heal(self) -> None:
         """Wake it, see how it ends, and give its node back to the cluster. Safe to repeat."""

@@ -70,9 +70,12 @@ class Cut(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s, "cut_s": self._cut_s, "direction": self._drawn.direction,
-            "between": self._ends(), "dropped": self._count(),
-        }  # fmt: skip
+            "planned_s": self._planned_s,
+            "cut_s": self._cut_s,
+            "direction": self._drawn.direction,
+            "between": self._ends(),
+            "dropped": self._count(),
+        }
 
     def _undo(self) -> None:
         # Taken before it is undone: a cut that lasted a little longer is no worse, a shorter one is.
@@ -114,9 +117,15 @@ class CutLink(Cut):
     """
 
     def __init__(
-        self, between: Between, link: TcpLink, server: Restartable, drawn: DrawnCut, *, healing: Healing,
+        self,
+        between: Between,
+        link: TcpLink,
+        server: Restartable,
+        drawn: DrawnCut,
+        *,
+        healing: Healing,
         ended: threading.Event,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(between, drawn, healing=healing, ended=ended)
         self._link, self._server = link, server
 

@@ -16,9 +16,14 @@ from tests.harness.faults.server import Restartable
 
 
 def link_cuts(
-    links: Mapping[str, TcpLink], servers: Mapping[str, Restartable], drawn: Iterator[DrawnCut], healing: Healing,
-    ended: threading.Event, *, held: Callable[[Fault], Fault] = lambda fault: fault,
-) -> Makers:  # fmt: skip
+    links: Mapping[str, TcpLink],
+    servers: Mapping[str, Restartable],
+    drawn: Iterator[DrawnCut],
+    healing: Healing,
+    ended: threading.Event,
+    *,
+    held: Callable[[Fault], Fault] = lambda fault: fault,
+) -> Makers:
     """Who makes a cut of each link whose server is there.
 
     Args:

@@ -27,9 +27,10 @@ class EndedExecutors(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         struck = (
-            self._drivers.kill_executors(self._kind) if self._everyone
+            self._drivers.kill_executors(self._kind)
+            if self._everyone
             else [self._drivers.kill_executor(event, self._kind)]
-        )  # fmt: skip
+        )
         self._victims = [who for who, _ in struck]
         self._before = {*self._victims, *self._drivers.executors()}
         return struck

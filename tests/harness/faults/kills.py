@@ -27,9 +27,14 @@ DOWN_S = 1.0
 
 
 def kill_makers(
-    drivers: SupervisedDrivers, watch: Watch, servers: Mapping[str, Restartable], down_s: Mapping[str, float], *,
-    healing: Healing, ended: threading.Event,
-) -> Makers:  # fmt: skip
+    drivers: SupervisedDrivers,
+    watch: Watch,
+    servers: Mapping[str, Restartable],
+    down_s: Mapping[str, float],
+    *,
+    healing: Healing,
+    ended: threading.Event,
+) -> Makers:
     """SIGKILL of executors, driver and worker, and of servers.
 
     Args:

@@ -55,9 +55,16 @@ class SlowedServer(Fault):
     flowing = True
 
     def __init__(
-        self, drivers: Supervised, server: Slowable, role: str, disk: SlowDisk, probe: Probe, *,
-        healing: Healing, ended: threading.Event,
-    ) -> None:  # fmt: skip
+        self,
+        drivers: Supervised,
+        server: Slowable,
+        role: str,
+        disk: SlowDisk,
+        probe: Probe,
+        *,
+        healing: Healing,
+        ended: threading.Event,
+    ) -> None:
         self._drivers, self._server, self._role = drivers, server, role
         self._disk, self._probe, self._healing, self._ended = disk, probe, healing, ended
         self._debt = Debt(f"let the disk of the {role} be as fast as it was", self._undo)
@@ -127,9 +134,12 @@ class SlowedServer(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s, "slowed_s": self._slowed_s, "delay_ms": self._delay_ms,
-            "latency_ms": self._latencies(), **self._server.told(),
-        }  # fmt: skip
+            "planned_s": self._planned_s,
+            "slowed_s": self._slowed_s,
+            "delay_ms": self._delay_ms,
+            "latency_ms": self._latencies(),
+            **self._server.told(),
+        }
 
     def _holds(self) -> bool:
         """Whether strace still holds it, and when that was known last."""

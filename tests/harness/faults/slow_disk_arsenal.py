@@ -65,9 +65,14 @@ def strace_beside(servers: Mapping[str, ServerPods]) -> Path:
 
 
 def slow_disks(
-    disks: SlowDisks, drivers: Supervised, servers: Mapping[str, Slowable], *, healing: Healing,
-    ended: threading.Event, held: Callable[[Fault], Fault] = lambda made: made,
-) -> Makers:  # fmt: skip
+    disks: SlowDisks,
+    drivers: Supervised,
+    servers: Mapping[str, Slowable],
+    *,
+    healing: Healing,
+    ended: threading.Event,
+    held: Callable[[Fault], Fault] = lambda made: made,
+) -> Makers:
     """Every one.
 
     Args:

@@ -39,9 +39,15 @@ class Stall(Fault):
     lasting = True
 
     def __init__(
-        self, drivers: Drivers, role: str, *, time_out_s: float, healing: Healing, ended: threading.Event,
+        self,
+        drivers: Drivers,
+        role: str,
+        *,
+        time_out_s: float,
+        healing: Healing,
+        ended: threading.Event,
         settle_s: float = SETTLE_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._drivers, self._role, self._time_out_s, self._settle_s = drivers, role, time_out_s, settle_s
         self._healing, self._ended = healing, ended
         self._planned_s, self._draw = UNPLANNED_S, random.Random(0)
@@ -87,9 +93,10 @@ class Stall(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s, "stopped_s": self._stopped_s,
+            "planned_s": self._planned_s,
+            "stopped_s": self._stopped_s,
             "response": self._response.read(self._role if self._replaced() else None),
-        }  # fmt: skip
+        }
 
     def _replaced(self) -> bool:
         return bool(self._after) and self._struck[0] not in self._after

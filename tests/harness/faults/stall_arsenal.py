@@ -34,9 +34,15 @@ def executor_stalls(drivers: SupervisedDrivers, healing: Healing, ended: threadi
 
 
 def stalls(
-    drivers: SupervisedDrivers, watch: Watch, servers: Mapping[str, Restartable], healing: Healing,
-    ended: threading.Event, *, time_out_s: float, held: Callable[[Fault], Fault],
-) -> Makers:  # fmt: skip
+    drivers: SupervisedDrivers,
+    watch: Watch,
+    servers: Mapping[str, Restartable],
+    healing: Healing,
+    ended: threading.Event,
+    *,
+    time_out_s: float,
+    held: Callable[[Fault], Fault],
+) -> Makers:
     """Every one.
 
     Args:

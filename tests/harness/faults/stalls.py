@@ -84,10 +84,13 @@ class StalledWorker(StalledProcesses):
             return [who]
         with self._watch.changed:
             told = [
-                one["pid"] for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= at
-                and one["shard"] == self._event.get("shard", one["shard"]) and one["epoch"] >= self._event["epoch"]
-            ]  # fmt: skip
+                one["pid"]
+                for one in self._watch.seen
+                if one["event"] == "step"
+                and one["t"] >= at
+                and one["shard"] == self._event.get("shard", one["shard"])
+                and one["epoch"] >= self._event["epoch"]
+            ]
         return [found for pid in told[-20:] if (found := identity(pid)) is not None and found != who][:1]
 
 

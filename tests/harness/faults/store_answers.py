@@ -73,9 +73,17 @@ class StoreAnswers(Fault):
     flowing = True
 
     def __init__(
-        self, kind: str, link: StoreLink, store: Restartable, *, seconds: float, longest_s: float, healing: Healing,
-        ended: threading.Event, rng: random.Random,
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        link: StoreLink,
+        store: Restartable,
+        *,
+        seconds: float,
+        longest_s: float,
+        healing: Healing,
+        ended: threading.Event,
+        rng: random.Random,
+    ) -> None:
         self._kind, self._link, self._store = kind, link, store
         self._seconds, self._longest_s = seconds, longest_s
         self._healing, self._ended = healing, ended

@@ -164,9 +164,13 @@ class TakenId(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         address = ShardAddress(self._bootstrap, self._pipeline, event["sink"], event["shard"])
-        other = Producer({
-            "bootstrap.servers": self._bootstrap, "transactional.id": address.transactional_id, "log_level": 0,
-        })  # fmt: skip
+        other = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "transactional.id": address.transactional_id,
+                "log_level": 0,
+            }
+        )
         self._event, who = event, named(process_of(event["pid"]))
         try:
             other.init_transactions(INIT_S)
@@ -180,10 +184,13 @@ class TakenId(Fault):
         again = self._again()
         with self._watch.changed:
             later = [
-                one["pid"] for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= self._at and one["shard"] == self._event["shard"]
+                one["pid"]
+                for one in self._watch.seen
+                if one["event"] == "step"
+                and one["t"] >= self._at
+                and one["shard"] == self._event["shard"]
                 and one["epoch"] > self._event["epoch"]
-            ]  # fmt: skip
+            ]
         pids = [one["pid"] for one in again] + later
         return [found for pid in pids[:20] if (found := identity(pid)) is not None][:1]
 
@@ -199,7 +206,9 @@ class TakenId(Fault):
         same = ("step", "epoch", "shard", "sink")
         with self._watch.changed:
             return [
-                one for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= self._at
+                one
+                for one in self._watch.seen
+                if one["event"] == "step"
+                and one["t"] >= self._at
                 and all(one[name] == self._event[name] for name in same)
-            ]  # fmt: skip
+            ]

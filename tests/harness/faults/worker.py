@@ -35,10 +35,14 @@ class KilledWorker(Fault):
         who, at = self._struck
         with self._watch.changed:
             told = [
-                one["pid"] for one in self._watch.seen
-                if one["event"] == "step" and one["t"] >= at and one["shard"] == self._event["shard"]
-                and one["epoch"] >= self._event["epoch"] and one["pid"] != self._event["pid"]
-            ]  # fmt: skip
+                one["pid"]
+                for one in self._watch.seen
+                if one["event"] == "step"
+                and one["t"] >= at
+                and one["shard"] == self._event["shard"]
+                and one["epoch"] >= self._event["epoch"]
+                and one["pid"] != self._event["pid"]
+            ]
         return [found for pid in told[:20] if (found := identity(pid)) is not None and found != who][:1]
 
     def _blow(self, pid: int) -> Struck:

@@ -25,9 +25,14 @@ def wrong(asked: Sequence[Row], decisions: Sequence[Row], refusals: Sequence[Row
         if one["store"] == BACK and one["status"] == 503:
             continue
         due_status = (
-            503 if one["store"] == DOWN else 400 if "%" in one["id"]
-            else 200 if row is not None or one["id"] in refused else 404
-        )  # fmt: skip
+            503
+            if one["store"] == DOWN
+            else 400
+            if "%" in one["id"]
+            else 200
+            if row is not None or one["id"] in refused
+            else 404
+        )
         if one["status"] != due_status:
             yield f"the presenter answered {one['status']} and not {due_status} about {one['id']}"
         elif due_status == 200 and row is not None and one["document"]["outcome"] != row["outcome"]:

@@ -58,9 +58,13 @@ class Course:
         self.history.record("phase", phase=phase.name, number=number, load=load())
         kill = phase.kill
         strike = kill and Strike(
-            kill.target, self.cast, fall=self.fall, outputs=self.outputs, history=self.history,
+            kill.target,
+            self.cast,
+            fall=self.fall,
+            outputs=self.outputs,
+            history=self.history,
             while_down=self._ask_away,
-        )  # fmt: skip
+        )
 
         def sent(count: int) -> None:
             if strike and kill and count == kill.after:
@@ -74,9 +78,10 @@ class Course:
                 if strike.error is not None:
                     raise strike.error
             wait_for(
-                f"decisions about {self.sender.acknowledged:,} records", DRAIN_S,
+                f"decisions about {self.sender.acknowledged:,} records",
+                DRAIN_S,
                 lambda: self.outputs.number() >= self.sender.acknowledged,
-            )  # fmt: skip
+            )
         self.history.record("settled", number=number, load=load())
 
     def ask(self, seed: int, records: int) -> None:

@@ -106,11 +106,20 @@ class FraudDemo:
 
     def _manifest(self, planned: list[Phase], began_ms: int, triggers: int) -> dict[str, Any]:
         return {
-            "on": self.on, "seed": self.seed, "deadline_ms": DEADLINE_MS, "target_ms": TARGET_MS,
-            "held_max": self.held_max, "windows_ms": WINDOWS_MS, "phases": [asdict(one) for one in planned],
-            "triggers": triggers, "started_at": began_ms, "command": self._command, "machine": machine(),
-            "versions": of_run(), "git": git_state(self.checkout),
-        }  # fmt: skip
+            "on": self.on,
+            "seed": self.seed,
+            "deadline_ms": DEADLINE_MS,
+            "target_ms": TARGET_MS,
+            "held_max": self.held_max,
+            "windows_ms": WINDOWS_MS,
+            "phases": [asdict(one) for one in planned],
+            "triggers": triggers,
+            "started_at": began_ms,
+            "command": self._command,
+            "machine": machine(),
+            "versions": of_run(),
+            "git": git_state(self.checkout),
+        }
 
     @property
     def _command(self) -> str:

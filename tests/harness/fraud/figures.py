@@ -25,9 +25,14 @@ def latency(took_ms: Sequence[float], target_ms: int) -> Latency | None:
     bars = Counter(bisect_left(EDGES_MS, one) for one in took_ms)
     in_time = sum(one <= target_ms for one in took_ms) / len(took_ms)
     return Latency(
-        decisions=len(took_ms), p50=p50, p99=p99, p99_9=p99_9, most=most, in_time=round(in_time, 4),
+        decisions=len(took_ms),
+        p50=p50,
+        p99=p99,
+        p99_9=p99_9,
+        most=most,
+        in_time=round(in_time, 4),
         bars=tuple(bars[number] for number in range(len(EDGES_MS) + 1)),
-    )  # fmt: skip
+    )
 
 
 def took(row: Row) -> float:
@@ -36,21 +41,31 @@ def took(row: Row) -> float:
 
 
 def phase(
-    planned: Row, number: int, *, sends: Sequence[Row], decisions: Sequence[Row], refusals: Sequence[Row],
-    events: Sequence[Row], target_ms: int,
-) -> PhaseResult:  # fmt: skip
+    planned: Row,
+    number: int,
+    *,
+    sends: Sequence[Row],
+    decisions: Sequence[Row],
+    refusals: Sequence[Row],
+    events: Sequence[Row],
+    target_ms: int,
+) -> PhaseResult:
     """One phase, by the records that were sent in it."""
     own = {(one["partition"], one["offset"]) for one in sends if one["phase"] == number}
     decided = [one for one in decisions if (one["partition"], one["offset"]) in own]
     loads = [one["load"] for one in events if one["event"] in ("phase", "settled") and one.get("number") == number]
     return PhaseResult(
-        name=planned["name"], rate=planned["rate"], sent=len(own), decided=len(decided),
+        name=planned["name"],
+        rate=planned["rate"],
+        sent=len(own),
+        decided=len(decided),
         refused=sum((one["partition"], one["offset"]) in own for one in refusals),
         partial=sum(one["partial"] for one in decided),
         missing=dict(sorted(Counter(name for one in decided for name in one["missing"]).items())),
         late=sum(took(one) > target_ms for one in decided),
-        latency=latency([took(one) for one in decided], target_ms), load=(loads[0], loads[-1]),
-    )  # fmt: skip
+        latency=latency([took(one) for one in decided], target_ms),
+        load=(loads[0], loads[-1]),
+    )
 
 
 def kill(fault: Row, number: int, decisions: Sequence[Row], events: Sequence[Row] = ()) -> KillResult:
@@ -66,12 +81,20 @@ def kill(fault: Row, number: int, decisions: Sequence[Row], events: Sequence[Row
     of_roles = [one for one in events if one["event"] == "role" and target == STORE]
     told = [one for one in of_roles if at <= one["t"] < back]
     return KillResult(
-        target=target, phase=number, injected_at=at, process_before=fault["process_before"],
-        process_after=fault["process_after"], away_s=round((back - at) / 1000, 2), met=len(met),
-        waited=len(waited), skipped=fault.get("skipped"), youngest_ms=fault.get("youngest_ms"),
+        target=target,
+        phase=number,
+        injected_at=at,
+        process_before=fault["process_before"],
+        process_after=fault["process_after"],
+        away_s=round((back - at) / 1000, 2),
+        met=len(met),
+        waited=len(waited),
+        skipped=fault.get("skipped"),
+        youngest_ms=fault.get("youngest_ms"),
         held=max((one["held"] for one in told if "held" in one), default=None),
-        paused=any(one["state"] == "paused" for one in told), hit=bool(met) and replaced,
-    )  # fmt: skip
+        paused=any(one["state"] == "paused" for one in told),
+        hit=bool(met) and replaced,
+    )
 
 
 def _stored_again(restarted_at: int, decisions: Sequence[Row]) -> float:

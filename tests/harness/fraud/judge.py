@@ -63,10 +63,15 @@ def judge(run: Path) -> FraudResults:
     """
     manifest = RunDirectory(run).manifest_of(FraudManifest, _TODO)
     about: dict[str, Any] = {
-        "on": manifest.on, "claim": CLAIM, "seed": manifest.seed, "deadline_ms": manifest.deadline_ms,
-        "target_ms": manifest.target_ms, "machine": manifest.machine, "versions": manifest.versions,
+        "on": manifest.on,
+        "claim": CLAIM,
+        "seed": manifest.seed,
+        "deadline_ms": manifest.deadline_ms,
+        "target_ms": manifest.target_ms,
+        "machine": manifest.machine,
+        "versions": manifest.versions,
         "git": manifest.git,
-    }  # fmt: skip
+    }
     try:
         results = _judged(RunDirectory(run), manifest, about)
     except EvidenceError as error:
@@ -89,24 +94,34 @@ def _judged(run: RunDirectory, manifest: FraudManifest, about: Row) -> FraudResu
     kills = _kills(events, decisions)
     arms = _arms(run, events, manifest)
     failed = [
-        *wrong(wanted, decisions, refusals), *answers.wrong(asked, decisions, refusals), *_stood_still(kills),
+        *wrong(wanted, decisions, refusals),
+        *answers.wrong(asked, decisions, refusals),
+        *_stood_still(kills),
         *_held_too_much(kills, manifest.held_max),
-    ]  # fmt: skip
+    ]
     unknown = list(not_shown(manifest, kills, asked))
     return FraudResults(
-        **about, verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
+        **about,
+        verdict=Verdict.FAIL if failed else Verdict.UNKNOWN if unknown else Verdict.PASS,
         counts=_counts(decisions, refusals),
         answers=answers.counted(asked),
         due=dict(sorted(Counter(one.reason or "decided" for one in wanted).items())),
         phases=tuple(
             figures.phase(
-                one, number, sends=sends, decisions=decisions, refusals=refusals, events=events,
+                one,
+                number,
+                sends=sends,
+                decisions=decisions,
+                refusals=refusals,
+                events=events,
                 target_ms=manifest.target_ms,
             )
             for number, one in enumerate(manifest.phases)
         ),
-        kills=tuple(kills), arms=tuple(arms), reasons=(*failed, *unknown),
-    )  # fmt: skip
+        kills=tuple(kills),
+        arms=tuple(arms),
+        reasons=(*failed, *unknown),
+    )
 
 
 def wrong(wanted: Sequence[Due], decisions: Sequence[Row], refusals: Sequence[Row]) -> Iterator[str]:

@@ -32,9 +32,15 @@ class Strike(threading.Thread):
     """
 
     def __init__(
-        self, target: str, cast: Cast, *, fall: Callable[[Healing], Fault], outputs: Outputs, history: History,
+        self,
+        target: str,
+        cast: Cast,
+        *,
+        fall: Callable[[Healing], Fault],
+        outputs: Outputs,
+        history: History,
         while_down: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(name=f"kill {target}", daemon=True)
         self.target, self._drivers, self._watch, self._history = target, cast.drivers[0], cast.watch, history
         self._fall, self._outputs, self._while_down = fall, outputs, while_down
@@ -83,25 +89,36 @@ class Strike(threading.Thread):
         wait_for(f"the role {self.target} on another executor", REPLACED_S, back)
         rebuilt = now.get("rebuilt", {})
         self._record(
-            who, at, executor_named(now["started"]), replaced_at=now["started"]["t"],
-            skipped=rebuilt.get("transactions"), youngest_ms=rebuilt.get("youngest_ms"),
-        )  # fmt: skip
+            who,
+            at,
+            executor_named(now["started"]),
+            replaced_at=now["started"]["t"],
+            skipped=rebuilt.get("transactions"),
+            youngest_ms=rebuilt.get("youngest_ms"),
+        )
 
     def _last(self, state: str) -> Mapping[str, Any] | None:
         with self._watch.changed:
             return next(
                 (
-                    event for event in reversed(self._watch.seen)
+                    event
+                    for event in reversed(self._watch.seen)
                     if event["event"] == "role" and event["role"] == self.target and event["state"] == state
                 ),
                 None,
-            )  # fmt: skip
+            )
 
     def _record(self, before: str, at: int, after: str | None, **fields: Any) -> None:
         self._history.record(
-            "fault", t=at, kind="sigkill", target=self.target, injected_at=at, process_before=before,
-            process_after=after, **fields,
-        )  # fmt: skip
+            "fault",
+            t=at,
+            kind="sigkill",
+            target=self.target,
+            injected_at=at,
+            process_before=before,
+            process_after=after,
+            **fields,
+        )
 
 
 def executor_named(event: Mapping[str, Any]) -> str | None:

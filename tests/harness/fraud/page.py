@@ -9,8 +9,19 @@ from tests.bench.figure import drawn
 from tests.harness.fraud.results import EDGES_MS, ArmResult, FraudResults, KillResult, Latency, PhaseResult
 
 PHASES = (
-    "phase", "sent", "per s", "decided", "partial", "late", "p50", "p99", "p99.9", "most (ms)", "in time", "load",
-)  # fmt: skip
+    "phase",
+    "sent",
+    "per s",
+    "decided",
+    "partial",
+    "late",
+    "p50",
+    "p99",
+    "p99.9",
+    "most (ms)",
+    "in time",
+    "load",
+)
 KILLS = ("killed", "away (s)", "seen in decisions", "that waited for it", "transactions it did not score", "youngest")
 ARMS = ("way", "decisions", "p50", "p99", "p99.9", "most (ms)", "load")
 STYLE = "body{font:15px system-ui,sans-serif;margin:2em;max-width:60em}td,th{padding:.2em .6em;text-align:right}"
@@ -25,8 +36,9 @@ def tables(results: FraudResults) -> list[Table]:
     answers: list[tuple[str, ...]] = [(answer, f"{times:,}") for answer, times in results.answers.items()]
     held: list[tuple[str, ...]] = [
         (one.target, f"{one.away_s:.1f}", f"{one.held:,}", "paused" if one.paused else "went on")
-        for one in results.kills if one.held is not None
-    ]  # fmt: skip
+        for one in results.kills
+        if one.held is not None
+    ]
     return [
         ("Arrival in Kafka to the commit of the decision", PHASES, [_phase(one) for one in results.phases]),
         ("Kills", KILLS, [_kill(one) for one in results.kills]),
@@ -59,19 +71,27 @@ def text(results: FraudResults) -> str:
     for title, heading, rows in tables(results)[:-1]:
         widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
         lines = [
-            "  ".join(cell.rjust(width) if number else cell.ljust(width)
-                      for number, (cell, width) in enumerate(zip(row, widths, strict=True)))
+            "  ".join(
+                cell.rjust(width) if number else cell.ljust(width)
+                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
             for row in (heading, *rows)
-        ]  # fmt: skip
+        ]
         parts += ["\n".join([title, *lines])] if rows else []
     for one in results.phases[1:2]:
         if one.latency is not None:
             most = max(one.latency.bars)
-            parts.append("\n".join([
-                f"Histogram of {one.name}, ms",
-                *(f"{_edge(number):>9} {count:>6,} {'#' * round(count * BAR / most)}"
-                  for number, count in enumerate(one.latency.bars)),
-            ]))  # fmt: skip
+            parts.append(
+                "\n".join(
+                    [
+                        f"Histogram of {one.name}, ms",
+                        *(
+                            f"{_edge(number):>9} {count:>6,} {'#' * round(count * BAR / most)}"
+                            for number, count in enumerate(one.latency.bars)
+                        ),
+                    ]
+                )
+            )
     return "\n\n".join(parts) + "\n"
 
 
@@ -104,16 +124,28 @@ def _phase(one: PhaseResult) -> tuple[str, ...]:
     partial = f"{one.partial:,}" + (f" ({named})" if named else "")
     share = f"{one.latency.in_time:.1%}" if one.latency else ""
     load = " to ".join(f"{each:.1f}" for each in one.load)
-    return (one.name, f"{one.sent:,}", f"{one.rate}", f"{one.decided:,}", partial, f"{one.late:,}",
-            *_latency(one.latency), share, load)  # fmt: skip
+    return (
+        one.name,
+        f"{one.sent:,}",
+        f"{one.rate}",
+        f"{one.decided:,}",
+        partial,
+        f"{one.late:,}",
+        *_latency(one.latency),
+        share,
+        load,
+    )
 
 
 def _kill(one: KillResult) -> tuple[str, ...]:
     return (
-        one.target + ("" if one.hit else " (missed)"), f"{one.away_s:.1f}", f"{one.met:,}", f"{one.waited:,}",
+        one.target + ("" if one.hit else " (missed)"),
+        f"{one.away_s:.1f}",
+        f"{one.met:,}",
+        f"{one.waited:,}",
         "" if one.skipped is None else f"{one.skipped:,}",
         "" if one.youngest_ms is None else f"{one.youngest_ms:,} ms",
-    )  # fmt: skip
+    )
 
 
 def _arm(one: ArmResult) -> tuple[str, ...]:
@@ -126,10 +158,14 @@ def _latency(one: Latency | None) -> tuple[str, ...]:
 
 
 def _histogram(results: FraudResults) -> list[tuple[str, ...]]:
-    return [
-        (_edge(number), *(f"{one.latency.bars[number]:,}" if one.latency else "" for one in results.phases))
-        for number in range(len(EDGES_MS) + 1)
-    ] if results.phases else []  # fmt: skip
+    return (
+        [
+            (_edge(number), *(f"{one.latency.bars[number]:,}" if one.latency else "" for one in results.phases))
+            for number in range(len(EDGES_MS) + 1)
+        ]
+        if results.phases
+        else []
+    )
 
 
 def _edge(number: int) -> str:

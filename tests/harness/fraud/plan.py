@@ -13,8 +13,13 @@ WINDOWS_MS = {"average": 30_000, "count": 10_000, "proximity": 20_000}
 DEADLINE_MS, TARGET_MS = 14, 20
 AGGREGATOR, STORE = "aggregator", "store"
 WARM_UP, QUIET, FAST, ANALYZER_DEAD, AGGREGATOR_DEAD, STORE_DEAD = (
-    "warm-up", "quiet", "quiet, faster", "analyzer killed", "aggregator killed", "store killed",
-)  # fmt: skip
+    "warm-up",
+    "quiet",
+    "quiet, faster",
+    "analyzer killed",
+    "aggregator killed",
+    "store killed",
+)
 FASTER = 3
 STORE_DOWN_S, HELD_MAX = 3.0, 20_000
 SHARES = {WARM_UP: 1, QUIET: 4, FAST: 4, ANALYZER_DEAD: 4, AGGREGATOR_DEAD: 4, STORE_DEAD: 4}

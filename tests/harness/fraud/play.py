@@ -84,12 +84,11 @@ class Play:
         with cast.followed(), self.directory.sent_writer() as lines:
             with self.console.step("Spark places the roles", expected_s=20):
                 cast.start()
-                cast.watch.wait_for("every role", lambda: _started(cast) == set(ROLES), ground.driver_s,
-                                    cast.drivers[0].alive)  # fmt: skip
+                cast.watch.wait_for(
+                    "every role", lambda: _started(cast) == set(ROLES), ground.driver_s, cast.drivers[0].alive
+                )
             sender = Sender(ground.endpoints.kafka_bootstrap, role.settings["topic"], lines, self.stop)
-            course = Course(
-                sender, cast, self.scene.fall, outputs, self.scene.presenter, asked, history, self.console
-            )  # fmt: skip
+            course = Course(sender, cast, self.scene.fall, outputs, self.scene.presenter, asked, history, self.console)
             stream = self._records()
             for number, phase in enumerate(self.phases):
                 course.phase(number, phase, stream)

@@ -63,10 +63,15 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
     with pods(directory.path, seed, console, found, NEEDS) as ground:
         stage, database = ground.stage, ground.database
         presenter = PodPresenter(
-            stage.cluster, f"{stage.run}-presenter", stage.run, str(stage.target.values["image"]), database.inside,
+            stage.cluster,
+            f"{stage.run}-presenter",
+            stage.run,
+            str(stage.target.values["image"]),
+            database.inside,
             secret_name(stage.run),
-        )  # fmt: skip
+        )
         yield Scene(
-            ground, presenter,
+            ground,
+            presenter,
             lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing, ended=threading.Event()),
-        )  # fmt: skip
+        )

@@ -68,10 +68,16 @@ def on_embedded(console: Console, store_down_s: float, directory: RunDirectory) 
     with embedded(directory.path, console, NEEDS, quick=True) as ground:
         store, code = ground.database, {"PYTHONPATH": str(ground.toolchain.wheel.installed)}
         yield Scene(
-            ground, Presenter(store.url, directory.logs / "presenter.log", code),
-            lambda healing: KilledServer(store, store_down_s, healing, threading.Event()), MEMORY_MIB,
+            ground,
+            Presenter(store.url, directory.logs / "presenter.log", code),
+            lambda healing: KilledServer(store, store_down_s, healing, threading.Event()),
+            MEMORY_MIB,
             SparkHome(
-                ground.toolchain, ground.endpoints, directory.path, master="local[4]", memory_mib=MEMORY_MIB,
+                ground.toolchain,
+                ground.endpoints,
+                directory.path,
+                master="local[4]",
+                memory_mib=MEMORY_MIB,
                 long_lived=True,
             ),
-        )  # fmt: skip
+        )

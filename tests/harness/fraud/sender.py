@@ -25,10 +25,15 @@ class Sender:
     """
 
     def __init__(self, bootstrap: str, topic: str, lines: LinesWriter, stop: threading.Event) -> None:
-        self._producer = Producer({
-            "bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True, "socket.nagle.disable": True,
-            "log_level": 0,
-        })  # fmt: skip
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": 0,
+                "enable.idempotence": True,
+                "socket.nagle.disable": True,
+                "log_level": 0,
+            }
+        )
         self._topic, self._lines, self._stop = topic, lines, stop
         self.acknowledged = self.failed = 0
 
@@ -66,9 +71,14 @@ class Sender:
                 self.failed += 1
                 return
             self.acknowledged += 1
-            self._lines.write({
-                "phase": phase, "partition": message.partition(), "offset": message.offset(),
-                "arrived_ms": message.timestamp()[1], "payload": value.decode(),
-            })  # fmt: skip
+            self._lines.write(
+                {
+                    "phase": phase,
+                    "partition": message.partition(),
+                    "offset": message.offset(),
+                    "arrived_ms": message.timestamp()[1],
+                    "payload": value.decode(),
+                }
+            )
 
         return told

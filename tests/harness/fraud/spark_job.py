@@ -36,9 +36,11 @@ def main(argv: list[str]) -> None:
 def _arm(spark: SparkSession, name: str, topic: str, output: str, asked: dict[str, Any]) -> None:
     real_time = name == REAL_TIME
     options = {
-        "kafka.bootstrap.servers": asked["bootstrap"], "kafka.linger.ms": "0", "topic": output,
+        "kafka.bootstrap.servers": asked["bootstrap"],
+        "kafka.linger.ms": "0",
+        "topic": output,
         "checkpointLocation": f"{asked['checkpoints']}/{output}",
-    }  # fmt: skip
+    }
     rows = _decisions(spark, topic, asked).writeStream.format("kafka").options(**options).queryName(output)
     writer = rows.outputMode("update" if real_time else "append")
     trigger = {"realTime": f"{BATCH_S} seconds"} if real_time else {"processingTime": "0 seconds"}
@@ -58,9 +60,12 @@ def _arm(spark: SparkSession, name: str, topic: str, output: str, asked: dict[st
 
 def _decisions(spark: SparkSession, topic: str, asked: dict[str, Any]) -> DataFrame:
     source = (
-        spark.readStream.format("kafka").option("kafka.bootstrap.servers", asked["bootstrap"])
-        .option("subscribe", topic).option("startingOffsets", "earliest").load()
-    )  # fmt: skip
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", asked["bootstrap"])
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
     rows = source.select(
         f.unix_millis("timestamp").alias("arrived_ms"), f.from_json(f.col("value").cast("string"), FIELDS).alias("r")
     )

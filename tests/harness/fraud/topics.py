@@ -20,10 +20,14 @@ class StampedTopics:
     def __init__(self, bootstrap: str, replication: int = 1) -> None:
         self.bootstrap, self._replication = bootstrap, replication
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "group.id": "effectively-once.observer", "enable.auto.commit": False,
-            "log_level": 0,
-        })  # fmt: skip
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "effectively-once.observer",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
 
     def make(self, names: Iterable[str]) -> None:
         """Make them."""

@@ -42,9 +42,14 @@ class Triggers:
         work = self.directory.path.absolute() / "work" / "triggers"
         work.mkdir(parents=True)
         settings = work / "settings.json"
-        self.directory.write_json(settings, {
-            "bootstrap": self.topics.bootstrap, "arms": arms, "checkpoints": f"file://{work}",
-        })  # fmt: skip
+        self.directory.write_json(
+            settings,
+            {
+                "bootstrap": self.topics.bootstrap,
+                "arms": arms,
+                "checkpoints": f"file://{work}",
+            },
+        )
         watch = Watch(work / "events.jsonl", self.history)
         drivers = ProcessDrivers(self.home, MODULE, watch.path, checkout=CHECKOUT)
         watch.start()
@@ -63,9 +68,15 @@ class Triggers:
             watch.stop()
 
     def _arm(
-        self, name: str, watch: Watch, drivers: ProcessDrivers, topics: tuple[str, str], *, records: Sequence[Record],
+        self,
+        name: str,
+        watch: Watch,
+        drivers: ProcessDrivers,
+        topics: tuple[str, str],
+        *,
+        records: Sequence[Record],
         rate: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         given, decided = topics
         told: list[dict[str, Any]] = []
 
@@ -82,8 +93,10 @@ class Triggers:
                 Sender(self.topics.bootstrap, given, lines, self.stop).send(0, records, rate)
             watch.wait_for(
                 f"the decisions of {name}",
-                lambda: not state("failed") and self.topics.number(decided) >= len(records), DRAIN_S, refused,
-            )  # fmt: skip
+                lambda: not state("failed") and self.topics.number(decided) >= len(records),
+                DRAIN_S,
+                refused,
+            )
         self.history.record("arm", arm=name, state="measured", load=load())
         with self.directory.observed_writer(decided) as lines:
             for at_ms, row in self.topics.read(decided):

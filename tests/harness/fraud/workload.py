@@ -39,10 +39,11 @@ def records(seed: int, began_ms: int, due_ms: Sequence[float]) -> Iterator[tuple
             yield row["card"], orjson.dumps(row)[:-7]
             continue
         changed = {
-            "duplicate": {**earlier, "amount_cents": earlier["amount_cents"] + 1}, "unknown_card": {
-                **row, "card": "card-nobody"
-            }, "bad_amount": {**row, "amount_cents": -5}, "ahead": {**row, "event_time_ms": began_ms + FAR_MS},
-        }.get(kind, row)  # fmt: skip
+            "duplicate": {**earlier, "amount_cents": earlier["amount_cents"] + 1},
+            "unknown_card": {**row, "card": "card-nobody"},
+            "bad_amount": {**row, "amount_cents": -5},
+            "ahead": {**row, "event_time_ms": began_ms + FAR_MS},
+        }.get(kind, row)
         if not kind:
             before.append(row)
         yield changed["card"], orjson.dumps(changed)
@@ -55,6 +56,10 @@ def _transaction(rng: random.Random, number: int, at_ms: int, homes: Sequence[tu
     if rng.random() < FRAUDS:
         amount, away = amount * rng.randrange(4, 20), rng.randrange(50_000, 400_000)
     return {
-        "id": f"t{number:07d}", "card": f"card-{card:04d}", "amount_cents": amount, "event_time_ms": at_ms,
-        "x_m": x + away, "y_m": y - away,
-    }  # fmt: skip
+        "id": f"t{number:07d}",
+        "card": f"card-{card:04d}",
+        "amount_cents": amount,
+        "event_time_ms": at_ms,
+        "x_m": x + away,
+        "y_m": y - away,
+    }

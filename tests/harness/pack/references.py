@@ -137,8 +137,11 @@ class Rows(References):
     keys = ("partition", "offsets")
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        self._crcs = {(row.get("partition"), row.get("offset")): crc_of_row(row) for _, row in objects(lines)
-                      if type(row.get("partition")) is int and type(row.get("offset")) is int}  # fmt: skip
+        self._crcs = {
+            (row.get("partition"), row.get("offset")): crc_of_row(row)
+            for _, row in objects(lines)
+            if type(row.get("partition")) is int and type(row.get("offset")) is int
+        }
 
     def facts(self, values: Mapping[str, Value]) -> Facts:
         """Checksums of the rows at these offsets."""

@@ -127,10 +127,11 @@ class Book:
             return "charged", account.balance + call.amount
         if before != call:
             raise RefusedError(
-                409, "other_payload",
+                409,
+                "other_payload",
                 f"key {call.key!r} was used for {before.amount} of card {before.card!r}, transaction "
                 f"{before.transaction!r}; a new charge needs a new key",
-            )  # fmt: skip
+            )
         return "repeated", account.balance
 
 
@@ -150,7 +151,8 @@ def _balance_set(call: SetCardBalance, account: Account) -> tuple[Outcome, int]:
         return "set", call.balance
     if call.balance != account.balance:
         raise RefusedError(
-            409, "other_balance",
+            409,
+            "other_balance",
             f"version {call.version} of card {call.card!r} is {account.balance}, and not {call.balance}",
-        )  # fmt: skip
+        )
     return "repeated", account.balance

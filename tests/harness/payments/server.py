@@ -63,9 +63,13 @@ class PaymentService(Server):
     def _launch(self) -> None:
         trouble = self._mischief
         words = {
-            "port": self._port, "journal": self.journal, "cards": self._cards, "seed": trouble.seed,
-            "late": trouble.late, "unavailable": trouble.unavailable,
-        }  # fmt: skip
+            "port": self._port,
+            "journal": self.journal,
+            "cards": self._cards,
+            "seed": trouble.seed,
+            "late": trouble.late,
+            "unavailable": trouble.unavailable,
+        }
         argv = [sys.executable, "-m", "tests.harness.payments.service"]
         argv += [word for name, value in words.items() for word in (f"--{name}", str(value))]
         path = f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"

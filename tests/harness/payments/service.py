@@ -63,8 +63,11 @@ class Payments:
         with self._lock:
             trouble = self._mischief.of(call)
             told: dict[str, Any] = {
-                "n": self._next, "t": time.time_ns() // 1_000_000, "caller": caller, "call": call,
-            }  # fmt: skip
+                "n": self._next,
+                "t": time.time_ns() // 1_000_000,
+                "caller": caller,
+                "call": call,
+            }
             if trouble == "unavailable":
                 return self._written(Entry(**told, outcome="unavailable"))
             try:

@@ -115,8 +115,14 @@ def _different(directories: Sequence[Path]) -> list[Listed]:
 
 def _part(run: Listed) -> tuple[Part, Results | None, list[str]]:
     where = str(run.path)
-    unread = Part(run=where, stack=run.stack, commit=run.commit, seed=run.seed, verdict=Verdict.UNKNOWN,
-                  faults_planned=run.planned)  # fmt: skip
+    unread = Part(
+        run=where,
+        stack=run.stack,
+        commit=run.commit,
+        seed=run.seed,
+        verdict=Verdict.UNKNOWN,
+        faults_planned=run.planned,
+    )
     if run.gaps:
         return unread, None, [f"{where}: {gap}" for gap in run.gaps]
     try:
@@ -125,15 +131,17 @@ def _part(run: Listed) -> tuple[Part, Results | None, list[str]]:
         first = error.errors()[0]
         why = f"{where}: results.json, {'.'.join(map(str, first['loc']))}: {first['msg']}; judge the run again"
         return unread, None, [why]
-    part = unread.model_copy(update={
-        "verdict": results.verdict,
-        "duration_s": results.duration_s,
-        "hits": sum(fault.hit for fault in results.faults),
-        "exact": bool(results.outputs) and all(output.exact for output in results.outputs.values()),
-        "controls": sum(one.must == "fail" and one.verdict is Verdict.FAIL for one in results.controls),
-        "workload": results.workload,
-        "longest_gap_s": results.epochs.longest_gap_s,
-    })  # fmt: skip
+    part = unread.model_copy(
+        update={
+            "verdict": results.verdict,
+            "duration_s": results.duration_s,
+            "hits": sum(fault.hit for fault in results.faults),
+            "exact": bool(results.outputs) and all(output.exact for output in results.outputs.values()),
+            "controls": sum(one.must == "fail" and one.verdict is Verdict.FAIL for one in results.controls),
+            "workload": results.workload,
+            "longest_gap_s": results.epochs.longest_gap_s,
+        }
+    )
     said = results.reasons or ("it gives no reason",)
     return part, results, [] if results.verdict is Verdict.PASS else [f"{where} is {results.verdict}: {said[0]}"]
 
@@ -175,7 +183,8 @@ def _facts(results: CampaignResults) -> list[tuple[str, str, str]]:
     hits, injected = sum(one.hits for one in faults), sum(one.injected for one in faults)
     return [
         (
-            "unique ids", typeset.count(workload.unique_ids),
+            "unique ids",
+            typeset.count(workload.unique_ids),
             f"of {typeset.count(workload.acknowledged)} records acknowledged",
         ),
         ("copies", typeset.count(workload.duplicates_sent), _share(workload.duplicates_sent, workload)),
@@ -186,7 +195,7 @@ def _facts(results: CampaignResults) -> list[tuple[str, str, str]]:
         ("longest gap", typeset.seconds(results.epochs.longest_gap_s), "without a publication while records waited"),
         ("runs", typeset.count(len(results.parts)), f"{typeset.seconds(results.duration_s, 0)} in all"),
         ("commits", typeset.count(len(commits)), ", ".join(commits) or "none of the runs says its own"),
-    ]  # fmt: skip
+    ]
 
 
 def _share(number: int, of: Workload) -> str:

@@ -75,12 +75,13 @@ def _campaigns(runs: Path) -> list[dict[str, Any]]:
             commits = {text(part.get("commit")) or commit for part, commit in zip(parts, beside, strict=True)}
             found.append(
                 {
-                    "name": path.name, "link": f"{quote(str(path.relative_to(runs)))}/report.html",
+                    "name": path.name,
+                    "link": f"{quote(str(path.relative_to(runs)))}/report.html",
                     "runs": typeset.count(len(parts)),
                     "verdict": said if said in VERDICTS else "unknown",
                     "commits": ", ".join(sorted(commits - {""})),
                 }
-            )  # fmt: skip
+            )
     return found
 
 

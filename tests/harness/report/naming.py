@@ -33,11 +33,27 @@ _DONE = {
     "held_back": "its records late",
 }
 _ROLES = (
-    "driver", "executor", "every executor", "executor JVM", "neighbours", "python worker", "task", "stage",
-    "broker", "object store", "result store", "operator", "operator at submission", "operator, then driver",
+    "driver",
+    "executor",
+    "every executor",
+    "executor JVM",
+    "neighbours",
+    "python worker",
+    "task",
+    "stage",
+    "broker",
+    "object store",
+    "result store",
+    "operator",
+    "operator at submission",
+    "operator, then driver",
     "driver, then operator",
-    "API server", "DNS", "node", "kubelet", "partition",
-)  # fmt: skip
+    "API server",
+    "DNS",
+    "node",
+    "kubelet",
+    "partition",
+)
 _WAYS = {"both": "both ways", "in": "on the way to the first", "out": "on the way to the second"}
 PIPELINE = _ROLES[:8]
 """Roles of the pipeline's own processes; every other is a server, or a part of the machine."""

@@ -56,9 +56,14 @@ class Private:
 
 
 def pack(
-    named: Sequence[Path], to: Path, private: Sequence[Private], *, checkout: Path, any_verdict: bool = False,
+    named: Sequence[Path],
+    to: Path,
+    private: Sequence[Private],
+    *,
+    checkout: Path,
+    any_verdict: bool = False,
     limit: int = LIMIT_BYTES,
-) -> tuple[CampaignResults, int]:  # fmt: skip
+) -> tuple[CampaignResults, int]:
     """Write what is kept of runs into a folder, with the page and `results.json` of their sum; those, and the bytes.
 
     Of each run, in a folder of its name: manifest, results, page, and the pack of all that the judge reads, of its

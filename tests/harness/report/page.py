@@ -237,11 +237,12 @@ def _by_minute(counted: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     """Return minute, number of records, and how long they waited, in the order of the table's columns."""
     return [
         (
-            typeset.count(whole(row.get("minute"))), typeset.count(whole(row.get("n"))),
+            typeset.count(whole(row.get("minute"))),
+            typeset.count(whole(row.get("n"))),
             [typeset.seconds(real(row.get(name))) for name in ("p50", "p90", "p99", "max")],
         )
         for row in mappings(counted.get("waits_by_minute"))
-    ]  # fmt: skip
+    ]
 
 
 def _seed(run: Recording) -> str:

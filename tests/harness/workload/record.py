@@ -57,9 +57,16 @@ def encode(id_: str, user: str, event_time_ms: int, payload: str, crc: int) -> b
 
 
 def well_formed(
-    n: int, id_: str, user: str, event_time_ms: int, payload: str, *, kind: Kind = "fresh", gate: int | None = None,
+    n: int,
+    id_: str,
+    user: str,
+    event_time_ms: int,
+    payload: str,
+    *,
+    kind: Kind = "fresh",
+    gate: int | None = None,
     settled: bool = False,
-) -> Planned:  # fmt: skip
+) -> Planned:
     """Build a complete record with its checksum, key and value."""
     crc = checksum(id_, user, event_time_ms, payload)
     value = encode(id_, user, event_time_ms, payload, crc)
@@ -80,15 +87,30 @@ def malformed_without(name: Literal["id", "user"], n: int, id_: str, event_time_
 def copy_of(original: Planned, n: int, kind: Kind, gate: int | None = None) -> Planned:
     """Build a record with the very same key and value as `original`, under another number and kind."""
     return Planned(
-        n, original.id, original.user, original.event_time_ms, original.payload, original.crc,
-        kind, original.reason, original.key, original.value, gate,
-    )  # fmt: skip
+        n,
+        original.id,
+        original.user,
+        original.event_time_ms,
+        original.payload,
+        original.crc,
+        kind,
+        original.reason,
+        original.key,
+        original.value,
+        gate,
+    )
 
 
 def line_of(
-    record: Planned, topic: str, partition: int, offset: int, sent_at: int, *, acked_at: int | None = None,
+    record: Planned,
+    topic: str,
+    partition: int,
+    offset: int,
+    sent_at: int,
+    *,
+    acked_at: int | None = None,
     gateway: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Line of `sent.jsonl`; in ms since 1970 (UTC).
 
     `sent_at` is when the record was handed to the producer, `acked_at` when its acknowledgement was heard. `gateway`

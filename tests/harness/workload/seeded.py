@@ -83,9 +83,14 @@ def in_every_partition(last: Planned, partitions: int) -> Iterator[Planned]:
         names = (f"{last.user}-{one}" for one in itertools.count())
         user = next(one for one in names if partition_of_user(one, partitions) == number % partitions)
         yield well_formed(
-            last.n + number, f"{last.id}-{number}", user, last.event_time_ms, last.payload or "", kind=last.kind,
+            last.n + number,
+            f"{last.id}-{number}",
+            user,
+            last.event_time_ms,
+            last.payload or "",
+            kind=last.kind,
             settled=True,
-        )  # fmt: skip
+        )
 
 
 def settler(last_event_time_ms: int, n: int) -> Planned:

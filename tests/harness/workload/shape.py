@@ -53,8 +53,16 @@ class Shape:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be generated, naming field, value and what is allowed."""
-        for name, least in (("records", SMALLEST), ("users", 1), ("producers", 1), ("partitions", 1),
-                            ("start_ms", 0), ("span_ms", 1), ("window_ms", 1), ("copy_within", 1)):  # fmt: skip
+        for name, least in (
+            ("records", SMALLEST),
+            ("users", 1),
+            ("producers", 1),
+            ("partitions", 1),
+            ("start_ms", 0),
+            ("span_ms", 1),
+            ("window_ms", 1),
+            ("copy_within", 1),
+        ):
             if getattr(self, name) < least:
                 raise InputError(f"workload setting {name} is {getattr(self, name)}: it must be {least} or more")
         shares = {name: getattr(self, name) for name in ("duplicates", "late", "straddling", "malformed")}

@@ -14,8 +14,10 @@ Announce = Callable[[str], None]
 PATIENCE_S = 2.0
 """How long the sinks of this suite wait for a server."""
 TRANSACTION: Mapping[str, Mapping[str, str]] = {
-    "before": {"point": "ids_decided"}, "inside": {"point": "transaction_open"}, "after": {"point": "committed"},
-}  # fmt: skip
+    "before": {"point": "ids_decided"},
+    "inside": {"point": "transaction_open"},
+    "after": {"point": "committed"},
+}
 
 
 def silent(_: str) -> None:

@@ -41,9 +41,12 @@ def place(servers: Servers) -> Place:
     links = {kind: link.address for kind, link in servers.links.items()}
     name = f"p{uuid.uuid4().hex[:12]}"
     return Place(
-        "postgres", name, links["kafka"], f"http://{links['manifest']}",
+        "postgres",
+        name,
+        links["kafka"],
+        f"http://{links['manifest']}",
         f"postgresql://{links['postgres']}/{servers.postgres.database}",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -55,8 +58,10 @@ def address(servers: Servers, place: Place, credentials: None) -> Iterator[Table
     yield found
     with as_owner(servers) as owner:
         # A failed test must not hold locks that a later one waits for.
-        owner.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
-                      [f"{place.pipeline}.%"])  # fmt: skip
+        owner.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
+            [f"{place.pipeline}.%"],
+        )
 
 
 @pytest.fixture(params=sorted(KINDS))

@@ -24,9 +24,10 @@ class ManifestAdapter(Adapter):
     """Rows are rows of a table an epoch."""
 
     points: ClassVar = {
-        "before": {"point": "ids_decided"}, "inside": {"point": "put", "key": ".*/manifests/.*"},
+        "before": {"point": "ids_decided"},
+        "inside": {"point": "put", "key": ".*/manifests/.*"},
         "after": {"point": "put_done", "key": ".*/manifests/.*"},
-    }  # fmt: skip
+    }
     fences = False
     without: ClassVar = {
         "fencing": "a manifest is created once: a driver that was replaced can create the declared epoch's, "
@@ -43,9 +44,12 @@ class ManifestAdapter(Adapter):
     def make(self) -> None:
         """Make a bucket."""
         client = Minio(
-            self.place.s3.removeprefix("http://"), access_key=os.environ[ACCESS_KEY], region="us-east-1",
-            secret_key=os.environ[SECRET_KEY], secure=False,
-        )  # fmt: skip
+            self.place.s3.removeprefix("http://"),
+            access_key=os.environ[ACCESS_KEY],
+            region="us-east-1",
+            secret_key=os.environ[SECRET_KEY],
+            secure=False,
+        )
         client.make_bucket(self.place.pipeline)
 
     def sink(self, announce: Announce = silent) -> ManifestSink:

@@ -79,9 +79,10 @@ def test_a_repeat_is_a_no_op(adapter: Adapter, content: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [[], ids(0, number=2), ids(0, number=4), ids(1), [*ids(0, number=2), "e0-r1"]],
+    "other",
+    [[], ids(0, number=2), ids(0, number=4), ids(1), [*ids(0, number=2), "e0-r1"]],
     ids=["none", "fewer", "more", "others", "one twice"],
-)  # fmt: skip
+)
 def test_a_repeat_with_other_content_is_refused(adapter: Adapter, other: list[str]) -> None:
     """The digest tells, and nothing is published."""
     adapter.sink().publish(0, 1, adapter.rows(ids(0)))

@@ -53,12 +53,28 @@ def test_a_table_that_was_set_back_while_a_driver_ran_is_refused(servers: Server
 
 def test_many_rows_of_every_type_arrive_as_they_are(servers: Servers, address: TableAddress) -> None:
     """20,000 of them, some with nulls."""
-    schema = pa.schema([
-        ("t", pa.string()), ("i", pa.int64()), ("s", pa.int32()), ("f", pa.float64()), ("b", pa.bool_()),
-        ("raw", pa.binary()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC")),
-    ])  # fmt: skip
-    one = ("é\n\t\\N\"'", -(2**63), 2**31 - 1, 0.1, True, b"\x00\xff", date(2026, 1, 31),
-           datetime(2026, 1, 31, 1, 2, 3, 4, UTC))  # fmt: skip
+    schema = pa.schema(
+        [
+            ("t", pa.string()),
+            ("i", pa.int64()),
+            ("s", pa.int32()),
+            ("f", pa.float64()),
+            ("b", pa.bool_()),
+            ("raw", pa.binary()),
+            ("day", pa.date32()),
+            ("at", pa.timestamp("us", "UTC")),
+        ]
+    )
+    one = (
+        "é\n\t\\N\"'",
+        -(2**63),
+        2**31 - 1,
+        0.1,
+        True,
+        b"\x00\xff",
+        date(2026, 1, 31),
+        datetime(2026, 1, 31, 1, 2, 3, 4, UTC),
+    )
     address = replace(address, sink="types")
     make(address.database, address.pipeline, "types", shape := TableShape(schema), 2)
     rows = [one] * 19_999 + [(None,) * 8]
@@ -196,9 +212,9 @@ def test_a_statement_that_takes_too_long_is_named_and_leaves_nothing(
         owner.execute(f"""
             CREATE FUNCTION {address.pipeline}.slow() RETURNS trigger LANGUAGE plpgsql
             AS 'BEGIN PERFORM pg_sleep(5); RETURN NEW; END';
-            CREATE TRIGGER slow BEFORE INSERT ON {'.'.join(address.table)}
+            CREATE TRIGGER slow BEFORE INSERT ON {".".join(address.table)}
             FOR EACH ROW EXECUTE FUNCTION {address.pipeline}.slow()
-        """)  # fmt: skip
+        """)
     sink = sink_of(address)
     with pytest.raises(UnreachableError, match=r"canceling statement due to statement timeout .table .*counts at"):
         sink.publish(0, 1, counts(("ann", 1)))
@@ -263,8 +279,8 @@ def test_a_role_without_rights_is_named(
         owner.execute(f"""
             GRANT USAGE ON SCHEMA effectively_once, {address.pipeline} TO {role};
             GRANT SELECT, UPDATE ON effectively_once.progress TO {role};
-            GRANT SELECT, INSERT ON {'.'.join(address.table)} TO {role}
-        """)  # fmt: skip
+            GRANT SELECT, INSERT ON {".".join(address.table)} TO {role}
+        """)
         assert sink_of(address).publish(0, 1, counts(("ann", 1)))[1] is Published.NOW
 
 

@@ -21,15 +21,25 @@ WAIT_S = 1.0
 
 
 def server(
-    name: str = "kafka-0", uid: str = "aaaa-1", cid: str = "c1", *, ready: bool = True, restarts: int = 0,
-    ended: Object | None = None, node: str = "worker", phase: str = "Running",
-) -> Object:  # fmt: skip
+    name: str = "kafka-0",
+    uid: str = "aaaa-1",
+    cid: str = "c1",
+    *,
+    ready: bool = True,
+    restarts: int = 0,
+    ended: Object | None = None,
+    node: str = "worker",
+    phase: str = "Running",
+) -> Object:
     """A pod of a server as the API tells it."""
     state: Object = {"running": {}} if ready else {"waiting": {}}
     status = {
-        "containerID": f"containerd://{cid}", "ready": ready, "restartCount": restarts, "state": state,
+        "containerID": f"containerd://{cid}",
+        "ready": ready,
+        "restartCount": restarts,
+        "state": state,
         "lastState": {"terminated": ended} if ended else {},
-    }  # fmt: skip
+    }
     return {
         "metadata": {"name": name, "uid": uid},
         "spec": {"nodeName": node, "containers": [{"name": "kafka"}]},
@@ -118,9 +128,12 @@ class Shell:
             (folder / str(pid) / "stat").write_text(stat + "\n")
         (folder / "99").mkdir(exist_ok=True)  # one that has just ended
         self.process = subprocess.Popen(
-            ["sh", "-c", script.replace("for folder in /proc/", f"for folder in {folder}/")], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, bufsize=1,
-        )  # fmt: skip
+            ["sh", "-c", script.replace("for folder in /proc/", f"for folder in {folder}/")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
 
     def readline_stdout(self, timeout: float | None = None) -> str:
         assert self.process.stdout is not None

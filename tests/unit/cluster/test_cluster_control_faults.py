@@ -101,9 +101,13 @@ class World:
     def restarting(self) -> RestartedNode:
         self.platform.nodes_there = [node("one"), node("two")]
         return RestartedNode(
-            cast("Nodes", self.nodes), cast("Cluster", self.platform), cast("SupervisedPods", self.drivers), 0.1,
-            healing=self.healing, ended=self.ended,
-        )  # fmt: skip
+            cast("Nodes", self.nodes),
+            cast("Cluster", self.platform),
+            cast("SupervisedPods", self.drivers),
+            0.1,
+            healing=self.healing,
+            ended=self.ended,
+        )
 
 
 def dns() -> World:
@@ -121,9 +125,11 @@ def test_a_part_stands_still_on_all_its_nodes_and_is_continued_without_the_api()
     fault.heal()
     fault.heal()
     assert world.nodes.done == [
-        ("stop", "one", {812: "c1"}, 30.2), ("stop", "two", {813: "c2"}, 30.2),
-        ("resume", "one", {812: "c1"}), ("resume", "two", {813: "c2"}),
-    ]  # fmt: skip
+        ("stop", "one", {812: "c1"}, 30.2),
+        ("stop", "two", {813: "c2"}, 30.2),
+        ("resume", "one", {812: "c1"}),
+        ("resume", "two", {813: "c2"}),
+    ]
     assert fault.after() == struck
     assert 0.2 <= fault.evidence()["stopped_s"] < 5
 
@@ -170,8 +176,12 @@ def test_an_outage_ends_with_the_run_and_is_said() -> None:
 
 
 def test_the_node_with_most_pods_fails_and_is_back_when_none_is_as_it_was() -> None:
-    world = World(server("a", "u1", "c1", node="one"), server("b", "u2", "c2", node="two"),
-                  server("c", "u3", "c3", node="two"), server("d", "u4", "c4", node="two"))  # fmt: skip
+    world = World(
+        server("a", "u1", "c1", node="one"),
+        server("b", "u2", "c2", node="two"),
+        server("c", "u3", "c3", node="two"),
+        server("d", "u4", "c4", node="two"),
+    )
     fault = world.restarting()
     ((who, _),) = fault.strike({})
     assert who == "two@2026-11-22T04:00:00Z"
@@ -179,8 +189,11 @@ def test_the_node_with_most_pods_fails_and_is_back_when_none_is_as_it_was() -> N
     assert world.healing.owed == ["start node two"]
     fault.endure()
     # One serves anew, one was replaced elsewhere; the third is told as it was.
-    world.platform.there = [server("b", "u2", "c9", node="two"), server("c", "u9", "c8", node="one"),
-                            server("d", "u4", "c4", node="two")]  # fmt: skip
+    world.platform.there = [
+        server("b", "u2", "c9", node="two"),
+        server("c", "u9", "c8", node="one"),
+        server("d", "u4", "c4", node="two"),
+    ]
     world.nodes.renewed = "2026-11-22T06:00:03Z"
     with world.platform.gives_up(r"node two to be well again; last seen: \['d@u4/c4'\]"):
         fault.heal()

@@ -58,11 +58,13 @@ class FakeReader:
         if path.endswith("/services/kubernetes"):
             return {"spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 443}]}}
         assert path.endswith("/services")
-        return {"items": [
-            {"spec": {"clusterIP": "10.96.0.20", "selector": {"app": "kafka"}}},
-            {"spec": {"clusterIP": "10.96.0.30", "selector": {"app": "minio"}}},
-            {"spec": {"clusterIP": "None", "selector": {"spark-role": "driver"}}},
-        ]}  # fmt: skip
+        return {
+            "items": [
+                {"spec": {"clusterIP": "10.96.0.20", "selector": {"app": "kafka"}}},
+                {"spec": {"clusterIP": "10.96.0.30", "selector": {"app": "minio"}}},
+                {"spec": {"clusterIP": "None", "selector": {"spark-role": "driver"}}},
+            ]
+        }
 
 
 class FakeNetwork:
@@ -112,7 +114,7 @@ class FakeNetwork:
         return {
             netns.node: [rule.partition(" -m comment")[0] for rule in wanted]
             for netns, (_, wanted) in self.rules.items()
-        }  # fmt: skip
+        }
 
 
 class World:
@@ -125,23 +127,32 @@ class World:
         self.known = {
             uid: Pod(name, uid, role, "uc", "spark", started=True)
             for name, uid, role in (
-                ("driver", "d1", DRIVER), ("exec-1", "e1", EXECUTOR), ("exec-2", "e2", EXECUTOR),
+                ("driver", "d1", DRIVER),
+                ("exec-1", "e1", EXECUTOR),
+                ("exec-2", "e2", EXECUTOR),
                 ("exec-3", "e3", EXECUTOR),
             )
-        }  # fmt: skip
+        }
         self.pipeline.pods = self.pods  # type: ignore[method-assign]
         self.armed: list[str] = []
         self.drivers = SimpleNamespace(
-            cluster=self.pipeline, run="r-1", name="uc", log=self, executors=self.executors, running=self.running,
+            cluster=self.pipeline,
+            run="r-1",
+            name="uc",
+            log=self,
+            executors=self.executors,
+            running=self.running,
             arm=lambda kind: self.armed.append(f"executors {kind}"),
             arm_driver=lambda kind: self.armed.append(f"driver {kind}"),
-        )  # fmt: skip
+        )
         self.servers: dict[str, ServerPods] = {}
         for role, name, ip in (
-            (BROKER, "kafka-0", "10.244.0.20"), (OBJECT_STORE, "minio-0", "10.244.0.30"),
-            (RESULT_STORE, "postgres-0", "10.244.0.40"), (OPERATOR, "operator", "10.244.0.50"),
+            (BROKER, "kafka-0", "10.244.0.20"),
+            (OBJECT_STORE, "minio-0", "10.244.0.30"),
+            (RESULT_STORE, "postgres-0", "10.244.0.40"),
+            (OPERATOR, "operator", "10.244.0.50"),
             (API_SERVER, "apiserver", "172.20.0.2"),
-        ):  # fmt: skip
+        ):
             platform = FakePlatform(pod(name, f"u-{name}", ip, app=name.partition("-")[0]))
             platform.reader = self.reader  # type: ignore[attr-defined]
             self.servers[role] = ServerPods.of(cast("Any", platform), role)
@@ -157,8 +168,9 @@ class World:
         role = selector.rpartition("=")[2]
         return [
             pod(one.name, one.uid, IPS[one.name], **{"spark-role": role})
-            for one in self.known.values() if one.role == role
-        ]  # fmt: skip
+            for one in self.known.values()
+            if one.role == role
+        ]
 
     def pod(self, uid: str) -> Pod | None:
         return self.known.get(uid)
@@ -197,8 +209,9 @@ def test_two_executors_hear_nothing_of_each_other_and_the_third_hears_both(world
     assert world.armed == ["executors pod_delete_now"]
     assert [who for who, _ in fault.strike(STEP)] == ["exec-1@e1", "exec-2@e2"]
     assert world.network.by_node == {
-        "node-of-exec-1": one_of(IPS["exec-2"], INPUT, OUTPUT), "node-of-exec-2": one_of(IPS["exec-1"], INPUT, OUTPUT),
-    }  # fmt: skip
+        "node-of-exec-1": one_of(IPS["exec-2"], INPUT, OUTPUT),
+        "node-of-exec-2": one_of(IPS["exec-1"], INPUT, OUTPUT),
+    }
     assert {mark for mark, _ in world.network.rules.values()} == {"mark-1"}
     assert world.network.at_most_s == {0.1 + SPARE_S}
     assert world.healing.owed == ["let packets pass again between executor and executor"]
@@ -211,8 +224,9 @@ def test_one_way_only_what_goes_that_way_is_dropped_at_both_ends(
     fault = world.fault("executor-executor-cut", direction)
     fault.strike(STEP)
     assert world.network.by_node == {
-        "node-of-exec-1": one_of(IPS["exec-2"], first), "node-of-exec-2": one_of(IPS["exec-1"], second),
-    }  # fmt: skip
+        "node-of-exec-1": one_of(IPS["exec-2"], first),
+        "node-of-exec-2": one_of(IPS["exec-1"], second),
+    }
     world.network.hits = {f"node-of-exec-1 {first}": 3, f"node-of-exec-2 {second}": 4}
     fault.heal()
     assert fault.evidence()["dropped"] == {f"packets {direction}": 7}
@@ -236,10 +250,19 @@ def test_a_cut_lasts_counts_what_it_dropped_and_is_undone(world: World) -> None:
     assert fault.after() == ["exec-1@e1", "exec-2@e2"]
     epoch = {"event": "epoch", "epoch": 3, "driver": "driver@d1"}
     event = {
-        "t": at + 5_000, "event": "fault", "kind": CUT, "target": "executor and executor", "injected_at": at,
-        "healed_at": at + 4_000, "process_before": "exec-1@e1 + exec-2@e2", "process_after": "exec-1@e1 + exec-4@e4",
-        "epoch": 3, "phase": "declared", "hit": True, **told,
-    }  # fmt: skip
+        "t": at + 5_000,
+        "event": "fault",
+        "kind": CUT,
+        "target": "executor and executor",
+        "injected_at": at,
+        "healed_at": at + 4_000,
+        "process_before": "exec-1@e1 + exec-2@e2",
+        "process_after": "exec-1@e1 + exec-4@e4",
+        "epoch": 3,
+        "phase": "declared",
+        "hit": True,
+        **told,
+    }
     published = {**epoch, "t": at + 4_500, "state": "published", "ms": {"total": 4_501}}
     after = [
         {**epoch, "epoch": 4, "t": at + 4_501, "state": "declared"},
@@ -291,14 +314,15 @@ def test_who_announced_the_step_is_the_executor_that_is_cut_off(world: World) ->
 
 RULES = {
     "driver-executor-cut": {
-        "node-of-driver": one_of(IPS["exec-1"], INPUT, OUTPUT), "node-of-exec-1": one_of(IPS["driver"], INPUT, OUTPUT),
+        "node-of-driver": one_of(IPS["exec-1"], INPUT, OUTPUT),
+        "node-of-exec-1": one_of(IPS["driver"], INPUT, OUTPUT),
     },
     "executor-broker-cut": {"node-of-exec-1": ["10.244.0.20", "10.96.0.20"]},
     "executor-store-cut": {"node-of-exec-1": ["10.244.0.30", "10.96.0.30"]},
     "executor-database-cut": {"node-of-exec-1": ["10.244.0.40"]},
     "driver-broker-cut": {"node-of-driver": ["10.244.0.20", "10.96.0.20"]},
     "driver-store-cut": {"node-of-driver": ["10.244.0.30", "10.96.0.30"]},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -308,10 +332,11 @@ def test_a_server_is_cut_off_by_its_pods_address_and_its_services_at_the_pipelin
     fault = world.fault(name)
     fault.strike(STEP)
     wanted = {
-        node: lines if lines[0].startswith("-I") else
-        [line for chain in (INPUT, OUTPUT) for ip in lines for line in one_of(ip, chain)]
+        node: lines
+        if lines[0].startswith("-I")
+        else [line for chain in (INPUT, OUTPUT) for ip in lines for line in one_of(ip, chain)]
         for node, lines in RULES[name].items()
-    }  # fmt: skip
+    }
     assert world.network.by_node == wanted
     fault.heal()
     assert fault.after()
@@ -323,10 +348,12 @@ def test_from_the_api_server_only_its_own_port_is_cut_off(world: World, name: st
     fault.strike(DECLARATION)
     assert world.network.by_node == {
         f"node-of-{node}": [
-            "-I INPUT -s 10.96.0.1 -p tcp --sport 443", "-I INPUT -s 172.20.0.2 -p tcp --sport 6443",
-            "-I OUTPUT -d 10.96.0.1 -p tcp --dport 443", "-I OUTPUT -d 172.20.0.2 -p tcp --dport 6443",
+            "-I INPUT -s 10.96.0.1 -p tcp --sport 443",
+            "-I INPUT -s 172.20.0.2 -p tcp --sport 6443",
+            "-I OUTPUT -d 10.96.0.1 -p tcp --dport 443",
+            "-I OUTPUT -d 172.20.0.2 -p tcp --dport 6443",
         ]
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", IN_PODS)
@@ -458,9 +485,15 @@ def test_a_cluster_has_the_cuts_of_which_both_ends_are_there(world: World) -> No
     def makers(*roles: str) -> dict[tuple[str, str], Any]:
         servers = {role: world.servers[role] for role in roles}
         return cut_makers(
-            cast("SupervisedPods", world.drivers), servers, cast("Nodes", None), run="r-1", drawn=draw_cuts(1),
-            numbers=itertools.count(1), healing=world.healing, ended=world.ended,
-        )  # fmt: skip
+            cast("SupervisedPods", world.drivers),
+            servers,
+            cast("Nodes", None),
+            run="r-1",
+            drawn=draw_cuts(1),
+            numbers=itertools.count(1),
+            healing=world.healing,
+            ended=world.ended,
+        )
 
     assert set(makers(*world.servers)) == {(CUT, one.target) for one in (IN_PODS | OF_NODES).values()}
     assert {target for _, target in makers()} == {"executor and executor", "driver and executor"}

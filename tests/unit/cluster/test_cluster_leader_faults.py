@@ -34,9 +34,10 @@ class FakeLeaders:
 
     def __init__(self) -> None:
         self.there = {
-            SOURCE: Led(0, (0, 1, 2), frozenset({0, 1, 2})), SINK: Led(1, (1, 2, 0), frozenset({0, 1, 2})),
+            SOURCE: Led(0, (0, 1, 2), frozenset({0, 1, 2})),
+            SINK: Led(1, (1, 2, 0), frozenset({0, 1, 2})),
             LOG: Led(2, (2, 0, 1), frozenset({0, 1, 2})),
-        }  # fmt: skip
+        }
         self.numbers = dict.fromkeys(self.there, 4)
         self.elections: list[list[Where]] = []
         self.held: set[Where] = set()

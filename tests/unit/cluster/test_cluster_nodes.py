@@ -183,9 +183,11 @@ def test_a_node_that_is_back_finds_the_pods_of_the_others(docker: FakeDocker) ->
     nodes.crash("two")
     nodes.start("two")
     assert [one for one in docker.calls if "hostname" not in one] == [
-        "kill two", "start two", "exec two ip route replace 10.244.0.0/24 via 172.20.0.2",
+        "kill two",
+        "start two",
+        "exec two ip route replace 10.244.0.0/24 via 172.20.0.2",
         "exec two iptables -I STRAY -d 10.244.0.0/24 -j RETURN",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_node_that_comes_back_with_another_address_is_no_node_of_that_cluster(docker: FakeDocker) -> None:

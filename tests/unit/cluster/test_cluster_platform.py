@@ -51,9 +51,12 @@ def faults(*without: str, nodes: bool = True, brokers: int = 3) -> dict[tuple[st
     servers = {role: ServerPods.of(cluster, role, counts.get(role, 1)) for role in ROLES if role not in without}
     platform = Platform(servers, cast("Nodes", FakePlatform()) if nodes else None)
     makers = platform.makers(
-        cast("SupervisedPods", FakeDrivers()), cast("Watch", None), Healing(lambda _: None), threading.Event(),
+        cast("SupervisedPods", FakeDrivers()),
+        cast("Watch", None),
+        Healing(lambda _: None),
+        threading.Event(),
         Leaders("b:1", "p", "events_p", 2, lambda _: None),
-    )  # fmt: skip
+    )
     return {strike: make() for strike, make in makers.items()}
 
 
@@ -94,9 +97,10 @@ def test_of_several_brokers_one_is_struck_for_what_it_leads(brokers: int, by_lea
 def test_of_two_on_one_volume_only_a_broker_is_deleted_without_any_grace() -> None:
     """Its folder is locked; a store's is not."""
     graces = {
-        target: one._grace_s for (kind, target), one in faults().items()
+        target: one._grace_s
+        for (kind, target), one in faults().items()
         if kind == "pod_delete_now" and isinstance(one, EndedServerPod)
-    }  # fmt: skip
+    }
     assert graces == {"broker": 0, "object store": 1, "result store": 1, "operator": 0}
 
 

@@ -52,10 +52,11 @@ class Container:
         self.children.sort(key=lambda one: one.pid)
         self.jvm, self.daemon, self.first, self.second = (one.pid for one in self.children)
         stats = {
-            self.jvm: f"{self.jvm} (java) S 1 1", self.daemon: f"{self.daemon} (python3) S {self.jvm} 1",
+            self.jvm: f"{self.jvm} (java) S 1 1",
+            self.daemon: f"{self.daemon} (python3) S {self.jvm} 1",
             self.first: f"{self.first} (python3) S {self.daemon} 1",
             self.second: f"{self.second} (a b) c) S {self.daemon} 1",
-        }  # fmt: skip
+        }
         for pid, stat in stats.items():
             (self.proc / str(pid)).mkdir()
             (self.proc / str(pid) / "stat").write_text(stat + "\n")
@@ -118,9 +119,14 @@ class World:
 
     def step(self, pid: int = 0, shard: int = 0, uid: str = "a") -> dict[str, Any]:
         told = {
-            "t": time.time_ns() // 1_000_000, "event": "step", "epoch": 3, "shard": shard, "pid": pid,
-            "pod": f"exec-{uid}", "pod_uid": uid,
-        }  # fmt: skip
+            "t": time.time_ns() // 1_000_000,
+            "event": "step",
+            "epoch": 3,
+            "shard": shard,
+            "pid": pid,
+            "pod": f"exec-{uid}",
+            "pod_uid": uid,
+        }
         self.watch.seen.append(told)
         return told
 
@@ -129,9 +135,14 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     # The log of the pods is asked for those of a role.
-    log = type("Log", (), {
-        "pods": lambda _, role: [one for one in made.pods if one.role == role], "pod": lambda _, uid: made.pod(uid),
-    })()  # fmt: skip
+    log = type(
+        "Log",
+        (),
+        {
+            "pods": lambda _, role: [one for one in made.pods if one.role == role],
+            "pod": lambda _, uid: made.pod(uid),
+        },
+    )()
     made.log = log
     yield made
     made.healing.close(torn_down=True)
@@ -350,9 +361,13 @@ def stalled_kubelet(world: World, nodes: Machines, seconds: float = 0.2) -> Stal
     world.platform.there = [server(node="two"), server("kafka-1", "u2", "c2", node="two")]
     world.platform.nodes_there = [node("one"), node("two")]
     fault = StalledKubelet(
-        cast("SupervisedPods", world), cast("Nodes", nodes), cast("Cluster", world.platform), time_out_s=600.0,
-        healing=world.healing, ended=world.ended,
-    )  # fmt: skip
+        cast("SupervisedPods", world),
+        cast("Nodes", nodes),
+        cast("Cluster", world.platform),
+        time_out_s=600.0,
+        healing=world.healing,
+        ended=world.ended,
+    )
     fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
     fault.arm()
     return fault

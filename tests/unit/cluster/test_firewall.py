@@ -76,9 +76,7 @@ def _apply(text: str, commands: list[list[str]]) -> str:
         else:
             assert flag == "-P"
             policies[table][words[0]] = words[1]
-    return "\n".join(
-        f"{table}: {sorted(policies[table].items())} {rules[table]}" for table in sorted(rules)
-    )  # fmt: skip
+    return "\n".join(f"{table}: {sorted(policies[table].items())} {rules[table]}" for table in sorted(rules))
 
 
 def test_after_the_removals_only_what_the_user_added_is_left() -> None:

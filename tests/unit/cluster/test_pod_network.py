@@ -239,9 +239,7 @@ def test_a_node_removes_its_own_rules_too_when_nobody_does(world: World) -> None
     soon("the rules to be gone", lambda: not world.chain(NODE, INPUT) and not world.chain(NODE, OUTPUT))
 
 
-def test_a_node_with_the_network_of_this_machine_is_left_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+def test_a_node_with_the_network_of_this_machine_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NETNS", str(Path("/proc/self/ns/net").readlink()))
     with pytest.raises(NoProcessError, match="node n has the network of this machine"):
         world.network.of_node("n")
@@ -306,10 +304,15 @@ def test_who_asks_by_the_name_of_a_service_and_who_by_that_of_a_pod_are_both_cut
         return {"spec": {"clusterIP": ip, "selector": selector}}
 
     services = [
-        service("10.96.0.12", app="kafka"), service("10.96.0.13", app="kafka", component="broker"),
-        service("None", app="kafka"), service(None, app="kafka"), service("10.96.0.14", app="minio"),
-        service("10.96.0.15"), service("10.96.0.16", app="kafka", component="controller"), {"spec": {}},
-    ]  # fmt: skip
+        service("10.96.0.12", app="kafka"),
+        service("10.96.0.13", app="kafka", component="broker"),
+        service("None", app="kafka"),
+        service(None, app="kafka"),
+        service("10.96.0.14", app="minio"),
+        service("10.96.0.15"),
+        service("10.96.0.16", app="kafka", component="controller"),
+        {"spec": {}},
+    ]
     found = [one.ip for one in service_addresses(pod, services)]
     assert found == ["10.244.1.7", "10.96.0.12", "10.96.0.13"]
     assert service_addresses({"metadata": {}, "status": {}}, services) == []

@@ -167,10 +167,13 @@ def test_the_file_takes_requests_without_this_repository_and_runs_the_job_below_
     requests.mkdir()
     (requests / ASKED).write_text(json.dumps({"number": 1, "kind": TASK_KILL, "draw": 0}))
     done = subprocess.run(
-        [sys.executable, ROOT / "images" / "spark" / "job.py", values["module"], settings], capture_output=True,
-        text=True, check=False, cwd=tmp_path,
+        [sys.executable, ROOT / "images" / "spark" / "job.py", values["module"], settings],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path), "PATH": os.defpath, VARIABLE: str(requests)},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout.strip()) == (7, f"__main__ ['{settings}']"), done.stderr
     answer = json.loads((requests / with_requests.ANSWER).read_text())
     assert answer["missed"] == "there is no session"

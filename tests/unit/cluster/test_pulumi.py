@@ -168,9 +168,12 @@ def test_erasing_takes_every_file_of_the_stack_and_no_other_without_asking_pulum
     below = state.backend / ".pulumi"
     for name in ("laptop", "laptop2"):
         for path in (
-            f"stacks/{PROJECT}/{name}.json", f"stacks/{PROJECT}/{name}.json.bak", f"history/{PROJECT}/{name}/a.json",
-            f"backups/{PROJECT}/{name}/a.json", f"locks/organization/{PROJECT}/{name}/a.json",
-        ):  # fmt: skip
+            f"stacks/{PROJECT}/{name}.json",
+            f"stacks/{PROJECT}/{name}.json.bak",
+            f"history/{PROJECT}/{name}/a.json",
+            f"backups/{PROJECT}/{name}/a.json",
+            f"locks/organization/{PROJECT}/{name}/a.json",
+        ):
             (below / path).parent.mkdir(parents=True, exist_ok=True)
             (below / path).write_text("{")
     stack.erase()

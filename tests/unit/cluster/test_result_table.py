@@ -82,22 +82,34 @@ def test_the_file_of_the_job_runs_without_this_repository(tmp_path: Path) -> Non
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT / "pipelines" / "src")])
     done = subprocess.run(
-        [sys.executable, "-c", says], env={"PYTHONPATH": path, "PATH": os.defpath}, cwd=tmp_path, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", says],
+        env={"PYTHONPATH": path, "PATH": os.defpath},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout == f"{ACCEPTED_ROWS} True\n", done.stderr
 
 
 def test_settings_and_values_name_job_address_and_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     table = ResultTable(World(monkeypatch).database)
-    deployed = {"kafka_bootstrap": "k:9092", "s3_endpoint": "http://m:9000", "pipeline": "uc_7", "topic": "events_uc_7",
-                "job": "effectively_once_jobs.user_counts", "s3_bucket": "bucket"}  # fmt: skip
+    deployed = {
+        "kafka_bootstrap": "k:9092",
+        "s3_endpoint": "http://m:9000",
+        "pipeline": "uc_7",
+        "topic": "events_uc_7",
+        "job": "effectively_once_jobs.user_counts",
+        "s3_bucket": "bucket",
+    }
     settings = PipelineSettings.model_validate({**deployed, **table.settings})
     assert (settings.job, settings.database) == ("with_table", INSIDE)
     values = table.values({"name": "uc-7", "image": "i", "extraFiles": {"other.py": ""}}, "r-7")
     assert {name: values[name] for name in ("name", "image", "databaseSecret")} == {
-        "name": "uc-7", "image": "i", "databaseSecret": "r-7-result-store",
-    }  # fmt: skip
+        "name": "uc-7",
+        "image": "i",
+        "databaseSecret": "r-7-result-store",
+    }
     assert sorted(values["extraFiles"]) == ["other.py", "with_table.py"]
     assert "secret word" not in repr(values) + repr(table)
 
@@ -106,8 +118,9 @@ def test_a_run_has_a_secret_of_its_own_as_long_as_it_lasts(monkeypatch: pytest.M
     world = World(monkeypatch)
     with ResultTable(world.database).lent(cast("Cluster", world.pipelines), "r-7"):
         assert world.pipelines.done == [
-            ("delete", "pipelines", "effectively-once/run"), ("apply", "Secret", "r-7-result-store"),
-        ]  # fmt: skip
+            ("delete", "pipelines", "effectively-once/run"),
+            ("apply", "Secret", "r-7-result-store"),
+        ]
         assert {name: os.environ[name] for name in CREDENTIALS} == CREDENTIALS
         assert {name: world.asked[0][name] for name in ("user", "dbname")} == {"user": "owner", "dbname": "results"}
         assert world.database.url == f"postgresql://127.0.0.1:{world.asked[0]['port']}/results"

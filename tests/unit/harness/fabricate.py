@@ -31,23 +31,45 @@ MALFORMED = {"not_json": b"\xff\xfe no text", "missing_user": None, "bad_time": 
 """Reason -> bytes; None: JSON with one fault."""
 SCHEMAS: dict[str, Row] = {
     "accepted": {
-        "kind": "kafka", "key": "user", "shard_by": ["id"], "order": ["source"],
-        "fields": {"id": "text", "event_time_ms": "integer", "user": "text", "payload": "text or null",
-                   "crc": "integer or null", "epoch": "integer", "source": "source"},
+        "kind": "kafka",
+        "key": "user",
+        "shard_by": ["id"],
+        "order": ["source"],
+        "fields": {
+            "id": "text",
+            "event_time_ms": "integer",
+            "user": "text",
+            "payload": "text or null",
+            "crc": "integer or null",
+            "epoch": "integer",
+            "source": "source",
+        },
     },
     "dead_letter": {
-        "kind": "kafka", "shard_by": ["id", "source"], "order": ["source"],
-        "fields": {"reason": "text", "id": "text or null", "value": "text", "encoding": "text", "epoch": "integer",
-                   "source": "source"},
+        "kind": "kafka",
+        "shard_by": ["id", "source"],
+        "order": ["source"],
+        "fields": {
+            "reason": "text",
+            "id": "text or null",
+            "value": "text",
+            "encoding": "text",
+            "epoch": "integer",
+            "source": "source",
+        },
     },
     "user_counts": {
-        "kind": "kafka", "key": "user", "shard_by": ["user"], "order": ["window_start_ms", "user"],
+        "kind": "kafka",
+        "key": "user",
+        "shard_by": ["user"],
+        "order": ["window_start_ms", "user"],
         "fields": {"user": "text", "window_start_ms": "integer", "count": "integer", "epoch": "integer"},
     },
     "global_counts": {
-        "kind": "files", "fields": {"window_start_ms": "integer", "count": "integer", "epoch": "integer"},
+        "kind": "files",
+        "fields": {"window_start_ms": "integer", "count": "integer", "epoch": "integer"},
     },
-}  # fmt: skip
+}
 GIT = {"commit": "c0ffee", "dirty": False}
 CODE = {"effectively_once": "e0" * 32, "effectively_once_jobs": "f0" * 32}
 SETTINGS: dict[str, Row] = {
@@ -62,9 +84,14 @@ RAW = ("value", "encoding")
 
 
 def fabricate(
-    run: Path, *, seed: int = 7, epochs: int = 10, per_epoch: int = 24, without: Container[object] = (),
+    run: Path,
+    *,
+    seed: int = 7,
+    epochs: int = 10,
+    per_epoch: int = 24,
+    without: Container[object] = (),
     repaired: int | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a run with duplicates, late, malformed and re-sent records, closers, two faults and two controls.
 
     `without`: what is left out of the records at the bound: -1, 0, 1 (records that many ms behind it), `copies`,
@@ -209,9 +236,14 @@ class _Simulation:
         self.begun[self.driver] = self.now / 1000
         text = json.dumps(self.settings["settings-epilogue.json" if later else "settings.json"], sort_keys=True)
         self._tell(
-            "driver", state="started", pid=self.driver, generation=self.generation, code=CODE,
-            settings=hashlib.sha256(text.encode()).hexdigest()[:32], versions={"python": "3.13.1", "spark": "4.2.0"},
-        )  # fmt: skip
+            "driver",
+            state="started",
+            pid=self.driver,
+            generation=self.generation,
+            code=CODE,
+            settings=hashlib.sha256(text.encode()).hexdigest()[:32],
+            versions={"python": "3.13.1", "spark": "4.2.0"},
+        )
 
     def _end(self, state: str) -> None:
         """Let the driver end; of one that is killed the witness tells, of one that stops it does itself."""
@@ -241,10 +273,15 @@ class _Simulation:
         partition = zlib.crc32((record["user"] or str(len(self.sent))).encode()) % PARTITIONS
         self.sent.append(
             {
-                "n": len(self.sent), **record, "kind": kind, "topic": "events", "partition": partition,
-                "offset": self.ends[partition], "sent_at": self.now,
+                "n": len(self.sent),
+                **record,
+                "kind": kind,
+                "topic": "events",
+                "partition": partition,
+                "offset": self.ends[partition],
+                "sent_at": self.now,
             }
-        )  # fmt: skip
+        )
         self.ends[partition] += 1
         self.kinds[kind] += 1
 
@@ -326,20 +363,36 @@ class _Simulation:
                 ends[int(shard)] += 1
         repeat = self._strike(fault, number) if fault else False
         self._tell(
-            "epoch", epoch=number, state="published", generation=self.generation, driver=self.driver,
-            **tally, ms={"total": 10}, repeat=repeat,
-        )  # fmt: skip
+            "epoch",
+            epoch=number,
+            state="published",
+            generation=self.generation,
+            driver=self.driver,
+            **tally,
+            ms={"total": 10},
+            repeat=repeat,
+        )
         self.chain.append(
             {
-                "epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number,
-                "ranges": {"events": ranges}, "topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark,
-                "shards": SHARDS, "wheel_digest": "w", "settings_digest": "s", "counts": tally,
-                "max_event_time_ms": newest, "sinks": marks, **time,
+                "epoch": number,
+                "generation": self.generation,
+                "lineage": self.lineage,
+                "batch_id": number,
+                "ranges": {"events": ranges},
+                "topic_ids": {"events": "topic-1"},
+                "watermark_ms": self.watermark,
+                "shards": SHARDS,
+                "wheel_digest": "w",
+                "settings_digest": "s",
+                "counts": tally,
+                "max_event_time_ms": newest,
+                "sinks": marks,
+                **time,
                 "deltas": {"ids": {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}},
                 **({"shown": self._pinned()} if repairs or self.left else {}),
                 **({"repairs": number - 1} if repairs else {}),
             }
-        )  # fmt: skip
+        )
 
     def _shown(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """What an epoch takes of which shard 0 shows the first half, and what it leaves."""
@@ -406,34 +459,60 @@ class _Simulation:
             self.noted.add(after)
             self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
         self._tell(
-            "fault", kind="sigkill", target=target, signal="SIGKILL", **at,
-            process_before=before, process_after=after, injected_at=injected, recovered_s=1.5, hit=True,
-        )  # fmt: skip
+            "fault",
+            kind="sigkill",
+            target=target,
+            signal="SIGKILL",
+            **at,
+            process_before=before,
+            process_after=after,
+            injected_at=injected,
+            recovered_s=1.5,
+            hit=True,
+        )
         self.history += processes_of(self.history[-1:])
         return True
 
     def _write(self, epilogue: Row, planned: int) -> None:
         manifest = {
-            "format": 1, "run": self.run.name, "claim": "Every output is exact while executors are killed.",
-            "seed": self.seed, "started_at": 0,
+            "format": 1,
+            "run": self.run.name,
+            "claim": "Every output is exact while executors are killed.",
+            "seed": self.seed,
+            "started_at": 0,
             "settings": {
-                "pipeline": "user_counts", "topic": "events", "shards": SHARDS, "window_ms": WINDOW_MS,
-                "lateness_ms": LATENESS_MS, "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],
+                "pipeline": "user_counts",
+                "topic": "events",
+                "shards": SHARDS,
+                "window_ms": WINDOW_MS,
+                "lateness_ms": LATENESS_MS,
+                "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],
                 **self.named,
             },
             "workload": {
-                "kind": "seeded", "sent": planned, "duplicates_sent": self.kinds["duplicate"],
-                "late_sent": self.kinds["late"], "malformed_sent": self.kinds["malformed"],
+                "kind": "seeded",
+                "sent": planned,
+                "duplicates_sent": self.kinds["duplicate"],
+                "late_sent": self.kinds["late"],
+                "malformed_sent": self.kinds["malformed"],
             },
-            "faults_planned": self.planned, "controls": [{"name": name, "must": "fail"} for name in self.controls],
+            "faults_planned": self.planned,
+            "controls": [{"name": name, "must": "fail"} for name in self.controls],
             "schemas": SCHEMAS,
-            "versions": {"spark": "4.2.0"}, "git": GIT, "code": CODE, "control": None,
-        }  # fmt: skip
+            "versions": {"spark": "4.2.0"},
+            "git": GIT,
+            "code": CODE,
+            "control": None,
+        }
         last = len(self.chain) - 1
         head = {
-            "format": 1, "generation": self.generation, "owner": "o",
-            "last_recorded": last - 1, "declared": last, "floor": 0,
-        }  # fmt: skip
+            "format": 1,
+            "generation": self.generation,
+            "owner": "o",
+            "last_recorded": last - 1,
+            "declared": last,
+            "floor": 0,
+        }
         observed = self.run / "observed"
         write_json(self.run / "manifest.json", manifest)
         for name, settings in self.settings.items():
@@ -473,27 +552,50 @@ class _Simulation:
             {
                 "sink": "accepted",
                 **{field: row[field] for field in ("id", "user", "event_time_ms", "payload", "crc")},
-                "epoch": 0, "source": [name, row["partition"], row["offset"]], "partition": 0, "offset": at,
+                "epoch": 0,
+                "source": [name, row["partition"], row["offset"]],
+                "partition": 0,
+                "offset": at,
             }
             for at, row in enumerate([*sent, *sent[10:20]])
-        ]  # fmt: skip
+        ]
         settings = {**parent["settings"], "sinks": ["accepted"], "topic": name}
         workload = {"kind": "seeded", "sent": 40, "duplicates_sent": 0, "late_sent": 0, "malformed_sent": 0}
         own = {
-            "run": f"{parent['run']}/{name}", "control": name, "faults_planned": 1, "settings": settings,
-            "workload": workload, "controls": [], "schemas": {},
-        }  # fmt: skip
+            "run": f"{parent['run']}/{name}",
+            "control": name,
+            "faults_planned": 1,
+            "settings": settings,
+            "workload": workload,
+            "controls": [],
+            "schemas": {},
+        }
         fault = {
-            "t": T0 + 9, "event": "fault", "kind": "sigkill", "target": "executor", "signal": "SIGKILL", "epoch": 0,
-            "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0", "injected_at": T0 + 5,
-            "recovered_s": None, "hit": True,
-        }  # fmt: skip
+            "t": T0 + 9,
+            "event": "fault",
+            "kind": "sigkill",
+            "target": "executor",
+            "signal": "SIGKILL",
+            "epoch": 0,
+            "phase": "records_visible",
+            "process_before": "71@1.0",
+            "process_after": "72@2.0",
+            "injected_at": T0 + 5,
+            "recovered_s": None,
+            "hit": True,
+        }
         write_json(run / "manifest.json", {name: {**parent, **own}[name] for name in parent if name != "code"})
         write_lines(run / "sent.jsonl", sent)
         write_lines(run / "observed" / "accepted.jsonl", rows)
         batch = {"event": "epoch", "epoch": 0, "generation": 1, "driver": 70}
-        write_lines(run / "history.jsonl", [
-            {"t": T0, "event": "phase", "phase": "steady"}, fault, {"t": T0 + 1, **batch, "state": "declared"},
-            {"t": T0 + 8, **batch, "state": "published", "in": 40},
-            {"t": T0 + 10, "event": "phase", "phase": "judge", "lines": 4},
-        ], end=False)  # fmt: skip
+        write_lines(
+            run / "history.jsonl",
+            [
+                {"t": T0, "event": "phase", "phase": "steady"},
+                fault,
+                {"t": T0 + 1, **batch, "state": "declared"},
+                {"t": T0 + 8, **batch, "state": "published", "in": 40},
+                {"t": T0 + 10, "event": "phase", "phase": "judge", "lines": 4},
+            ],
+            end=False,
+        )

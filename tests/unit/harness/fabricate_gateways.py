@@ -30,9 +30,12 @@ TURN_MS, HOLD_MAX_MS, PLANNED_S = 12_000, 60_000, 100.0
 DISORDER_MS = 150_000
 """By so much a copy may be behind the begin of its turn."""
 SAID = {
-    "sources": [*GATEWAYS], "hold_max_ms": HOLD_MAX_MS, "idle_ms": 300_000, "window_ms": WINDOW_MS,
+    "sources": [*GATEWAYS],
+    "hold_max_ms": HOLD_MAX_MS,
+    "idle_ms": 300_000,
+    "window_ms": WINDOW_MS,
     "lateness_ms": LATENESS_MS,
-}  # fmt: skip
+}
 
 
 def _gateway_of(user: str | None) -> str:
@@ -60,8 +63,11 @@ def fabricate_gateways(run: Path, *, seed: int = 7) -> Path:
 class _Gateways(fabricate._Simulation):
     settings: ClassVar[dict[str, Row]] = {name: {**one, **SAID} for name, one in fabricate.SETTINGS.items()}
     named: ClassVar[Row] = {
-        "campaign": "embedded", "rate": 250.0, "gateways": [*GATEWAYS], "hold_max_ms": HOLD_MAX_MS,
-    }  # fmt: skip
+        "campaign": "embedded",
+        "rate": 250.0,
+        "gateways": [*GATEWAYS],
+        "hold_max_ms": HOLD_MAX_MS,
+    }
     controls: ClassVar[tuple[str, ...]] = ()
     planned: ClassVar[int] = 1
 
@@ -98,8 +104,10 @@ class _Gateways(fabricate._Simulation):
         for phase in ("controls", "judge"):
             self._tell("phase", phase=phase)
         self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(workload))
-        had = ({"delivered_at": one["said_at"] + 1, **{name: one[name] for name in ("source", "time_ms")}}
-               for one in self.said)  # fmt: skip
+        had = (
+            {"delivered_at": one["said_at"] + 1, **{name: one[name] for name in ("source", "time_ms")}}
+            for one in self.said
+        )
         write_lines(self.run / "statements.jsonl", [line for pair in zip(self.said, had, strict=True) for line in pair])
 
     def _close(self, name: str, time: int) -> None:
@@ -185,10 +193,15 @@ class _Gateways(fabricate._Simulation):
     def _strike(self, target: str, epoch: int) -> bool:
         who = f"gateway {target}"
         self.fault = {
-            "kind": "held_back", "target": "gateway", "signal": None,
-            **self._announce(epoch, "transaction_open", "accepted"), "process_before": who, "process_after": who,
-            "injected_at": self.now, "planned_s": PLANNED_S,
-        }  # fmt: skip
+            "kind": "held_back",
+            "target": "gateway",
+            "signal": None,
+            **self._announce(epoch, "transaction_open", "accepted"),
+            "process_before": who,
+            "process_after": who,
+            "injected_at": self.now,
+            "planned_s": PLANNED_S,
+        }
         self.away = target
         return False
 

@@ -22,11 +22,15 @@ def pod(name: str, uid: str, role: str = "executor", *, state: Object | None = N
     gone = {"deletionTimestamp": "2026-11-20T20:00:00Z"} if deleting else {}
     return {
         "metadata": {
-            "name": name, "uid": uid, "creationTimestamp": f"2026-11-20T19:00:{uid[6:8]}Z", **gone,
+            "name": name,
+            "uid": uid,
+            "creationTimestamp": f"2026-11-20T19:00:{uid[6:8]}Z",
+            **gone,
             "labels": {"spark-role": role, "sparkoperator.k8s.io/app-name": "uc-1"},
         },
-        "spec": {"containers": [{"name": f"spark-kubernetes-{role}"}]}, "status": status,
-    }  # fmt: skip
+        "spec": {"containers": [{"name": f"spark-kubernetes-{role}"}]},
+        "status": status,
+    }
 
 
 RUNS: Object = {"running": {"startedAt": "2026-11-20T19:00:00Z"}}

@@ -73,10 +73,15 @@ class GatewayWorld:
         settings = Settings(window_ms=60_000, lateness_ms=120_000, gateways=GATEWAYS, hold_max_ms=self.hold_max_ms)
         reference = replay(self.sends, self.epochs, 60_000, 120_000)
         case: Any = SimpleNamespace(
-            sends=self.sends, reference=reference, chain=SimpleNamespace(pinned=self.epochs), events=self.events,
-            manifest=SimpleNamespace(settings=settings), run=SimpleNamespace(path=Path("none")),
-            sent_at=self.sent_at, acked_at=self.sent_at,
-        )  # fmt: skip
+            sends=self.sends,
+            reference=reference,
+            chain=SimpleNamespace(pinned=self.epochs),
+            events=self.events,
+            manifest=SimpleNamespace(settings=settings),
+            run=SimpleNamespace(path=Path("none")),
+            sent_at=self.sent_at,
+            acked_at=self.sent_at,
+        )
         return case  # type: ignore[no-any-return]
 
     def _turn(self, number: int, record: Planned) -> None:
@@ -104,10 +109,22 @@ class GatewayWorld:
         partition = partition_of(one, PARTITIONS)
         offset, gateway = self._ends[partition], self._gateway(one)
         self._ends[partition] += 1
-        self.sends.append(Send(
-            one.id, one.user, one.event_time_ms, one.crc, one.kind, one.reason, "events", partition, offset,
-            one.value.decode(errors="replace"), "utf-8", gateway,
-        ))  # fmt: skip
+        self.sends.append(
+            Send(
+                one.id,
+                one.user,
+                one.event_time_ms,
+                one.crc,
+                one.kind,
+                one.reason,
+                "events",
+                partition,
+                offset,
+                one.value.decode(errors="replace"),
+                "utf-8",
+                gateway,
+            )
+        )
         self.sent_at.append(self.now_ms)
         self.gateways.acknowledged(one, gateway, partition, offset)
 
@@ -123,17 +140,27 @@ class GatewayWorld:
         self._times |= self._pending.passed(read)
         self._words = {**self._pending.latest}
         times = {name: self._times.get(name) for name in GATEWAYS}
-        gone = self._silence.hear({
-            name: times[name] != before.get(name) or self._words.get(name) != words.get(name) for name in GATEWAYS
-        })  # fmt: skip
+        gone = self._silence.hear(
+            {name: times[name] != before.get(name) or self._words.get(name) != words.get(name) for name in GATEWAYS}
+        )
         clock = self.bends(self.now_ms, Clock(sources=times, released=tuple(sorted(gone))))
         counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
         ranges = {"events": dict(enumerate(zip(self._read, self._ends, strict=True)))}
         number = len(self.epochs)
-        record = EpochRecord.model_validate({
-            "epoch": number, "generation": 1, "ranges": ranges, "topic_ids": {}, "watermark_ms": None, "shards": 1,
-            "settings_digest": "", "counts": counts, "max_event_time_ms": None, "clock": clock,
-        })  # fmt: skip
+        record = EpochRecord.model_validate(
+            {
+                "epoch": number,
+                "generation": 1,
+                "ranges": ranges,
+                "topic_ids": {},
+                "watermark_ms": None,
+                "shards": 1,
+                "settings_digest": "",
+                "counts": counts,
+                "max_event_time_ms": None,
+                "clock": clock,
+            }
+        )
         record = record.model_copy(update={"watermark_ms": self._due.due(record)})
         self.epochs.append(record)
         self.events.append({"event": "epoch", "state": "declared", "epoch": number, "t": self.now_ms})

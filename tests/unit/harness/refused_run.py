@@ -46,8 +46,9 @@ def refused(run: Path) -> Path:
     partitions = [
         {"topic": topic, "partition": partition, **dict.fromkeys(ENDS, end)}
         for topic in sorted({topic for topic, _ in read_to if "global" not in topic})
-        for partition in range(2) for end in [read_to.get((topic, partition), 0)]
-    ]  # fmt: skip
+        for partition in range(2)
+        for end in [read_to.get((topic, partition), 0)]
+    ]
     change_json(run / "observed" / "quiet.json", lambda quiet: quiet.update(at=last, partitions=partitions))
     return bind(watch(run))
 
@@ -64,6 +65,8 @@ def _shown(rows: list[Row], left: int) -> None:
 def _told(events: list[Row]) -> None:
     last = next(at for at, one in enumerate(events) if one.get("epoch") == EPOCH and one.get("state") == "declared")
     last_ms = events[last]["t"]
-    ended = [{"t": last_ms + at, "event": "driver", "state": "ended", "pid": 9000 + at, "code": 76, "says": WORDS}
-             for at in (1, 2)]  # fmt: skip
+    ended = [
+        {"t": last_ms + at, "event": "driver", "state": "ended", "pid": 9000 + at, "code": 76, "says": WORDS}
+        for at in (1, 2)
+    ]
     events[last + 1 :] = [*ended, {"t": last_ms + 3, "event": "phase", "phase": "broken off"}]

@@ -44,8 +44,10 @@ class Runs:
         manifest = orjson.loads((run / "manifest.json").read_bytes())
         strikes = asked_for(part.faults, part.seed, SORTS[part.stack])
         manifest["settings"] |= {
-            "campaign": part.stack, "records": str(part.records), "faults": ",".join(name_of(one) for one in strikes),
-        }  # fmt: skip
+            "campaign": part.stack,
+            "records": str(part.records),
+            "faults": ",".join(name_of(one) for one in strikes),
+        }
         manifest |= {"run": run.name, "seed": part.seed, "started_at": time.time_ns() // 1_000_000}
         manifest["controls"] = manifest["controls"] if part.controls else []
         (run / "manifest.json").write_bytes(orjson.dumps(manifest))

@@ -22,9 +22,7 @@ SOME: Row = {"reason": LATE, "source": ["events", 0, 0]}
 
 
 def letters(late: int, malformed: int) -> list[Row]:
-    return [
-        {"reason": LATE if n < late else "not_json", "source": ["events", 0, n]} for n in range(late + malformed)
-    ]  # fmt: skip
+    return [{"reason": LATE if n < late else "not_json", "source": ["events", 0, n]} for n in range(late + malformed)]
 
 
 EPOCHS = [epoch(0, accepted=5, duplicate=1), epoch(1, accepted=3, late=2, malformed=1)]

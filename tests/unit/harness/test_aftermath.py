@@ -22,14 +22,24 @@ def epoch(t: int, number: int, state: str, **more: Any) -> Row:
 
 def step(t: int, name: str, shard: int = 0, number: int = 3, attempt: int = 0, **more: Any) -> Row:
     return {
-        "t": t, "event": "step", "epoch": number, "shard": shard, "step": name, "sink": None, "attempt": attempt, **more
-    }  # fmt: skip
+        "t": t,
+        "event": "step",
+        "epoch": number,
+        "shard": shard,
+        "step": name,
+        "sink": None,
+        "attempt": attempt,
+        **more,
+    }
 
 
 BEFORE = [
     {"t": 1, "event": "driver", "state": "started", "generation": 1},
-    epoch(4_000, 3, "declared"), step(4_200, "dedup_begun"), step(4_210, "dedup_begun", 1), step(4_300, "ids_decided"),
-]  # fmt: skip
+    epoch(4_000, 3, "declared"),
+    step(4_200, "dedup_begun"),
+    step(4_210, "dedup_begun", 1),
+    step(4_300, "ids_decided"),
+]
 DONE = epoch(5_060, 3, "published", repeat=False)
 NEXT = [epoch(5_500, 4, "declared"), step(6_000, "dedup_begun", number=4), epoch(7_000, 4, "published", repeat=False)]
 
@@ -106,8 +116,12 @@ def test_a_new_driver_is_of_a_newer_generation() -> None:
 def test_the_pod_that_took_a_place_shows_itself_by_its_work() -> None:
     pods = {"process_before": "e-1@aaaa", "process_after": "e-2@bbbb"}
     for uid, effect in (("bbbb", Effect.JOINED), ("cccc", Effect.NONE)):
-        assert after(DONE, {**NEXT[0]}, step(6_000, "dedup_begun", number=4, pod="e-2", pod_uid=uid), NEXT[2],
-                     **pods).effect is effect  # fmt: skip
+        assert (
+            after(
+                DONE, {**NEXT[0]}, step(6_000, "dedup_begun", number=4, pod="e-2", pod_uid=uid), NEXT[2], **pods
+            ).effect
+            is effect
+        )
 
 
 @pytest.mark.parametrize(

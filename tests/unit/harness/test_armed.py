@@ -37,9 +37,16 @@ EVERYTHING = "SIGKILL everything"
         (KILL_ANY, {}, ["no JVM"]),
         (STOP_ALL, {}, ["no JVM"]),
     ],
-    ids=["the JVM", "a driver and all below pid 1", "a driver of Python alone", "a driver of both", "no JVM yet",
-         "nobody to kill", "nobody to stop"],
-)  # fmt: skip
+    ids=[
+        "the JVM",
+        "a driver and all below pid 1",
+        "a driver of Python alone",
+        "a driver of both",
+        "no JVM yet",
+        "nobody to kill",
+        "nobody to stop",
+    ],
+)
 def test_who_is_to_be_killed_is_found_and_falls_at_the_word(
     tmp_path: Path, word: Word, processes: dict[int, str], said: list[str]
 ) -> None:

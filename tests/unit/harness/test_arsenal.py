@@ -167,8 +167,10 @@ def test_the_disk_of_a_result_store_is_slowed_while_its_transaction_is_held_open
     place = arsenal(tmp_path, [], Server(tmp_path))
     made = {name: type(place.fault(strike)) for name, strike in SERVER_DISKS.items()}
     assert made == {
-        "broker-slow-disk": SlowedServer, "store-slow-disk": SlowedServer, "database-slow-disk": WhileHeld,
-    }  # fmt: skip
+        "broker-slow-disk": SlowedServer,
+        "store-slow-disk": SlowedServer,
+        "database-slow-disk": WhileHeld,
+    }
 
 
 def test_where_no_disk_can_be_slowed_there_is_no_fault_of_it(tmp_path: Path) -> None:

@@ -70,9 +70,17 @@ def test_every_planned_kind_has_to_hit(run: Path, kinds: list[Row], verdict: Ver
 
 def strike(before: str, after: str, at: int, kind: str = "pod_delete_now") -> Row:
     return {
-        "t": at, "event": "fault", "kind": kind, "target": "every executor", "epoch": 0, "process_before": before,
-        "process_after": after, "injected_at": at, "phase": "dedup_begun", "hit": True,
-    }  # fmt: skip
+        "t": at,
+        "event": "fault",
+        "kind": kind,
+        "target": "every executor",
+        "epoch": 0,
+        "process_before": before,
+        "process_after": after,
+        "injected_at": at,
+        "phase": "dedup_begun",
+        "hit": True,
+    }
 
 
 RUNNING: list[Row] = [

@@ -251,9 +251,12 @@ def test_of_a_driver_that_could_not_hear_it_nothing_is_demanded() -> None:
     assert (found := unheeded(one.epochs, one.said, one.events, read, SHORT_MS))
     back_ms = 1000 * (AWAY_FROM_S + AWAY_S)
     for target, since, until, excused in (
-        ("broker", back_ms, back_ms + 1, True), ("broker", 0, back_ms - 9_000, True), ("broker", 0, 9_000, False),
-        ("broker", back_ms + 60_000, back_ms + 61_000, False), ("partition", back_ms, back_ms + 1, False),
-    ):  # fmt: skip
+        ("broker", back_ms, back_ms + 1, True),
+        ("broker", 0, back_ms - 9_000, True),
+        ("broker", 0, 9_000, False),
+        ("broker", back_ms + 60_000, back_ms + 61_000, False),
+        ("partition", back_ms, back_ms + 1, False),
+    ):
         fault = {"event": "fault", "t": until, "target": target, "injected_at": since, "healed_at": until}
         assert unheeded(one.epochs, one.said, [*one.events, fault], read, SHORT_MS) == ([] if excused else found)
     later = [said._replace(delivered_at=None if said.delivered_at is None else 10**9) for said in one.said]
@@ -278,8 +281,10 @@ def test_a_file_of_words_tells_of_each_when_the_broker_had_it(tmp_path: Path) ->
             lines.write(line)
     found = statements(directory)
     assert [(one.said_at, one.source, one.delivered_at) for one in found] == [
-        (5, "north", 9), (6, "north", 11), (5, "south", None),
-    ]  # fmt: skip
+        (5, "north", 9),
+        (6, "north", 11),
+        (5, "south", None),
+    ]
     with directory.statements_writer() as lines:
         lines.write(word)
         lines.write({"delivered_at": "soon", "source": "north", "time_ms": 7})

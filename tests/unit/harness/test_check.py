@@ -52,10 +52,12 @@ def test_both_ways_and_optimisations_have_their_own_judges(
         ("make two-ways SEED=7", "tests.twoways.results"),
         ('make reconcile SEED=7 ARGS="--kills 1"', "tests.reconcile.results"),
         ("make demo JOB=fraud SEED=7", "tests.harness.fraud.judge"),
-        *((f"make acceptance SUITE=jobs JOB={job} SEED=7", JUDGES[job])
-          for job in ("fraud", "optimisations", "reconcile", "system_usage", "two_ways")),
+        *(
+            (f"make acceptance SUITE=jobs JOB={job} SEED=7", JUDGES[job])
+            for job in ("fraud", "optimisations", "reconcile", "system_usage", "two_ways")
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_judge_is_that_of_the_command_in_the_manifest(tmp_path: Path, command: str, module: str) -> None:
     (tmp_path / MANIFEST).write_bytes(orjson.dumps({"command": command}))
     judge = judge_of(tmp_path)
@@ -63,8 +65,17 @@ def test_the_judge_is_that_of_the_command_in_the_manifest(tmp_path: Path, comman
     assert judge.__module__ == module
 
 
-@pytest.mark.parametrize("manifest", [b"", b"[]", b"{}", b'{"command": 7}', b'{"command": "make acceptance SEED=7"}',
-                                      b'{"command": "make demo JOB=card_ledger"}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"command": 7}',
+        b'{"command": "make acceptance SEED=7"}',
+        b'{"command": "make demo JOB=card_ledger"}',
+    ],
+)
 def test_what_names_no_such_command_is_left_to_the_others(tmp_path: Path, manifest: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(manifest)
     assert judge_of(tmp_path) is None

@@ -69,9 +69,17 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
     leaders = Leaders("b:1", "p", "events_p", 2, lambda _: None)
     disks = SlowDisks(Path("/usr/bin/strace"), folder / "strace.log", dict.fromkeys(EVERY_ROLE, DatabaseProbe(NONE)))
     return ClusterArsenal(
-        drivers, watch, cast("Cluster", NONE), platform(nodes), "r", seed=0, say=print, leaders=leaders,
-        requests=PodRequests(drivers), disks=disks if nodes else None,
-    )  # fmt: skip
+        drivers,
+        watch,
+        cast("Cluster", NONE),
+        platform(nodes),
+        "r",
+        seed=0,
+        say=print,
+        leaders=leaders,
+        requests=PodRequests(drivers),
+        disks=disks if nodes else None,
+    )
 
 
 def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_deleted(tmp_path: Path) -> None:

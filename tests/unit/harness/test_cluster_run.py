@@ -88,9 +88,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
             return Endpoints("k:1", "http://m:1", "a", "b", "bucket")
 
     return ClusterRun(
-        tmp_path, cast("Any", Deployed()), Target("pipelines", {}), programme_of(suite_named("smoke"), 7), 7,
-        Console(), BrokerTools(tmp_path, tmp_path), tmp_path,
-    )  # fmt: skip
+        tmp_path,
+        cast("Any", Deployed()),
+        Target("pipelines", {}),
+        programme_of(suite_named("smoke"), 7),
+        7,
+        Console(),
+        BrokerTools(tmp_path, tmp_path),
+        tmp_path,
+    )
 
 
 def play(run: ClusterRun) -> list[Any]:

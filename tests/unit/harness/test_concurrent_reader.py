@@ -121,8 +121,10 @@ def test_what_it_sees_is_written_down_in_order(tmp_path: Path) -> None:
     assert (first["reader"], last["reader"]) == ("started", "stopped")
     crcs = [crc_of_row({**ROW, "message": {"key": "k"}}), crc_of_row({**ROW, "id": "b", "message": {"key": None}})]
     assert {name: seen[name] for name in ("partition", "offsets", "crcs")} == {
-        "partition": 0, "offsets": [0, 2], "crcs": crcs,
-    }  # fmt: skip
+        "partition": 0,
+        "offsets": [0, 2],
+        "crcs": crcs,
+    }
     _, manifest, _ = RunDirectory(tmp_path).concurrent_rows("global_counts")
     assert (manifest["epoch"], manifest["object"]) == (0, "m0")
     assert manifest["crcs"] == [crc_of_row({"count": 3, "epoch": 0})]

@@ -52,10 +52,14 @@ def read_uncommitted(control: Path, *aborted: int) -> None:
     """Write what a reader saw that did not wait for commits: beside the rows, aborted ones at these offsets."""
     rows = [(row["offset"], crc_of_row(row)) for row in lines_of(control / "observed" / "accepted.jsonl")]
     offsets, crcs = zip(*sorted([*rows, *((offset, 7) for offset in aborted)]), strict=True)
-    write_lines(control / "observed" / "accepted.concurrent.jsonl", [
-        {"t": 1, "reader": "started"}, {"t": 2, "partition": 0, "offsets": offsets, "crcs": crcs},
-        {"t": 3, "reader": "stopped"},
-    ])  # fmt: skip
+    write_lines(
+        control / "observed" / "accepted.concurrent.jsonl",
+        [
+            {"t": 1, "reader": "started"},
+            {"t": 2, "partition": 0, "offsets": offsets, "crcs": crcs},
+            {"t": 3, "reader": "stopped"},
+        ],
+    )
     rebind(control / "manifest.json")
 
 
@@ -111,10 +115,18 @@ def test_a_manifest_that_plans_no_kill_does_not_spare_a_control_that_needs_one(r
 
 @pytest.mark.parametrize(
     "change",
-    [{"kind": "stall", "planned_s": 1.0}, {"target": "driver"}, {"hit": False}, {"signal": "SIGSTOP"}, {"epoch": 7},
-     {"epoch": None}, {"process_after": "71@1.0"}, {"injected_at": 1}],
+    [
+        {"kind": "stall", "planned_s": 1.0},
+        {"target": "driver"},
+        {"hit": False},
+        {"signal": "SIGSTOP"},
+        {"epoch": 7},
+        {"epoch": None},
+        {"process_after": "71@1.0"},
+        {"injected_at": 1},
+    ],
     ids=lambda change: next(iter(change)),
-)  # fmt: skip
+)
 def test_a_kill_of_a_control_has_to_be_one_that_hit(run: Path, change: Row) -> None:
     control = run / "controls" / NAME
     change_json(control / "manifest.json", lambda one: one.update(faults_planned=0))

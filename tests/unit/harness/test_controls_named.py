@@ -21,9 +21,14 @@ def named(name: str) -> NegativeControl:
 
 def test_the_seven_controls_of_the_design_are_there() -> None:
     assert [one.name for one in EVERY] == [
-        "spark_kafka_sink", "append_without_mark", "two_drivers", "catalog_off", "uncommitted_reader", "mark_first",
+        "spark_kafka_sink",
+        "append_without_mark",
+        "two_drivers",
+        "catalog_off",
+        "uncommitted_reader",
+        "mark_first",
         "bloom_alone",
-    ]  # fmt: skip
+    ]
     assert EVERY[: len(QUICK)] == QUICK
     assert {one.shows for one in EVERY} == {"duplicated", "missing", "retracted"}
 
@@ -63,13 +68,15 @@ def test_what_is_sent_is_sent_once_unless_copies_are_judged() -> None:
 def test_drivers_of_one_output_have_marks_of_their_own() -> None:
     records, marks = topics_of("nc", [named("spark_kafka_sink"), named("two_drivers"), named("mark_first")])
     assert set(records) == {
-        f"nc.{name}.{kind}" for name in ("spark_kafka_sink", "two_drivers", "mark_first")
+        f"nc.{name}.{kind}"
+        for name in ("spark_kafka_sink", "two_drivers", "mark_first")
         for kind in ("events", "accepted")
-    }  # fmt: skip
+    }
     assert set(marks) == {
-        "nc.two_drivers.accepted.first.progress", "nc.two_drivers.accepted.second.progress",
+        "nc.two_drivers.accepted.first.progress",
+        "nc.two_drivers.accepted.second.progress",
         "nc.mark_first.accepted.progress",
-    }  # fmt: skip
+    }
 
 
 def test_marks_go_where_the_topics_are() -> None:

@@ -115,10 +115,18 @@ class Drivers:
         rows = len(self._broker.sent) - self._told
         self._told += rows
         for by in self._by:
-            self._announce({
-                "t": 2, "event": "batch", "control": name, "by": by, "epoch": self._broker.rounds - 1, "declared": 1,
-                "published": 100 if self._running(self._broker.rounds) else 2, "rows": rows,
-            })  # fmt: skip
+            self._announce(
+                {
+                    "t": 2,
+                    "event": "batch",
+                    "control": name,
+                    "by": by,
+                    "epoch": self._broker.rounds - 1,
+                    "declared": 1,
+                    "published": 100 if self._running(self._broker.rounds) else 2,
+                    "rows": rows,
+                }
+            )
 
     def _announce(self, event: Row) -> None:
         with self._events.open("a") as file:
@@ -147,15 +155,26 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Return a function that plays a control whose output, hits and drivers are as the test says."""
 
     def played(
-        control: NegativeControl, output: Judged, *, running: Callable[[int], bool] = lambda _: True,
+        control: NegativeControl,
+        output: Judged,
+        *,
+        running: Callable[[int], bool] = lambda _: True,
         by: tuple[str, ...] | None = None,
-    ) -> Played:  # fmt: skip
+    ) -> Played:
         control = replace(control, records=100)
         parent = RunDirectory(tmp_path)
-        parent.write_json(parent.manifest_path, {
-            "format": 1, "run": "r", "claim": "c", "seed": 1, "settings": {"topic": "events"},
-            "workload": {"kind": "seeded", "sent": 1}, "faults_planned": 0,
-        })  # fmt: skip
+        parent.write_json(
+            parent.manifest_path,
+            {
+                "format": 1,
+                "run": "r",
+                "claim": "c",
+                "seed": 1,
+                "settings": {"topic": "events"},
+                "workload": {"kind": "seeded", "sent": 1},
+                "faults_planned": 0,
+            },
+        )
         settings, said = tmp_path / "settings.json", io.StringIO()
         settings.write_text('{"pipeline": "nc"}')
         broker = Broker(output)
@@ -163,9 +182,16 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         drivers = Drivers(broker, tmp_path / "controls.jsonl", by or control.drivers, running)
         with History(tmp_path / "scratch.jsonl") as scratch:
             run.run_controls(
-                parent, drivers, broker, Watch(tmp_path / "controls.jsonl", scratch),  # type: ignore[arg-type]
-                settings=settings, seed=1, console=Console(stream=said), stop=threading.Event(), controls=[control],
-            )  # fmt: skip
+                parent,
+                drivers,
+                broker,
+                Watch(tmp_path / "controls.jsonl", scratch),  # type: ignore[arg-type]
+                settings=settings,
+                seed=1,
+                console=Console(stream=said),
+                stop=threading.Event(),
+                controls=[control],
+            )
         return Played(broker, drivers, parent.control(control.name), said.getvalue())
 
     return played
@@ -227,8 +253,11 @@ def test_the_epochs_of_each_driver_are_told(play: Play) -> None:
     played = play(TWO_DRIVERS, doubled)
     epochs = [event for event in read_history(played.own.history_path) if event["event"] == "epoch"]
     assert [(event["driver"], event["state"]) for event in epochs] == [
-        ("first", "declared"), ("first", "published"), ("second", "declared"), ("second", "published"),
-    ]  # fmt: skip
+        ("first", "declared"),
+        ("first", "published"),
+        ("second", "declared"),
+        ("second", "published"),
+    ]
 
 
 def test_a_driver_that_does_not_publish_is_not_passed_over(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,11 @@ from tests.harness.evidence import EpochCounts, EpochRecord, Pin, Pinned
 
 MINUTE = 60_000
 DECLARED = Declaration(
-    pipeline="clicks", attached=True, timed=True, window_ms=MINUTE, lateness_ms=MINUTE,
+    pipeline="clicks",
+    attached=True,
+    timed=True,
+    window_ms=MINUTE,
+    lateness_ms=MINUTE,
     sinks=(
         Sink("accepted", "kafka", "rows", ("id", "key", "amount")),
         Sink("dead_letter", "kafka", "dead_letter", ("reason", "id", "value")),
@@ -24,7 +28,7 @@ DECLARED = Declaration(
             "key", {"count": ("sum", None), "amount": ("sum", "amount"), "least": ("min", "amount")}
         ),
     },
-)  # fmt: skip
+)
 
 
 def record(
@@ -37,9 +41,16 @@ def record(
 def epoch(number: int, start: int, end: int, watermark_ms: int | None) -> EpochRecord:
     counts = EpochCounts.model_validate({"in": 0, "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0})
     return EpochRecord(
-        epoch=number, generation=1, ranges={"t": {0: (start, end)}}, topic_ids={"t": "x"}, watermark_ms=watermark_ms,
-        shards=1, settings_digest="", counts=counts, max_event_time_ms=None,
-    )  # fmt: skip
+        epoch=number,
+        generation=1,
+        ranges={"t": {0: (start, end)}},
+        topic_ids={"t": "x"},
+        watermark_ms=watermark_ms,
+        shards=1,
+        settings_digest="",
+        counts=counts,
+        max_event_time_ms=None,
+    )
 
 
 RECORDS = [
@@ -55,8 +66,11 @@ RECORDS = [
     record(8, "7", 2 * MINUTE + 1),
 ]
 EPOCHS = [
-    epoch(0, 0, 4, None), epoch(1, 4, 5, 20_000), epoch(2, 5, 7, 90_000), epoch(3, 7, 9, 2 * MINUTE),
-]  # fmt: skip
+    epoch(0, 0, 4, None),
+    epoch(1, 4, 5, 20_000),
+    epoch(2, 5, 7, 90_000),
+    epoch(3, 7, 9, 2 * MINUTE),
+]
 
 
 @pytest.fixture
@@ -98,8 +112,11 @@ def test_a_window_is_emitted_once_by_the_epoch_whose_watermark_closes_it(found: 
 
 def test_numbers_and_watermarks_are_those_of_what_was_accepted(found: Replayed) -> None:
     assert [(one.in_, one.accepted, one.duplicate, one.late, one.malformed) for one in found.numbers] == [
-        (4, 2, 1, 0, 1), (1, 1, 0, 0, 0), (2, 2, 0, 0, 0), (2, 1, 0, 1, 0),
-    ]  # fmt: skip
+        (4, 2, 1, 0, 1),
+        (1, 1, 0, 0, 0),
+        (2, 2, 0, 0, 0),
+        (2, 1, 0, 1, 0),
+    ]
     assert [one.watermark_ms for one in found.numbers] == [None, 20_000, 90_000, 2 * MINUTE]
     assert [one.max_event_time_ms for one in found.numbers] == [20_000, 90_000, 2 * MINUTE, 2 * MINUTE + 1]
 
@@ -148,7 +165,9 @@ def test_what_an_epoch_leaves_that_is_finished_as_shown_the_repair_takes() -> No
     assert {place[2]: due.epoch for place, due in found.due["accepted"].items()} == {1: 0, 2: 1, 4: 2}
     assert {place[2]: due.epoch for place, due in found.due["dead_letter"].items()} == {3: 0}
     assert [(one.in_, one.duplicate, one.watermark_ms) for one in found.numbers] == [
-        (2, 0, None), (2, 1, None), (1, 0, 20_000),
-    ]  # fmt: skip
+        (2, 0, None),
+        (2, 1, None),
+        (1, 0, 20_000),
+    ]
     assert not found.unread
     assert replay(DECLARED, RECORDS[:5], [epochs[0], epochs[2]], pins).unread == [("t", 0, 0), ("t", 0, 2)]

@@ -65,9 +65,11 @@ def test_all_but_one_kill_are_executors_and_the_seed_says_which(seed: int, kills
 
 def test_the_kill_of_another_role_is_any_of_them_at_any_place() -> None:
     drawn = Counter(
-        (name_of(one.strike), at) for seed in range(300) for at, one in enumerate(demo(seed).planned)
+        (name_of(one.strike), at)
+        for seed in range(300)
+        for at, one in enumerate(demo(seed).planned)
         if one.strike != KILL
-    )  # fmt: skip
+    )
     assert set(drawn) == {(name, at) for name in KILLS_OF_THE_DEMO for at in range(3)}
 
 
@@ -142,8 +144,9 @@ def test_nothing_stands_before_a_server_that_is_not_cut_off(tmp_path: Path) -> N
         with links as cuts:
             found[name] = set(cuts.links)
     assert {name: one for name, one in found.items() if one} == {
-        "broker-cut": {TO_BROKER.target}, "store-cut": {TO_STORE.target},
-    }  # fmt: skip
+        "broker-cut": {TO_BROKER.target},
+        "store-cut": {TO_STORE.target},
+    }
     place = Kills(cast("SupervisedDrivers", None), cast("Watch", None), *servers, seed=7, say=print)
     for strike in (TO_BROKER.strike, TO_STORE.strike, TO_RESULTS.strike):
         with pytest.raises(ValueError, match="there is no fault cut of"):

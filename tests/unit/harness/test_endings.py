@@ -25,8 +25,15 @@ POD, UID = "uc-driver", "0fe1b2aa-0000-0000-0000-000000000000"
 
 
 def blow(kind: str = "sigkill", **more: Any) -> Fault:
-    told: Row = {"target": "driver", "process_before": WHO, "process_after": "8@5.50", "injected_at": 5_000,
-                 "effect": Effect.SUCCEEDED, "hit": True, **more}  # fmt: skip
+    told: Row = {
+        "target": "driver",
+        "process_before": WHO,
+        "process_after": "8@5.50",
+        "injected_at": 5_000,
+        "effect": Effect.SUCCEEDED,
+        "hit": True,
+        **more,
+    }
     return Fault(kind=kind, **told)
 
 
@@ -71,11 +78,26 @@ def test_a_driver_that_others_say_was_killed_was(events: list[Row], faults: list
         ([SEEN, GONE, KILLED, REFUSED], []),
     ],
     ids=[
-        "nobody", "missed", "stopped", "zombie", "task", "another", "successor", "before the blow", "long after it",
-        "exit code 76", "exit code 0", "long after its end", "still there", "end of another",
-        "another of its pid struck", "another of its pid seen", "blow and own exit code", "witness and own exit code",
+        "nobody",
+        "missed",
+        "stopped",
+        "zombie",
+        "task",
+        "another",
+        "successor",
+        "before the blow",
+        "long after it",
+        "exit code 76",
+        "exit code 0",
+        "long after its end",
+        "still there",
+        "end of another",
+        "another of its pid struck",
+        "another of its pid seen",
+        "blow and own exit code",
+        "witness and own exit code",
     ],
-)  # fmt: skip
+)
 def test_a_driver_of_which_one_line_alone_says_so_was_not_killed(events: list[Row], faults: list[Fault]) -> None:
     ends = Endings([STARTED, *events], faults)
     assert not ends.is_killed(7)
@@ -163,10 +185,21 @@ def forged_with_a_blow(rows: list[Row]) -> None:
     """Tell of a blow too, of which the history shows nothing else."""
     forged(rows)
     (line,) = [row for row in rows if row.get("state") == "killed"]
-    rows.insert(rows.index(line), {
-        "t": line["t"], "event": "fault", "kind": "sigkill", "target": "driver", "injected_at": line["t"], "epoch": 5,
-        "phase": "declared", "process_before": line["process"], "process_after": "9002@2.00", "hit": True,
-    })  # fmt: skip
+    rows.insert(
+        rows.index(line),
+        {
+            "t": line["t"],
+            "event": "fault",
+            "kind": "sigkill",
+            "target": "driver",
+            "injected_at": line["t"],
+            "epoch": 5,
+            "phase": "declared",
+            "process_before": line["process"],
+            "process_after": "9002@2.00",
+            "hit": True,
+        },
+    )
 
 
 def forged_with_a_broken_blow(rows: list[Row]) -> None:

@@ -82,9 +82,15 @@ class World:
 
     def announce(self, pid: int, *, t: int, epoch: int = 3, shard: int = 1, attempt: int = 0) -> dict[str, Any]:
         told = {
-            "t": t, "event": "step", "step": "transaction_open", "epoch": epoch, "shard": shard, "sink": "accepted",
-            "pid": pid, "attempt": attempt,
-        }  # fmt: skip
+            "t": t,
+            "event": "step",
+            "step": "transaction_open",
+            "epoch": epoch,
+            "shard": shard,
+            "sink": "accepted",
+            "pid": pid,
+            "attempt": attempt,
+        }
         with self.watch.changed:
             self.watch.seen.append(told)
         return told

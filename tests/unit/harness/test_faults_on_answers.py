@@ -46,9 +46,15 @@ class World:
 
     def fault(self, kind: str, seconds: float = 0.1, longest_s: float = 0.4, seed: int = 1) -> StoreAnswers:
         return StoreAnswers(
-            kind, self.link, self.server, seconds=seconds, longest_s=longest_s, healing=self.healing, ended=self.ended,
+            kind,
+            self.link,
+            self.server,
+            seconds=seconds,
+            longest_s=longest_s,
+            healing=self.healing,
+            ended=self.ended,
             rng=random.Random(seed),
-        )  # fmt: skip
+        )
 
     def put(self, **headers: str) -> int | None:
         try:

@@ -97,14 +97,26 @@ def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World
     assert fault.landed()
     assert 0.2 <= told.pop("cut_s") < 5
     assert told == {
-        "planned_s": 0.2, "direction": "both", "between": ["pipeline", "object store"], "dropped": {"connections": 1},
-    }  # fmt: skip
+        "planned_s": 0.2,
+        "direction": "both",
+        "between": ["pipeline", "object store"],
+        "dropped": {"connections": 1},
+    }
     assert fault.after() == [who], "the server itself is as it was"
     event = {
-        "t": at + 10_001, "event": "fault", "kind": CUT, "target": TO_STORE.target, "injected_at": at, "epoch": 3,
-        "phase": DECLARED, "healed_at": at + 10_000, "process_before": who, "process_after": who, "hit": True,
+        "t": at + 10_001,
+        "event": "fault",
+        "kind": CUT,
+        "target": TO_STORE.target,
+        "injected_at": at,
+        "epoch": 3,
+        "phase": DECLARED,
+        "healed_at": at + 10_000,
+        "process_before": who,
+        "process_after": who,
+        "hit": True,
         **fault.evidence(),
-    }  # fmt: skip
+    }
     epoch = {"event": "epoch", "epoch": 3, "driver": 9}
     published = {**epoch, "t": at + 20_000, "state": "published", "ms": {"total": 20_001}}
     after = [
@@ -242,13 +254,16 @@ def test_what_is_cut_is_reached_by_its_link_alone() -> None:
         assert set(ports) == {TO_BROKER.target, TO_STORE.target, TO_RESULTS.target}
         assert cuts.broker_port == ports[TO_BROKER.target]
         assert cuts.between(*given) == (
-            f"127.0.0.1:{ports[TO_BROKER.target]}", f"http://127.0.0.1:{ports[TO_STORE.target]}",
+            f"127.0.0.1:{ports[TO_BROKER.target]}",
+            f"http://127.0.0.1:{ports[TO_STORE.target]}",
             f"postgresql://127.0.0.1:{ports[TO_RESULTS.target]}/results",
-        )  # fmt: skip
+        )
         behind = {target: link.target for target, link in cuts.links.items()}
         assert behind == {
-            TO_BROKER.target: ("127.0.0.1", 4), TO_STORE.target: ("127.0.0.1", 2), TO_RESULTS.target: ("127.0.0.1", 3),
-        }  # fmt: skip
+            TO_BROKER.target: ("127.0.0.1", 4),
+            TO_STORE.target: ("127.0.0.1", 2),
+            TO_RESULTS.target: ("127.0.0.1", 3),
+        }
     port = ports[TO_STORE.target]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 1.0)

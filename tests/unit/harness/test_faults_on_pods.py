@@ -93,9 +93,16 @@ class World(Supervised):
     def zombie(self) -> ZombiePod:
         self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "stop 12")
         fault = ZombiePod(
-            self.drivers, self.watch, self.cluster, self.nodes, run="r-1", longest_s=0.2,  # type: ignore[arg-type]
-            healing=self.healing, ended=self.ended, say=self.said.append,
-        )  # fmt: skip
+            self.drivers,
+            self.watch,
+            self.cluster,
+            self.nodes,
+            run="r-1",
+            longest_s=0.2,  # type: ignore[arg-type]
+            healing=self.healing,
+            ended=self.ended,
+            say=self.said.append,
+        )
         fault.arm()
         return fault
 
@@ -149,10 +156,11 @@ def test_a_zombie_is_cut_off_woken_refused_and_its_node_given_back(world: World)
     fault.heal()
     fault.heal()
     assert world.done == [
-        ("continue", "node-2", ["71", "83"]), ("node", "node-2", "systemctl start kubelet"),
+        ("continue", "node-2", ["71", "83"]),
+        ("node", "node-2", "systemctl start kubelet"),
         ("node", "node-2", f"sh -c systemctl stop {cluster_zombie.GIVE_BACK}.timer || true"),
         ("cordon", "node-2", None),
-    ]  # fmt: skip
+    ]
     told = fault.evidence()
     assert told["refusal"] == (
         "its processes ended: StaleDriverError: another driver took over (generation 4); where: head.json"
@@ -269,10 +277,11 @@ def test_who_does_not_name_the_replacement_was_not_refused(log: str) -> None:
 def test_a_pods_processes_are_found_by_its_control_groups_and_the_sandboxes_left_out(tmp_path: Path) -> None:
     uid = UIDS["b"]
     groups = {
-        "11": (f"12:cpu:/kubepods/burstable/pod{uid}/abc", "java"), "12": (f"0::/kubepods/pod{uid}/abc", "pause"),
+        "11": (f"12:cpu:/kubepods/burstable/pod{uid}/abc", "java"),
+        "12": (f"0::/kubepods/pod{uid}/abc", "pause"),
         "13": (f"0::/kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice/x", "python3"),
         "14": (f"0::/kubepods/pod{UIDS['a']}/abc", "java"),
-    }  # fmt: skip
+    }
     for pid, (group, name) in groups.items():
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "cgroup").write_text(group + "\n")

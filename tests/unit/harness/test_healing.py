@@ -48,9 +48,11 @@ def test_a_stopped_process_goes_on_however_the_run_ends(tmp_path: Path, way: str
     told = tmp_path / "told"
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(victim.pid), str(tmp_path / "ready"), str(told), way],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'pipelines' / 'src'}"},
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'pipelines' / 'src'}"},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         soon("the victim to be stopped", (tmp_path / "ready").exists)
         if way != "raise":

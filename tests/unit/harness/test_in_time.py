@@ -22,10 +22,20 @@ from tests.unit.harness.tamper import change_json, change_lines
 
 def record(epoch: int, watermark_ms: int | None, clock: Clock | None = None) -> EpochRecord:
     counts = dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0)
-    return EpochRecord.model_validate({
-        "epoch": epoch, "generation": 1, "ranges": {}, "topic_ids": {}, "watermark_ms": watermark_ms, "shards": 1,
-        "settings_digest": "", "counts": counts, "max_event_time_ms": None, "clock": clock,
-    })  # fmt: skip
+    return EpochRecord.model_validate(
+        {
+            "epoch": epoch,
+            "generation": 1,
+            "ranges": {},
+            "topic_ids": {},
+            "watermark_ms": watermark_ms,
+            "shards": 1,
+            "settings_digest": "",
+            "counts": counts,
+            "max_event_time_ms": None,
+            "clock": clock,
+        }
+    )
 
 
 def send(kind: str = "fresh", partition: int = 0) -> Send:

@@ -112,14 +112,15 @@ CHAINS: dict[str, tuple[Change, str]] = {
     "ranges of its own": (lambda run: change_json(run / "observed" / "chain.json", _wide), "has ranges of its own"),
     "another pin": (_epoch(REPAIR, shown={}), f"leaves out other rows than epoch {AS_SHOWN} shows"),
     "no repair": (
-        lambda run: change_json(run / "observed" / "chain.json", _no_repair), "is shown, and no epoch repairs it"
+        lambda run: change_json(run / "observed" / "chain.json", _no_repair),
+        "is shown, and no epoch repairs it",
     ),
     "pins of no epoch": (
         _sink("shown", lambda pins: pins.append({"epoch": 1, "shard": 0, "source": ["events", 0, 1]})),
         "epoch 1 pins nothing of shard 0",
     ),
     "another row": (_sink("shown", lambda pins: pins[0].update(source=["events", 0, 0])), "outside of its ranges"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CHAINS)

@@ -29,8 +29,10 @@ java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.UnknownT
 \tat org.apache.kafka.tools.reassign.ReassignPartitionsCommand.main(ReassignPartitionsCommand.java:147)
 """
 ORDERS: dict[Where, Sequence[int]] = {
-    (TRANSACTIONS, 0): (1, 0, 2), ("events", 3): (0, 2, 1), ("uc.accepted.progress", 1): (0, 2, 1),
-}  # fmt: skip
+    (TRANSACTIONS, 0): (1, 0, 2),
+    ("events", 3): (0, 2, 1),
+    ("uc.accepted.progress", 1): (0, 2, 1),
+}
 
 
 def led(leader: int, *copies: int, in_sync: Sequence[int] | None = None) -> Led:
@@ -79,8 +81,9 @@ def test_what_the_tool_has_started_is_read_from_what_it_says() -> None:
 
 def test_the_tool_is_told_every_copy_of_every_partition() -> None:
     assert json.loads(document({("events", 3): (0, 2, 1)})) == {
-        "version": 1, "partitions": [{"topic": "events", "partition": 3, "replicas": [0, 2, 1]}]
-    }  # fmt: skip
+        "version": 1,
+        "partitions": [{"topic": "events", "partition": 3, "replicas": [0, 2, 1]}],
+    }
 
 
 def tool(folder: Path, says: str, code: int) -> Path:
@@ -149,9 +152,9 @@ class FakeAdmin:
 
     def elect_leaders(self, _kind: Any, partitions: list[TopicPartition]) -> Answer:
         errors = {(one.topic, one.partition): self.errors.get((one.topic, one.partition)) for one in partitions}
-        return Answer({
-            TopicPartition(*where): None if code is None else KafkaError(code) for where, code in errors.items()
-        })  # fmt: skip
+        return Answer(
+            {TopicPartition(*where): None if code is None else KafkaError(code) for where, code in errors.items()}
+        )
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, Any], request_timeout: float
@@ -159,9 +162,10 @@ class FakeAdmin:
         self.asked.append("offsets")
         return {
             one: Answer(KafkaException(KafkaError(self.errors[one.topic, one.partition])))
-            if (one.topic, one.partition) in self.errors else Answer(SimpleNamespace(leader_epoch=7))
+            if (one.topic, one.partition) in self.errors
+            else Answer(SimpleNamespace(leader_epoch=7))
             for one in wanted
-        }  # fmt: skip
+        }
 
 
 @pytest.fixture
@@ -197,8 +201,9 @@ def test_an_order_that_the_brokers_do_not_tell_of_is_an_error(
 def test_who_leads_already_needs_no_election_and_a_refused_one_is_named(admin: FakeAdmin) -> None:
     asked = leaders(admin)
     admin.errors = {
-        ("events_uc", 0): KafkaError.ELECTION_NOT_NEEDED, ("uc.accepted", 0): KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
-    }  # fmt: skip
+        ("events_uc", 0): KafkaError.ELECTION_NOT_NEEDED,
+        ("uc.accepted", 0): KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+    }
     assert asked.elect(list(admin.copies)) == {("uc.accepted", 0): "PREFERRED_LEADER_NOT_AVAILABLE"}
     assert asked.elect([]) == {}
 

@@ -21,8 +21,12 @@ KILL, STALL = Strike("sigkill"), Strike("stall", "driver")
 
 def _made(subject: Subject = SUBJECT, **changed: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {
-        "checkout": Path("/"), "pipeline": "uc_1", "topic": "events_uc_1", "shards": 2, "strikes": [KILL, STALL, KILL],
-    }  # fmt: skip
+        "checkout": Path("/"),
+        "pipeline": "uc_1",
+        "topic": "events_uc_1",
+        "shards": 2,
+        "strikes": [KILL, STALL, KILL],
+    }
     return manifest_of("20261120-170301-7", "Exact.", 7, subject, **{**arguments, **changed})
 
 

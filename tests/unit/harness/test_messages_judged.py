@@ -107,14 +107,18 @@ WRONG: dict[str, tuple[str, Change, str, str]] = {
     "a field more in files": ("global_counts", each(lambda row: row.update(sum=-1)), "messages", "with sum -1"),
     "a field less": ("dead_letter", each(lambda row: row.pop("encoding")), "messages", "without encoding"),
     "a field of another type": (
-        "accepted", each(lambda row: row.update(event_time_ms=float(row["event_time_ms"]))), "messages",
+        "accepted",
+        each(lambda row: row.update(event_time_ms=float(row["event_time_ms"]))),
+        "messages",
         ".0, due is integer",
     ),
     "fields in another order": ("accepted", each(reordered), "messages", "fields in the order source, epoch, crc"),
     "a header": ("accepted", message(headers=[["trace", "1"]]), "messages", "headers [['trace', '1']], due are none"),
     "the broker's time": ("user_counts", message(timestamp="LogAppendTime"), "messages", "of type LogAppendTime"),
     "a name twice": (
-        "user_counts", value_of(lambda own: wire(own).decode().replace("{", '{"user":"a",')), "messages",
+        "user_counts",
+        value_of(lambda own: wire(own).decode().replace("{", '{"user":"a",')),
+        "messages",
         "is not the compact JSON of its fields",
     ),
     "blanks": ("user_counts", value_of(json.dumps), "messages", "is not the compact JSON of its fields"),
@@ -123,42 +127,69 @@ WRONG: dict[str, tuple[str, Change, str, str]] = {
     "another partition": ("accepted", moved, "messages", "in partition 1, due is 0 by its id"),
     "another partition of a count": ("user_counts", moved, "messages", "in partition 1, due is 0 by its user"),
     "records in another order": (
-        "accepted", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages",
+        "accepted",
+        swapped(lambda one, other: one["epoch"] == other["epoch"]),
+        "messages",
         "by source it is due before the row at offset",
     ),
     "dead letters in another order": (
-        "dead_letter", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages", "by source it is due",
+        "dead_letter",
+        swapped(lambda one, other: one["epoch"] == other["epoch"]),
+        "messages",
+        "by source it is due",
     ),
     "counts in another order": (
-        "user_counts", swapped(lambda one, other: one["epoch"] == other["epoch"]), "messages",
+        "user_counts",
+        swapped(lambda one, other: one["epoch"] == other["epoch"]),
+        "messages",
         "by window_start_ms, user it is due before",
     ),
     "an epoch that falls": (
-        "accepted", swapped(lambda one, other: one["epoch"] < other["epoch"]), "messages", " behind epoch ",
+        "accepted",
+        swapped(lambda one, other: one["epoch"] < other["epoch"]),
+        "messages",
+        " behind epoch ",
     ),
     "base64 over plain text": (
-        "dead_letter", each(lambda row: row.update(encoding="base64")), "multiset", "corrupted",
+        "dead_letter",
+        each(lambda row: row.update(encoding="base64")),
+        "multiset",
+        "corrupted",
     ),
     "base64 of text": ("dead_letter", letters(in_base64, "late"), "multiset", "encoding base64, due is utf-8"),
     "base64 of malformed text": (
-        "dead_letter", letters(in_base64, "missing_user"), "multiset", "encoding base64, due is utf-8",
+        "dead_letter",
+        letters(in_base64, "missing_user"),
+        "multiset",
+        "encoding base64, due is utf-8",
     ),
     "text that is base64": (
-        "dead_letter", each(as_text, lambda row: row["encoding"] == "base64"), "multiset", "in utf-8, sent was",
+        "dead_letter",
+        each(as_text, lambda row: row["encoding"] == "base64"),
+        "multiset",
+        "in utf-8, sent was",
     ),
     "blanks in a late letter": ("dead_letter", letters(blanks, "late"), "multiset", "byte for byte"),
     "blanks in a malformed letter": ("dead_letter", letters(blanks, "missing_user"), "multiset", "sent was"),
     "an id lost": (
-        "dead_letter", letters(lambda row: row.update(id=None), "missing_user", "bad_time"), "multiset",
+        "dead_letter",
+        letters(lambda row: row.update(id=None), "missing_user", "bad_time"),
+        "multiset",
         "id None, sent was '",
     ),
     "the id of a late record lost": (
-        "dead_letter", letters(lambda row: row.update(id=None), "late"), "multiset", "id None, sent",
+        "dead_letter",
+        letters(lambda row: row.update(id=None), "late"),
+        "multiset",
+        "id None, sent",
     ),
     "an id that nothing was sent with": (
-        "dead_letter", letters(lambda row: row.update(id="x"), "missing_id", "not_json"), "multiset", "id 'x', sent",
+        "dead_letter",
+        letters(lambda row: row.update(id="x"), "missing_id", "not_json"),
+        "multiset",
+        "id 'x', sent",
     ),
-}  # fmt: skip
+}
 
 
 def test_a_right_run_passes_by_every_row_of_every_sink(clean: Path) -> None:
@@ -209,26 +240,34 @@ def _manifest(change: Callable[[Row], Any]) -> Callable[[Path], None]:
 
 UNSEEN: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "another schema": (
-        _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")), "messages",
+        _manifest(lambda said: said["schemas"]["user_counts"]["fields"].update(sum="integer")),
+        "messages",
         "schemas are not those of the job's definition",
     ),
     "a sink without a schema": (
-        _manifest(lambda said: said["schemas"].pop("accepted")), "messages", "schemas are not those",
+        _manifest(lambda said: said["schemas"].pop("accepted")),
+        "messages",
+        "schemas are not those",
     ),
     "a message not looked at": (_accepted(lambda row: row.pop("message")), "messages", "was not looked at whole"),
     "a message without its key": (
-        _accepted(lambda row: row["message"].pop("key")), "messages", "was not looked at whole",
+        _accepted(lambda row: row["message"].pop("key")),
+        "messages",
+        "was not looked at whole",
     ),
     "a key that cannot be read": (
-        _accepted(lambda row: row["message"].update(key="?", key_encoding="base64")), "messages",
+        _accepted(lambda row: row["message"].update(key="?", key_encoding="base64")),
+        "messages",
         "key of a message cannot be read",
     ),
     "a row from nowhere": (_accepted(lambda row: row.pop("offset")), "messages", "does not say where it was read"),
     "rows not in the order of offsets": (
-        _accepted(lambda row: row.update(offset=10**9)), "messages", "was read after 1000000000",
+        _accepted(lambda row: row.update(offset=10**9)),
+        "messages",
+        "was read after 1000000000",
     ),
     "malformed records whose bytes nobody kept": (_without_encoding, "multiset", "does not hold its bytes"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", UNSEEN)

@@ -33,10 +33,18 @@ def accepted() -> list[Message]:
     """Rows of one shard, in source order."""
     ids = [f"i{n}" for n in range(40) if shard_of(f"i{n}", SHARDS) == 0]
     rows = [
-        {"topic": "events", "partition": 0, "offset": offset, "id": id_, "event_time_ms": 5, "user": f"ü{offset}",
-         "payload": '"\\ ✓', "crc": 2**32 - 1}
+        {
+            "topic": "events",
+            "partition": 0,
+            "offset": offset,
+            "id": id_,
+            "event_time_ms": 5,
+            "user": f"ü{offset}",
+            "payload": '"\\ ✓',
+            "crc": 2**32 - 1,
+        }
         for offset, id_ in enumerate(ids)
-    ]  # fmt: skip
+    ]
     return messages(_to("accepted"), pa.Table.from_pylist(rows, pipeline.given), EPOCH)
 
 
@@ -50,10 +58,23 @@ def counts() -> list[Message]:
 def dead() -> list[Message]:
     """Malformed records of one shard."""
     schema = pa.schema([*COORDINATES, ("id", pa.string()), ("reason", pa.string()), ("value", pa.binary())])
-    return dead_letters(pa.Table.from_pylist([
-        {"topic": "events", "partition": 1, "offset": send.offset, "id": send.id, "reason": send.reason, "value": raw}
-        for send, raw in zip(sends(), RAW, strict=True)
-    ], schema), EPOCH)  # fmt: skip
+    return dead_letters(
+        pa.Table.from_pylist(
+            [
+                {
+                    "topic": "events",
+                    "partition": 1,
+                    "offset": send.offset,
+                    "id": send.id,
+                    "reason": send.reason,
+                    "value": raw,
+                }
+                for send, raw in zip(sends(), RAW, strict=True)
+            ],
+            schema,
+        ),
+        EPOCH,
+    )
 
 
 def sends() -> list[Send]:
@@ -111,15 +132,21 @@ PLANTED: dict[str, tuple[str, Change, str]] = {
     "every key of a count is x": ("user_counts", lambda _, fields: (b"x", _line(fields)), "key b'x', due is"),
     "a sum of -1 in every count": ("user_counts", lambda key, fields: (key, _line(fields, sum=-1)), "with sum -1"),
     "base64 said of plain text": (
-        DEAD_LETTER, lambda key, fields: (key, _line(fields, encoding="base64")), "value cannot be read",
+        DEAD_LETTER,
+        lambda key, fields: (key, _line(fields, encoding="base64")),
+        "value cannot be read",
     ),
     "ids of malformed records lost": (
-        DEAD_LETTER, lambda key, fields: (key, _line(fields, id=None)), "id None, sent was 'bad-1'",
+        DEAD_LETTER,
+        lambda key, fields: (key, _line(fields, id=None)),
+        "id None, sent was 'bad-1'",
     ),
     "blanks behind commas": (
-        "accepted", lambda key, fields: (key, _line(fields).replace(b',"', b', "')), "is not the compact JSON",
+        "accepted",
+        lambda key, fields: (key, _line(fields).replace(b',"', b', "')),
+        "is not the compact JSON",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", PLANTED)

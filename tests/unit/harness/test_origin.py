@@ -15,9 +15,15 @@ EVENTS = [{"t": START + 7_000, "event": "phase", "phase": "warm-up"}]
 
 def _manifest(**changed: Any) -> Manifest:
     told: dict[str, Any] = {
-        "format": 1, "run": "20261123-100412-11", "claim": "", "seed": 11, "started_at": START, "settings": {},
-        "workload": {"kind": "seeded", "sent": 1}, "faults_planned": 0,
-    }  # fmt: skip
+        "format": 1,
+        "run": "20261123-100412-11",
+        "claim": "",
+        "seed": 11,
+        "started_at": START,
+        "settings": {},
+        "workload": {"kind": "seeded", "sent": 1},
+        "faults_planned": 0,
+    }
     return Manifest.model_validate({**told, **changed})
 
 

@@ -21,11 +21,13 @@ PIPELINE = Pipeline(
     rows=(ToKafka("accepted", key="key"), ToFiles("archive"), ToTable("events")),
     windows=(
         Windowed(
-            by="key", values={"count": Count(), "amount": Sum("amount")}, to=ToKafka("per_minute"),
+            by="key",
+            values={"count": Count(), "amount": Sum("amount")},
+            to=ToKafka("per_minute"),
             totals=ToFiles("totals"),
         ),
     ),
-)  # fmt: skip
+)
 
 
 def of(pipeline: Pipeline) -> Declaration:
@@ -36,10 +38,13 @@ def of(pipeline: Pipeline) -> Declaration:
 def test_every_sink_is_judged_by_rows_or_by_what_it_aggregates() -> None:
     found = of(PIPELINE)
     assert {sink.name: (sink.kind, sink.of, sink.totals) for sink in found.sinks} == {
-        "accepted": ("kafka", "rows", False), "archive": ("files", "rows", False), "events": ("table", "rows", False),
-        "per_minute": ("kafka", "per_minute", False), "totals": ("files", "per_minute", True),
+        "accepted": ("kafka", "rows", False),
+        "archive": ("files", "rows", False),
+        "events": ("table", "rows", False),
+        "per_minute": ("kafka", "per_minute", False),
+        "totals": ("files", "per_minute", True),
         "dead_letter": ("kafka", "dead_letter", False),
-    }  # fmt: skip
+    }
     assert found.aggregates["per_minute"].values == {"count": ("sum", None), "amount": ("sum", "amount")}
     assert set(found.topics) == {"accepted", "per_minute", "dead_letter"}
     assert found.manifests == ("totals",)

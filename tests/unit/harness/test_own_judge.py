@@ -19,15 +19,20 @@ from tests.unit.harness.test_rejudge import keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
 DECLARATION = {
-    "pipeline": "user_counts", "attached": True, "timed": True, "window_ms": WINDOW_MS, "lateness_ms": LATENESS_MS,
+    "pipeline": "user_counts",
+    "attached": True,
+    "timed": True,
+    "window_ms": WINDOW_MS,
+    "lateness_ms": LATENESS_MS,
     "sinks": [
         {"name": "accepted", "kind": "kafka", "of": "rows", "columns": COLUMNS, "totals": False},
         {"name": "dead_letter", "kind": "kafka", "of": "dead_letter", "columns": [], "totals": False},
         {"name": "user_counts", "kind": "kafka", "of": "user_counts", "columns": ["user", "count"], "totals": False},
         {"name": "global_counts", "kind": "files", "of": "user_counts", "columns": ["count"], "totals": True},
     ],
-    "aggregates": {"user_counts": {"by": "user", "values": {"count": ["sum", None]}}}, "left_out": {"raw": "no JSON"},
-}  # fmt: skip
+    "aggregates": {"user_counts": {"by": "user", "values": {"count": ["sum", None]}}},
+    "left_out": {"raw": "no JSON"},
+}
 Lines = list[dict[str, Any]]
 
 

@@ -15,9 +15,10 @@ from tests.harness.workload.errors import InputError
 
 SETTINGS = {"window_ms": 60_000, "lateness_ms": 120_000}
 SAID: dict[str, Any] = {
-    "declaration": {"attached": True, "aggregates": {"per_minute": {}}}, "rows": ["accepted", "events"],
+    "declaration": {"attached": True, "aggregates": {"per_minute": {}}},
+    "rows": ["accepted", "events"],
     "tables": ["events"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -18,25 +18,41 @@ from tests.harness.schemas import DEAD_LETTERS, USER_COUNTS, WITH_TABLE, SinkSch
 
 PIPELINE = Pipeline(
     transform=lambda frame: frame,
-    columns=pa.schema([
-        ("key", pa.string()), ("amount", pa.int64()), ("raw", pa.binary()), ("share", pa.float64()),
-        ("paid", pa.bool_()), ("day", pa.date32()),
-    ]),
+    columns=pa.schema(
+        [
+            ("key", pa.string()),
+            ("amount", pa.int64()),
+            ("raw", pa.binary()),
+            ("share", pa.float64()),
+            ("paid", pa.bool_()),
+            ("day", pa.date32()),
+        ]
+    ),
     rows=(
-        ToKafka("accepted", key="raw"), ToKafka("few", columns=("amount", "key")), ToFiles("archive"),
+        ToKafka("accepted", key="raw"),
+        ToKafka("few", columns=("amount", "key")),
+        ToFiles("archive"),
         ToTable("events"),
     ),
     windows=(
         Windowed(
-            by="key", values={"count": Count(), "amount": Sum("amount")}, to=ToKafka("per_minute"),
+            by="key",
+            values={"count": Count(), "amount": Sum("amount")},
+            to=ToKafka("per_minute"),
             totals=ToFiles("totals"),
         ),
     ),
-)  # fmt: skip
+)
 COLUMNS = {
-    "id": "text", "event_time_ms": "integer", "key": "text", "amount": "integer", "raw": "hex or null",
-    "share": "number or null", "paid": "boolean or null", "day": "text or null",
-}  # fmt: skip
+    "id": "text",
+    "event_time_ms": "integer",
+    "key": "text",
+    "amount": "integer",
+    "raw": "hex or null",
+    "share": "number or null",
+    "paid": "boolean or null",
+    "day": "text or null",
+}
 SOURCE = {"topic": "text", "partition": "integer", "offset": "integer"}
 SHOWN = {"epoch": "integer", "source": "source"}
 
@@ -52,11 +68,13 @@ def of(**changes: Any) -> dict[str, SinkSchema]:
         ("few", {"amount": "integer", "key": "text", **SHOWN}),
         ("archive", {**SOURCE, **COLUMNS, "epoch": "integer"}),
         ("events", {**SOURCE, **COLUMNS}),
-        ("per_minute", {"key": "text", "window_start_ms": "integer", "count": "integer", "amount": "integer",
-                        "epoch": "integer"}),
+        (
+            "per_minute",
+            {"key": "text", "window_start_ms": "integer", "count": "integer", "amount": "integer", "epoch": "integer"},
+        ),
         ("totals", {"window_start_ms": "integer", "count": "integer", "amount": "integer", "epoch": "integer"}),
     ],
-)  # fmt: skip
+)
 def test_fields_are_those_declared_in_their_order(sink: str, fields: dict[str, str]) -> None:
     found = of()[sink].fields
     assert found == fields

@@ -140,14 +140,40 @@ def test_whatever_is_changed_in_a_line_it_comes_out_so(slices: Slices, data: st.
 
 
 HARD = (
-    b"", b"7", b"[1]", b"{}", b"null", b'{"n": 1}', b'{"n":1,"n":2}', b'{"n":1e3}', b'{"n":-0}', b'{"":1}',
-    b'{"a.b":1}', b'{"source.1":1}', b'{"source":{"1":0,"2":0}}', b'{"n":[1,2]}', b'{"n":18446744073709551615}',
-    b'{"n":4611686018427387904}', b'{"source":["events",[1],2]}', b'{"source":["events",0,0],"id":7}',
-    b'{"partition":[0],"offsets":0,"crcs":[]}', b'{"partition":0,"offsets":[0,1],"crcs":[1]}',
-    b'{"id":"\\u0001id\\u0001"}', b'{"id":"\x01id\x01"}', b'{"id":"\\ud800"}', b'{"id":"closer-1"}',
-    b'{"id":"closer-1","crc":7,"@send":1}', b"\xff", b"~{}", b"=", b'{"n":0,"offset":true,"sent_at":null}', b"NaN",
-    b"\r", b'{"a":[]}', b'{"a":{},"b":[[],{}]}',
-)  # fmt: skip
+    b"",
+    b"7",
+    b"[1]",
+    b"{}",
+    b"null",
+    b'{"n": 1}',
+    b'{"n":1,"n":2}',
+    b'{"n":1e3}',
+    b'{"n":-0}',
+    b'{"":1}',
+    b'{"a.b":1}',
+    b'{"source.1":1}',
+    b'{"source":{"1":0,"2":0}}',
+    b'{"n":[1,2]}',
+    b'{"n":18446744073709551615}',
+    b'{"n":4611686018427387904}',
+    b'{"source":["events",[1],2]}',
+    b'{"source":["events",0,0],"id":7}',
+    b'{"partition":[0],"offsets":0,"crcs":[]}',
+    b'{"partition":0,"offsets":[0,1],"crcs":[1]}',
+    b'{"id":"\\u0001id\\u0001"}',
+    b'{"id":"\x01id\x01"}',
+    b'{"id":"\\ud800"}',
+    b'{"id":"closer-1"}',
+    b'{"id":"closer-1","crc":7,"@send":1}',
+    b"\xff",
+    b"~{}",
+    b"=",
+    b'{"n":0,"offset":true,"sent_at":null}',
+    b"NaN",
+    b"\r",
+    b'{"a":[]}',
+    b'{"a":{},"b":[[],{}]}',
+)
 
 
 def test_lines_of_every_odd_form_come_out_as_they_are(slices: Slices) -> None:
@@ -180,9 +206,10 @@ def _other_bytes(line: bytes) -> st.SearchStrategy[bytes]:
     """The line with some bytes more or less, at any place."""
     return st.builds(
         lambda at, less, more: line[:at] + more.replace(b"\n", b"") + line[at + less :],
-        st.integers(0, len(line)), st.integers(0, 9),
+        st.integers(0, len(line)),
+        st.integers(0, 9),
         st.binary(max_size=6) | st.sampled_from([b" ", b'"n":1,', b"\x01id\x01", b"\x02n\x02", b"1e5", b"-0"]),
-    )  # fmt: skip
+    )
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))

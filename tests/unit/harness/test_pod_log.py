@@ -28,9 +28,16 @@ def test_an_announcement_is_found_in_its_line(before: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["", "plain", '{"event": "epoch published", "timestamp": "2026"}', '{"t":5,"event":"st', '{"t":"5","event":"x"}',
-     '{"t":5,"event":7}', line_of(STEP) + " and more"],
-)  # fmt: skip
+    [
+        "",
+        "plain",
+        '{"event": "epoch published", "timestamp": "2026"}',
+        '{"t":5,"event":"st',
+        '{"t":"5","event":"x"}',
+        '{"t":5,"event":7}',
+        line_of(STEP) + " and more",
+    ],
+)
 def test_other_lines_hold_none(line: str) -> None:
     assert announcement(line) is None
 

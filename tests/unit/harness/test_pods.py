@@ -59,18 +59,22 @@ class Played:
         self.settings = folder / "settings.json"
         self.settings.write_text('{"pipeline": "uc_1"}')
         self.drivers = PodDrivers(
-            cast("Cluster", self.cluster), cast("Chart", FakeChart()), {"name": "uc-1", "executors": {"count": 2}},
-            "r-1", cast("PodLog", self.log),
-        )  # fmt: skip
+            cast("Cluster", self.cluster),
+            cast("Chart", FakeChart()),
+            {"name": "uc-1", "executors": {"count": 2}},
+            "r-1",
+            cast("PodLog", self.log),
+        )
         self.cluster.sessions = {name: lambda _: FakeSession("armed 12", "kill 12") for name in ("exec-1", "exec-2")}
 
     def start(self) -> None:
         self.drivers.start("driver", self.settings)
         self.cluster.there["uc-1"] = {"status": {"applicationState": {"state": "RUNNING"}}}
         self.log.set(
-            pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS), pod("exec-1", UIDS["b"], state=RUNS),
+            pod("uc-1-driver", UIDS["a"], DRIVER, state=RUNS),
+            pod("exec-1", UIDS["b"], state=RUNS),
             pod("exec-2", UIDS["c"], state=RUNS),
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture

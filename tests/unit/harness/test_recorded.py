@@ -28,9 +28,17 @@ Play = Callable[[RunDirectory], None]
 
 def _manifest(name: str) -> dict[str, Any]:
     return manifest_of(
-        name, "Every output is exact.", SEED, seeded(SEED, 2_000), checkout=Path(__file__).parent,
-        pipeline="user_counts", topic="events", shards=2, strikes=[Strike("sigkill")], controls=NEGATIVE_CONTROLS,
-    )  # fmt: skip
+        name,
+        "Every output is exact.",
+        SEED,
+        seeded(SEED, 2_000),
+        checkout=Path(__file__).parent,
+        pipeline="user_counts",
+        topic="events",
+        shards=2,
+        strikes=[Strike("sigkill")],
+        controls=NEGATIVE_CONTROLS,
+    )
 
 
 def _run(

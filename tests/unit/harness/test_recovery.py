@@ -68,8 +68,10 @@ def test_waits_of_each_minute_are_those_of_the_records_that_were_published_in_it
     sent, epochs = [0, 500, 10_999, 60_000, 190_000], [0, 0, 1, 2, 3]
     found = Backlog(sent, epochs, published, 300_000).waits_by_minute()
     assert [(one.minute, one.n, one.p50, one.max) for one in found] == [
-        (0, 3, 1.0, 50.0), (1, 1, 1.0, 1.0), (3, 1, 10.0, 10.0)
-    ]  # fmt: skip
+        (0, 3, 1.0, 50.0),
+        (1, 1, 1.0, 1.0),
+        (3, 1, 10.0, 10.0),
+    ]
     assert Backlog([0], [NEVER], {}, 10).waits_by_minute() == ()
 
 

@@ -151,8 +151,11 @@ def test_an_epoch_that_repairs_another_takes_what_that_one_left_and_keeps_its_wa
     pins = [Pin(0, "0", ("events", 0, 1))]
     found = replay(sends, [first, repair, epoch(2, 900, p0=(3, 4))], WINDOW_MS, LATENESS_MS, pins)
     assert [Outcome(one) for one in found.outcomes] == [
-        Outcome.DUPLICATE, Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.ACCEPTED,
-    ]  # fmt: skip
+        Outcome.DUPLICATE,
+        Outcome.ACCEPTED,
+        Outcome.ACCEPTED,
+        Outcome.ACCEPTED,
+    ]
     assert list(found.epochs_of) == [1, 0, 1, 2]
     assert [numbers.watermark_due_ms for numbers in found.numbers] == [None, None, 900]
 
@@ -165,21 +168,26 @@ def test_with_a_clock_the_watermark_is_that_of_the_slowest_partition() -> None:
 
 def test_an_idle_partition_is_not_waited_for() -> None:
     sends = [send("a", 900, 0), send("b", 10, 0, partition=1), send("c", 950, 1)]
-    assert dues(
-        sends, timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 900, (1,), p0=(1, 2), p1=(1, 1))
-    ) == [None, 900]  # fmt: skip
+    assert dues(sends, timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 900, (1,), p0=(1, 2), p1=(1, 1))) == [None, 900]
 
 
 def test_a_partition_that_nothing_came_from_holds_the_watermark() -> None:
-    assert dues([send("a", 900, 0), send("c", 950, 1)], timed(0, None, p0=(0, 1), p1=(0, 0)),
-                timed(1, None, p0=(1, 2), p1=(0, 0))) == [None, None]  # fmt: skip
+    assert dues(
+        [send("a", 900, 0), send("c", 950, 1)],
+        timed(0, None, p0=(0, 1), p1=(0, 0)),
+        timed(1, None, p0=(1, 2), p1=(0, 0)),
+    ) == [None, None]
 
 
 def test_copies_and_late_records_tell_how_far_their_partition_has_come() -> None:
     sends = [send("a", 900, 0), send("b", 600, 0, partition=1), send("a", 700, 1, partition=1), send("d", 1, 1)]
     first, second = timed(0, None, p0=(0, 1), p1=(0, 1)), timed(1, 600, p0=(1, 2), p1=(1, 2))
-    assert dues(sends, first, second, timed(2, 700, p0=(2, 2), p1=(2, 2)).model_copy(
-        update={"ranges": {"events": {0: (2, 3), 1: (2, 2)}}})) == [None, 600, 700]  # fmt: skip
+    assert dues(
+        sends,
+        first,
+        second,
+        timed(2, 700, p0=(2, 2), p1=(2, 2)).model_copy(update={"ranges": {"events": {0: (2, 3), 1: (2, 2)}}}),
+    ) == [None, 600, 700]
 
 
 def test_what_the_chain_gave_up_is_lost_and_what_an_epoch_read_all_the_same_is_not() -> None:

@@ -27,9 +27,19 @@ def fault(kind: str, target: str, after: str | None = None, **more: Any) -> Row:
     undone = {"healed_at": at + round(1000 * more["stopped_s"])} if more.get("stopped_s") else {}
     taken = ("9@5.50" if target == "driver" else "5@5.50") if after is None else after
     return {
-        "t": 200_000, "event": "fault", "kind": kind, "target": target, "epoch": 0, "process_before": "1@0.50",
-        "process_after": taken, "injected_at": at, "phase": "declared", "hit": True, **undone, **more,
-    }  # fmt: skip
+        "t": 200_000,
+        "event": "fault",
+        "kind": kind,
+        "target": target,
+        "epoch": 0,
+        "process_before": "1@0.50",
+        "process_after": taken,
+        "injected_at": at,
+        "phase": "declared",
+        "hit": True,
+        **undone,
+        **more,
+    }
 
 
 def checked(event: Row, history: list[Row] = HISTORY) -> faults.Checked:
@@ -56,9 +66,14 @@ GOOD = [
 LEADERS = {"events/0": {"before": 0, "after": 2, "epoch_before": 4, "epoch_after": 5}}
 GOOD.append(fault("leader_move", "broker", after="1@0.50", leaders=LEADERS))
 CUT: Row = {
-    "after": "1@0.50", "healed_at": 14_100, "planned_s": 12.0, "cut_s": 12.05, "direction": "both",
-    "between": ["uc-exec-1", "uc-exec-2"], "dropped": {"packets in": 3, "packets out": 9},
-}  # fmt: skip
+    "after": "1@0.50",
+    "healed_at": 14_100,
+    "planned_s": 12.0,
+    "cut_s": 12.05,
+    "direction": "both",
+    "between": ["uc-exec-1", "uc-exec-2"],
+    "dropped": {"packets in": 3, "packets out": 9},
+}
 LATER: list[Row] = [
     {"t": 9_000, "event": "epoch", "epoch": 1, "state": "declared", "driver": 9},
     {"t": 20_000, "event": "epoch", "epoch": 1, "state": "published", "driver": 9, "ms": {"total": 11_000}},
@@ -246,9 +261,13 @@ def test_who_has_ended_is_not_struck_again(kind: str) -> None:
 
 
 SLOWED: Row = {
-    "after": "1@0.50", "healed_at": 14_100, "planned_s": 12.0, "slowed_s": 12.05, "delay_ms": 50,
+    "after": "1@0.50",
+    "healed_at": 14_100,
+    "planned_s": 12.0,
+    "slowed_s": 12.05,
+    "delay_ms": 50,
     "latency_ms": {"before": 1.2, "fastest": 50.0, "during": 52.1, "after": 1.3},
-}  # fmt: skip
+}
 
 
 def slowed(**change: Any) -> Row:
@@ -323,8 +342,10 @@ def test_a_pod_that_announced_itself_as_a_driver_is_no_executor() -> None:
 
 @pytest.mark.parametrize("others", ["9@6.50", "9@0.10"], ids=["begun after it", "gone before it"])
 def test_the_pid_of_a_driver_may_be_anothers_before_and_after_it(others: str) -> None:
-    gone = [{"t": 150, "event": "process", "state": "seen", "process": "9@0.10"},
-            {"t": 5_900, "event": "process", "state": "gone", "process": "9@0.10", "last": 5_800}]  # fmt: skip
+    gone = [
+        {"t": 150, "event": "process", "state": "seen", "process": "9@0.10"},
+        {"t": 5_900, "event": "process", "state": "gone", "process": "9@0.10", "last": 5_800},
+    ]
     history = [*HISTORY, *gone]
     assert "announced itself" not in (checked(fault("sigkill", "executor", after=others), history).refuted or "")
 

@@ -92,11 +92,16 @@ def server(world: World) -> Iterator[Server]:
 
 def fault(
     world: World, server: Server, disk: Any, probe: Callable[[], float] | None = None, seconds: float = 0.3
-) -> SlowedServer:  # fmt: skip
+) -> SlowedServer:
     made = SlowedServer(
-        Drivers(), SlowableServer(server), "broker", disk, probe or disk,  # type: ignore[arg-type]
-        healing=world.healing, ended=world.ended,
-    )  # fmt: skip
+        Drivers(),
+        SlowableServer(server),
+        "broker",
+        disk,
+        probe or disk,  # type: ignore[arg-type]
+        healing=world.healing,
+        ended=world.ended,
+    )
     made.prepare(PlannedFault(1, DECLARED, None, 0, SERVER_DISKS["broker-slow-disk"], planned_s=seconds))
     made.arm()
     return made
@@ -152,9 +157,7 @@ def test_a_server_that_was_as_slow_before_shows_nothing(world: World, server: Se
     assert not one.landed()
 
 
-def test_writes_that_are_given_up_tell_nothing(
-    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+def test_writes_that_are_given_up_tell_nothing(world: World, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.harness.faults.slow_disk.LONGEST_S", 0.4)
     disk = Disk()
 

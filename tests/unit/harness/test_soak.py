@@ -116,8 +116,10 @@ def test_an_unknown_part_is_run_once_more_then_kept(runs: Runs) -> None:
     assert soak(runs) == 2
     assert len(runs.played) == 5
     assert [one["verdict"] for one in orjson.loads(Path("sum/results.json").read_bytes())["parts"]] == [
-        "pass", "pass", "unknown",
-    ]  # fmt: skip
+        "pass",
+        "pass",
+        "unknown",
+    ]
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(143)])

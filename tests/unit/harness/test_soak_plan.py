@@ -42,9 +42,14 @@ BEYOND = (
 )
 """Parts that the numbers of the campaign do not rest on."""
 NEEDED = {
-    "executor-kill": 100, "driver-kill": 20, "zombie": 20, "broker-kill": 10, "store-kill": 10, "database-kill": 5,
+    "executor-kill": 100,
+    "driver-kill": 20,
+    "zombie": 20,
+    "broker-kill": 10,
+    "store-kill": 10,
+    "database-kill": 5,
     "operator-kill": 5,
-}  # fmt: skip
+}
 GOOD: dict[str, Any] = {"name": "one", "stack": "embedded", "seed": 7, "faults": "zombie*2", "records": 9000}
 
 

@@ -98,8 +98,9 @@ def test_a_part_that_is_asked_for_again_waits_and_what_it_came_to_is_kept() -> N
     state = after((1, FAIL), (2, PASS)).again("p1")
     assert state.next_part(STACKS) == PARTS[0]
     assert [(one.run, one.verdict, one.set_aside) for one in state.attempts] == [
-        ("run-0", FAIL, True), ("run-1", PASS, False),
-    ]  # fmt: skip
+        ("run-0", FAIL, True),
+        ("run-1", PASS, False),
+    ]
     assert state.runs() == ["run-1"]
     with pytest.raises(PlanError, match="plan has no part 'p9'; it has: p1, p2, p3"):
         state.again("p9")

@@ -198,7 +198,10 @@ def test_a_job_runs_below_it_as_it_does_alone(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"job": "a_job"}))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.harness.with_requests", str(settings)], capture_output=True, text=True,
-        check=False, env={"PYTHONPATH": f"{CHECKOUT}:{tmp_path}", with_requests.VARIABLE: str(tmp_path)},
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.harness.with_requests", str(settings)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": f"{CHECKOUT}:{tmp_path}", with_requests.VARIABLE: str(tmp_path)},
+    )
     assert (done.returncode, done.stdout.strip()) == (7, f"__main__ ['{settings}']"), done.stderr

@@ -26,9 +26,10 @@ LAST: list[Row] = [
 ]
 """Of a driver that goes on, whoever was away is back."""
 STILL: list[Row] = [
-    HISTORY[0], {**HISTORY[3], "t": 195_000, "driver": 1, "ms": {"total": 194_000}},
+    HISTORY[0],
+    {**HISTORY[3], "t": 195_000, "driver": 1, "ms": {"total": 194_000}},
     *({**one, "driver": 1} for one in LAST),
-]  # fmt: skip
+]
 """The epoch stands still, and its driver goes on with it."""
 GOOD = [
     stall("executor"),

@@ -125,7 +125,7 @@ def test_a_cut_has_records_for_one_more_try_and_no_other_strike_has() -> None:
 @pytest.mark.parametrize("ours", [True, False])
 def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     ours: bool, nodes: object, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     """Elsewhere they are others' too; a cluster that was made here has its nodes, where its engine runs."""
     given: list[object] = []
     platform = Platform({}, cast("Nodes | None", nodes))

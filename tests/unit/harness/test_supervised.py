@@ -29,8 +29,12 @@ class Supervised:
         self.said: list[str] = []
         self.history = History(folder / "history.jsonl")
         self.drivers = SupervisedDrivers(
-            self.home, "m", folder / "events.jsonl", history=self.history, say=self.said.append  # type: ignore[arg-type]
-        )  # fmt: skip
+            self.home,
+            "m",
+            folder / "events.jsonl",
+            history=self.history,
+            say=self.said.append,  # type: ignore[arg-type]
+        )
 
     def start(self) -> int:
         self.drivers.start("driver", self.folder / "settings.json")

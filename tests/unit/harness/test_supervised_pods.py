@@ -33,9 +33,14 @@ class Supervised:
         self.settings.write_text('{"pipeline": "uc_1"}')
         self.history = History(folder / "history.jsonl")
         self.drivers = SupervisedPods(
-            cast("Cluster", self.cluster), cast("Chart", FakeChart()), {"name": "uc-1", "executors": {"count": 2}},
-            "r-1", cast("PodLog", self.log), self.said.append, history=self.history,
-        )  # fmt: skip
+            cast("Cluster", self.cluster),
+            cast("Chart", FakeChart()),
+            {"name": "uc-1", "executors": {"count": 2}},
+            "r-1",
+            cast("PodLog", self.log),
+            self.said.append,
+            history=self.history,
+        )
         self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "kill 12")
         self.start()
 

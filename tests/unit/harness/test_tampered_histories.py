@@ -179,18 +179,24 @@ TAMPERINGS = {
         _sink("accepted", _again), "multiset", FAIL, ("chain", "epilogue", "messages", "monotone", "quiet")
     ),
     "a phantom": Tampering(
-        _sink("accepted", lambda rows: _again(rows, id="p9-s9-999999")), "multiset", FAIL,
+        _sink("accepted", lambda rows: _again(rows, id="p9-s9-999999")),
+        "multiset",
+        FAIL,
         ("chain", "epilogue", "messages", "monotone", "quiet"),
     ),
     "a payload altered": Tampering(
         _sink("accepted", lambda rows: rows[5].update(payload="other")), "multiset", FAIL, ("monotone",)
     ),
     "an epoch altered": Tampering(
-        _sink("accepted", lambda rows: rows[5].update(epoch=rows[5]["epoch"] + 1)), "multiset", FAIL,
+        _sink("accepted", lambda rows: rows[5].update(epoch=rows[5]["epoch"] + 1)),
+        "multiset",
+        FAIL,
         ("chain", "messages", "monotone"),
     ),
     "an acknowledged send forgotten": Tampering(
-        lambda run: change_lines(run / "sent.jsonl", _forget_one), "multiset", FAIL,
+        lambda run: change_lines(run / "sent.jsonl", _forget_one),
+        "multiset",
+        FAIL,
         ("chain", "aggregates", "workload", "epilogue"),
     ),
     "a count of a user wrong": Tampering(_sink("user_counts", _one_more), "aggregates", FAIL, ("multiset", "monotone")),
@@ -208,9 +214,7 @@ TAMPERINGS = {
     "generations that changed places": Tampering(
         _history(_older_generation_declared), "chain", FAIL, ("faults", "epochs")
     ),
-    "an epoch of another generation than told": Tampering(
-        _document("chain", _newer_generation_claimed), "chain", FAIL
-    ),
+    "an epoch of another generation than told": Tampering(_document("chain", _newer_generation_claimed), "chain", FAIL),
     "ranges with a gap": Tampering(
         _document("chain", _moved(1)), "chain", FAIL, ("coverage", "multiset", "aggregates", "epilogue")
     ),
@@ -223,19 +227,21 @@ TAMPERINGS = {
     "an epoch told otherwise": Tampering(_history(_published_otherwise), "chain", FAIL),
     "an epoch that the chain does not hold": Tampering(_history(_published_too_much), "epochs", UNKNOWN),
     "a publication not told": Tampering(
-        _history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)), "epochs", UNKNOWN,
+        _history(_without(lambda row: row.get("state") == "published" and row["epoch"] == 1)),
+        "epochs",
+        UNKNOWN,
         ("faults", "history"),
     ),
     "a declaration not told": Tampering(
-        _history(_without(lambda row: row.get("state") == "declared" and row["epoch"] == 1)), "epochs", UNKNOWN,
+        _history(_without(lambda row: row.get("state") == "declared" and row["epoch"] == 1)),
+        "epochs",
+        UNKNOWN,
         ("faults", "history"),
     ),
     "a start not told": Tampering(
         _history(_without(lambda row: row.get("state") == "started" and row["generation"] == 1)), "epochs", UNKNOWN
     ),
-    "a phase not told": Tampering(
-        _history(_without(lambda row: row.get("phase") == "drain")), "history", UNKNOWN
-    ),
+    "a phase not told": Tampering(_history(_without(lambda row: row.get("phase") == "drain")), "history", UNKNOWN),
     "a fault not told": Tampering(_history(_without(lambda row: row["event"] == "fault")), "faults", UNKNOWN),
     "a fault that replaced nobody": Tampering(
         _history(lambda rows: _fault(rows).update(process_after=_fault(rows)["process_before"])), "faults", UNKNOWN
@@ -246,7 +252,7 @@ TAMPERINGS = {
     "a fault undone before it came": Tampering(
         _history(lambda rows: _fault(rows).update(healed_at=_fault(rows)["injected_at"] - 1)), "faults", UNKNOWN
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=["fabricated", *(path.name for path in RECORDED)])

@@ -14,9 +14,10 @@ from tests.unit.harness.fake_cluster import RUNS, UIDS, FakeCluster, Object, pod
 def deployed(name: str, state: str = "RUNNING", *, suspend: bool = False, by: str | None = None) -> Object:
     annotations = {SUSPENDED_BY: by} if by else {}
     return {
-        "metadata": {"name": name, "annotations": annotations}, "spec": {"suspend": suspend},
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"suspend": suspend},
         "status": {"applicationState": {"state": state}},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture

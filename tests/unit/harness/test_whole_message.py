@@ -73,10 +73,12 @@ def test_a_field_that_is_called_as_one_of_the_harness_is_not_lost() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        FakeMessage(LINE, b"b"), FakeMessage(LINE, b"a", [("h", b"1")]), FakeMessage(LINE + b" ", b"a"),
+        FakeMessage(LINE, b"b"),
+        FakeMessage(LINE, b"a", [("h", b"1")]),
+        FakeMessage(LINE + b" ", b"a"),
         FakeMessage(LINE, b"a", type_=TIMESTAMP_LOG_APPEND_TIME),
     ],
-)  # fmt: skip
+)
 def test_a_message_that_was_seen_otherwise_has_another_checksum(other: FakeMessage) -> None:
     """What the concurrent reader keeps of it."""
     assert crc_of_row(whole(FakeMessage(LINE, b"a"))) != crc_of_row(whole(other))

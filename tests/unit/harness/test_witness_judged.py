@@ -158,9 +158,17 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
 
 POD, UID = "uc-exec-2", "29dc57ce-1990-49eb-9b77-9abc62eb50a5"
 STALLED = Fault(
-    kind="stall", target="python worker", phase="committed:accepted", epoch=5, injected_at=2_000, healed_at=2_500,
-    process_before=f"{POD}@{UID}/worker-52", process_after=f"{POD}@{UID}/worker-52", recovered_s=1.0, hit=True,
-)  # fmt: skip
+    kind="stall",
+    target="python worker",
+    phase="committed:accepted",
+    epoch=5,
+    injected_at=2_000,
+    healed_at=2_500,
+    process_before=f"{POD}@{UID}/worker-52",
+    process_after=f"{POD}@{UID}/worker-52",
+    recovered_s=1.0,
+    hit=True,
+)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +209,15 @@ def test_a_history_in_which_no_fault_names_an_announcement_is_of_before_they_did
 def test_a_pid_may_be_another_process_at_another_time() -> None:
     """The one that was struck came between two looks of the witness, which saw who had its pid before."""
     fault = Fault(
-        kind="sigstop", target="driver", phase="declared", epoch=5, injected_at=2_000_000_000_000, hit=True,
-        process_before="7@1999999999.00", process_after="7@1999999999.00",
-    )  # fmt: skip
+        kind="sigstop",
+        target="driver",
+        phase="declared",
+        epoch=5,
+        injected_at=2_000_000_000_000,
+        hit=True,
+        process_before="7@1999999999.00",
+        process_after="7@1999999999.00",
+    )
     begun = {"t": 1_999_999_999_500, "event": "driver", "state": "started", "pid": 7}
     declared = {"t": 1_999_999_999_900, "event": "epoch", "state": "declared", "epoch": 5}
     seen = {"t": 1_000, "event": "process", "state": "seen", "process": "7@1.00"}

@@ -11,8 +11,15 @@ from tests.harness.processes import names, started_s
 Row = dict[str, Any]
 ROLES = {"every executor": "executor", "executor JVM": "executor", "neighbours": "executor"}
 ENDING = (
-    "sigkill", "away", "zombie", "second_driver", "restart", "out_of_memory", "pod_delete_now", "pod_delete_graceful",
-)  # fmt: skip
+    "sigkill",
+    "away",
+    "zombie",
+    "second_driver",
+    "restart",
+    "out_of_memory",
+    "pod_delete_now",
+    "pod_delete_graceful",
+)
 
 
 def processes_of(faults: Iterable[Row]) -> list[Row]:

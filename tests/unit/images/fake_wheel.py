@@ -9,9 +9,7 @@ from pathlib import Path
 NAME = "clicks-0.1.0-py3-none-any.whl"
 
 
-def wheel(
-    folder: Path, name: str = NAME, about: Sequence[str] = (), files: Mapping[str, str] | None = None
-) -> Path:  # fmt: skip
+def wheel(folder: Path, name: str = NAME, about: Sequence[str] = (), files: Mapping[str, str] | None = None) -> Path:
     """Write a wheel; `about` are further lines of its metadata, `files` its content."""
     path = folder / name
     info = f"{'-'.join(name.split('-')[:2])}.dist-info"

@@ -52,8 +52,15 @@ def test_equal_contents_give_equal_bytes_whenever_they_were_written(tmp_path: Pa
 
 def test_what_is_private_in_the_cache_is_readable_in_the_image(tmp_path: Path) -> None:
     members = _members(_written({"jars": _folder(tmp_path, at=1), "text": b"x"}))
-    assert set(members) == {"text", "jars", "jars/a.jar", "jars/b.jar", "jars/inner", "jars/inner/run",
-                            "jars/inner/link"}  # fmt: skip
+    assert set(members) == {
+        "text",
+        "jars",
+        "jars/a.jar",
+        "jars/b.jar",
+        "jars/inner",
+        "jars/inner/run",
+        "jars/inner/link",
+    }
     for name, member in members.items():
         wanted = 0o555 if member.isdir() or name.endswith("/run") else 0o444
         assert member.mode & wanted == wanted or member.issym(), name

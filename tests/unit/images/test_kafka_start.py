@@ -52,9 +52,7 @@ def test_a_node_takes_its_place_from_its_host_name(kafka: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     config = (kafka / "config").read_text().splitlines()
     assert config[1] == "node.id=102"
-    assert config[3] == (
-        "advertised.listeners=INTERNAL://kafka-2.kafka-nodes:9092,EXTERNAL://127.0.0.1:12094"
-    )  # fmt: skip
+    assert config[3] == ("advertised.listeners=INTERNAL://kafka-2.kafka-nodes:9092,EXTERNAL://127.0.0.1:12094")
     assert config[4] == "broker.rack=2"
     assert "${" not in (kafka / "config").read_text()
 

@@ -42,17 +42,28 @@ def start(tmp_path: Path) -> Start:
 
 def test_the_driver_is_python_with_sparks_arguments_in_the_variable_that_pyspark_reads(start: Start) -> None:
     ended = start(
-        "driver", "--properties-file", "/opt/spark/conf/spark.properties",
-        "--class", "org.apache.spark.deploy.PythonRunner",
-        "local:///opt/effectively-once/job.py", "effectively_once_jobs.user_counts", "/etc/set tings.json",
+        "driver",
+        "--properties-file",
+        "/opt/spark/conf/spark.properties",
+        "--class",
+        "org.apache.spark.deploy.PythonRunner",
+        "local:///opt/effectively-once/job.py",
+        "effectively_once_jobs.user_counts",
+        "/etc/set tings.json",
         SPARK_DRIVER_BIND_ADDRESS="10.244.0.7",
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stderr
     submit, _, *arguments = ended.stdout.splitlines()
     assert submit.split() == [
-        "submit:", "--deploy-mode", "client", "--properties-file", "/opt/spark/conf/spark.properties",
-        "--conf", "spark.driver.bindAddress=10.244.0.7", "pyspark-shell",
-    ]  # fmt: skip
+        "submit:",
+        "--deploy-mode",
+        "client",
+        "--properties-file",
+        "/opt/spark/conf/spark.properties",
+        "--conf",
+        "spark.driver.bindAddress=10.244.0.7",
+        "pyspark-shell",
+    ]
     assert arguments == ["/opt/effectively-once/job.py", "effectively_once_jobs.user_counts", "/etc/set tings.json"]
 
 
@@ -94,10 +105,14 @@ def test_an_executor_gets_its_options_each_as_one_word_and_its_place_in_the_appl
     main = words.index("org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend")
     flags = dict(zip(words[main + 1 :: 2], words[main + 2 :: 2], strict=True))
     assert flags == {
-        "--driver-url": EXECUTOR["SPARK_DRIVER_URL"], "--executor-id": "3", "--cores": "1",
-        "--app-id": "spark-1", "--hostname": "10.244.0.9", "--resourceProfileId": "0",
+        "--driver-url": EXECUTOR["SPARK_DRIVER_URL"],
+        "--executor-id": "3",
+        "--cores": "1",
+        "--app-id": "spark-1",
+        "--hostname": "10.244.0.9",
+        "--resourceProfileId": "0",
         "--podName": "user-counts-exec-3",
-    }  # fmt: skip
+    }
 
 
 def test_an_executor_without_options_starts_as_well(start: Start) -> None:

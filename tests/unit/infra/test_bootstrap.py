@@ -95,9 +95,14 @@ def _prepared_root(root: Path) -> Path:
 def asked(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """What the command line answers, with nothing installed but what `env` names."""
     return subprocess.run(
-        [sys.executable, "-m", "infra.bootstrap", *words], cwd=bootstrap.CHECKOUT, env=env, capture_output=True,
-        text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "infra.bootstrap", *words],
+        cwd=bootstrap.CHECKOUT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp_path: Path) -> None:

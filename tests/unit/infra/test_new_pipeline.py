@@ -26,9 +26,13 @@ def test_the_folder_has_all_that_a_pipeline_is_made_of(tmp_path: Path) -> None:
     said = new_pipeline("clicks", tmp_path / "own")
     found = {str(path.relative_to(tmp_path / "own")) for path in (tmp_path / "own").rglob("*") if path.is_file()}
     assert found == {
-        "pyproject.toml", "settings.json", "README.md", "src/clicks/__init__.py", "src/clicks/transform.py",
+        "pyproject.toml",
+        "settings.json",
+        "README.md",
+        "src/clicks/__init__.py",
+        "src/clicks/transform.py",
         "tests/test_clicks.py",
-    }  # fmt: skip
+    }
     assert any(f"make run AT={tmp_path / 'own'}" in line for line in said)
 
 

@@ -30,10 +30,18 @@ def bootstrap() -> Iterator[str]:
 def program(folder: Path, name: str, bootstrap: str) -> Path:
     path = folder / name
     settings = {"kafka_bootstrap": bootstrap, "topic": TOPIC, "pipeline": PIPELINE}
-    path.write_text(templating.rendered(
-        TEMPLATES / f"{name}.py.j2", python=sys.executable, settings=settings, path=[], environment={},
-        kafka=["accepted"], files=[], tables=[],
-    ))  # fmt: skip
+    path.write_text(
+        templating.rendered(
+            TEMPLATES / f"{name}.py.j2",
+            python=sys.executable,
+            settings=settings,
+            path=[],
+            environment={},
+            kafka=["accepted"],
+            files=[],
+            tables=[],
+        )
+    )
     return path
 
 

@@ -16,9 +16,14 @@ from tests.unit.report.parsed_page import parse
 CHECKOUT = Path(__file__).parents[3]
 KEPT = CHECKOUT / "docs" / "evidence" / "reference"
 HITS = {
-    ("executor", "sigkill"): 100, ("driver", "sigkill"): 20, ("driver", "zombie"): 20, ("broker", "sigkill"): 10,
-    ("object store", "sigkill"): 10, ("result store", "sigkill"): 5, ("operator", "sigkill"): 5,
-}  # fmt: skip
+    ("executor", "sigkill"): 100,
+    ("driver", "sigkill"): 20,
+    ("driver", "zombie"): 20,
+    ("broker", "sigkill"): 10,
+    ("object store", "sigkill"): 10,
+    ("result store", "sigkill"): 5,
+    ("operator", "sigkill"): 5,
+}
 
 pytestmark = pytest.mark.skipif(not KEPT.is_dir(), reason="no reference campaign is kept yet")
 

@@ -16,9 +16,15 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.html"))
 PHONE, PAPER, TABLET, WINDOW, DESKTOP = 390, 688, 800, 940, 1280
 """Widths in CSS pixels; PAPER is A4 without its margins."""
 LOOKS = [
-    (PHONE, False, "screen"), (PHONE, True, "screen"), (DESKTOP, False, "screen"), (DESKTOP, True, "screen"),
-    (TABLET, False, "screen"), (WINDOW, False, "screen"), (PAPER, False, "print"), (PAPER, True, "print"),
-]  # fmt: skip
+    (PHONE, False, "screen"),
+    (PHONE, True, "screen"),
+    (DESKTOP, False, "screen"),
+    (DESKTOP, True, "screen"),
+    (TABLET, False, "screen"),
+    (WINDOW, False, "screen"),
+    (PAPER, False, "print"),
+    (PAPER, True, "print"),
+]
 STICKS_OUT = """[...document.querySelectorAll('*')]
   .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map(one => `${one.tagName} ${one.className}: ${one.textContent.trim().slice(0, 40)}`).slice(0, 5)"""

@@ -138,9 +138,16 @@ def test_a_run_that_did_not_pass_is_packed_only_when_asked_for(runs: list[Path],
 
 
 @pytest.mark.parametrize(
-    "missing", ["report.html", "history.jsonl", "results.json", "manifest.json", "sent.jsonl",
-                "controls/spark_kafka_sink/sent.jsonl"]
-)  # fmt: skip
+    "missing",
+    [
+        "report.html",
+        "history.jsonl",
+        "results.json",
+        "manifest.json",
+        "sent.jsonl",
+        "controls/spark_kafka_sink/sent.jsonl",
+    ],
+)
 def test_a_run_that_lacks_a_file_is_refused(runs: list[Path], missing: str) -> None:
     (runs[1] / missing).unlink()
     with pytest.raises(PackingError, match=str(runs[1])):

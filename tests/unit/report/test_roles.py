@@ -71,9 +71,14 @@ def test_a_campaign_says_how_to_run_it_again(run: Path) -> None:
     assert "ARGS=" not in told
     manifest["controls"] = []
     manifest["settings"] |= {
-        "campaign": "cluster", "stall_s": "3,12", "rate": "250", "idle_ms": "300000", "short_pipes": "True",
-        "unproven": "False", "cut_s": "40",
-    }  # fmt: skip
+        "campaign": "cluster",
+        "stall_s": "3,12",
+        "rate": "250",
+        "idle_ms": "300000",
+        "short_pipes": "True",
+        "unproven": "False",
+        "cut_s": "40",
+    }
     path.write_bytes(orjson.dumps(manifest))
     told = parse(render(run)).text
     assert "make chaos ON=cluster FAULTS=" in told
@@ -87,9 +92,13 @@ def test_a_campaign_on_somebody_elses_pipeline_names_its_job_and_file(run: Path)
     path = run / "manifest.json"
     manifest = orjson.loads(path.read_bytes())
     manifest["settings"] |= {
-        "campaign": "own pipeline", "job": "clicks.job", "faults": "driver-kill", "input": "events.jsonl", "key": "id",
+        "campaign": "own pipeline",
+        "job": "clicks.job",
+        "faults": "driver-kill",
+        "input": "events.jsonl",
+        "key": "id",
         "time": "at",
-    }  # fmt: skip
+    }
     manifest["workload"]["kind"] = "file"
     path.write_bytes(orjson.dumps(manifest))
     said = "make chaos FAULTS=driver-kill AT=... JOB=clicks.job INPUT=events.jsonl KEY=id TIME=at SEED="

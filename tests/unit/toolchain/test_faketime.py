@@ -43,9 +43,12 @@ def test_a_running_process_sees_its_clock_step_and_no_wait_does(tmp_path: Path) 
     file, before = tmp_path / "offset", _shared()
     file.write_text(written(0))
     asked = subprocess.Popen(
-        [sys.executable, "-c", ASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", ASK],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, **preload(library(), file)},
-    )  # fmt: skip
+    )
     assert asked.stdin is not None
     assert asked.stdout is not None
     try:

@@ -31,8 +31,10 @@ def test_the_numbers_are_exact_and_the_seed_alone_decides(stream: Bounded) -> No
     kinds = Counter(record.kind for record in records)
     assert [record.n for record in records] == list(range(numbers.sent))
     assert (kinds["duplicate"], kinds["late"], kinds["malformed"]) == (
-        numbers.duplicates_sent, numbers.late_sent, numbers.malformed_sent,
-    )  # fmt: skip
+        numbers.duplicates_sent,
+        numbers.late_sent,
+        numbers.malformed_sent,
+    )
     assert records == list(stream)
     assert len({record.id for record in records if record.kind == "fresh"}) == kinds["fresh"]
 
@@ -52,9 +54,10 @@ def test_the_reference_decides_each_at_its_moment(stream: Bounded, horizon: str)
     margins = list(margins_of(sends, epochs, found))
     for moment in stream.moments:
         at_bound = {
-            (margin, outcome) for send, margin, outcome in margins
+            (margin, outcome)
+            for send, margin, outcome in margins
             if send.event_time_ms is not None and window_end(send.event_time_ms, WINDOW_MS) + LATENESS_MS == moment
-        }  # fmt: skip
+        }
         assert {(-1, Outcome.ACCEPTED), (-1, Outcome.DUPLICATE), (0, Outcome.LATE), (1, Outcome.LATE)} <= at_bound
 
 
@@ -85,12 +88,20 @@ def played(stream: Bounded, every: int) -> tuple[list[Send], list[EpochRecord]]:
         nonlocal taken, high
         ranges = {"events": {number: (taken[number], ends[number]) for number in range(PARTITIONS)}}
         epochs.append(
-            EpochRecord.model_validate({
-                "epoch": len(epochs), "generation": 1, "ranges": ranges, "topic_ids": {}, "watermark_ms": high,
-                "shards": 2, "settings_digest": "s", "max_event_time_ms": None,
-                "counts": dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0),
-            })
-        )  # fmt: skip
+            EpochRecord.model_validate(
+                {
+                    "epoch": len(epochs),
+                    "generation": 1,
+                    "ranges": ranges,
+                    "topic_ids": {},
+                    "watermark_ms": high,
+                    "shards": 2,
+                    "settings_digest": "s",
+                    "max_event_time_ms": None,
+                    "counts": dict.fromkeys(("in", "accepted", "duplicate", "late", "malformed"), 0),
+                }
+            )
+        )
         taken = list(ends)
         pacer.declared(dict(enumerate(ends)))
         due = replay(sends, epochs, WINDOW_MS, LATENESS_MS).numbers[-1]
@@ -123,9 +134,7 @@ def sent(record: Planned, partition: int, offset: int) -> Send:
     return Send(record.id, record.user, record.event_time_ms, record.crc, record.kind, record.reason, *at)
 
 
-def margins_of(
-    sends: list[Send], epochs: list[EpochRecord], found: Reference
-) -> Iterator[tuple[Send, int, Outcome]]:  # fmt: skip
+def margins_of(sends: list[Send], epochs: list[EpochRecord], found: Reference) -> Iterator[tuple[Send, int, Outcome]]:
     """By how much (ms) the watermark was beyond what a record's window allows."""
     watermarks = {one.epoch: one.watermark_ms for one in epochs}
     for index, send in enumerate(sends):
@@ -137,9 +146,15 @@ def margins_of(
 
 def kinds_beside(sends: list[Send], found: Reference) -> list[tuple[str | None, str, str]]:
     """Sends that are decided otherwise than their kind says."""
-    due = {"fresh": Outcome.ACCEPTED, "duplicate": Outcome.DUPLICATE, "late": Outcome.LATE, "closer": Outcome.ACCEPTED,
-           "malformed": Outcome.MALFORMED}  # fmt: skip
+    due = {
+        "fresh": Outcome.ACCEPTED,
+        "duplicate": Outcome.DUPLICATE,
+        "late": Outcome.LATE,
+        "closer": Outcome.ACCEPTED,
+        "malformed": Outcome.MALFORMED,
+    }
     return [
-        (send.id, send.kind, Outcome(found.outcomes[index]).name) for index, send in enumerate(sends)
+        (send.id, send.kind, Outcome(found.outcomes[index]).name)
+        for index, send in enumerate(sends)
         if found.outcomes[index] != due[send.kind]
-    ]  # fmt: skip
+    ]

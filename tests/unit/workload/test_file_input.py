@@ -26,9 +26,7 @@ ROWS: list[dict[str, Any]] = [
     {"who": "cyd", "when": "soon", "amount": "11"},
     {"who": "ann", "when": str(AT + 40_000), "amount": 'a "quoted", naïve\nline'},
 ]
-SURVEY = Survey(
-    rows=6, broken=0, missing_keys=1, bad_times=1, first_ms=AT, last_ms=AT + 40_000, disorder_ms=10_000
-)  # fmt: skip
+SURVEY = Survey(rows=6, broken=0, missing_keys=1, bad_times=1, first_ms=AT, last_ms=AT + 40_000, disorder_ms=10_000)
 
 
 def as_csv(rows: list[dict[str, Any]], folder: Path) -> Path:
@@ -149,8 +147,15 @@ def test_broken_json_lines_are_sent_as_they_are(tmp_path: Path) -> None:
     found = planned(path)
     broken = "not_json"
     assert [record.reason for record in found] == [
-        None, broken, broken, broken, broken, "missing_user", "bad_time", None,
-    ]  # fmt: skip
+        None,
+        broken,
+        broken,
+        broken,
+        broken,
+        "missing_user",
+        "bad_time",
+        None,
+    ]
     assert found[4].value == b'row-5: {"who": "caf\xe9", "when": 1700000001}'
     assert (found[7].user, found[7].event_time_ms) == ("42", AT + 3_500)
     assert found[7].payload == '{"who": 42, "when": 1700000003.5, "deep": {"a": [1, null]}}', "as it came"

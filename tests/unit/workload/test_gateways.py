@@ -117,9 +117,15 @@ def test_a_sender_tells_who_had_a_record_and_keeps_those_of_a_gateway_that_is_aw
     broker = Broker()
     keep = type("Lines", (), {"write": lambda _, line: lines.append(line)})()
     sender = Sender(
-        broker, keep, Pacer(Pace(horizon_ms=None, max_outstanding=10**6)), Progress, unacknowledged=lambda *_: None,
-        stop=threading.Event(), target=Target(deadline_s=0.5), gateways=world.gateways,
-    )  # fmt: skip
+        broker,
+        keep,
+        Pacer(Pace(horizon_ms=None, max_outstanding=10**6)),
+        Progress,
+        unacknowledged=lambda *_: None,
+        stop=threading.Event(),
+        target=Target(deadline_s=0.5),
+        gateways=world.gateways,
+    )
     world.held.hold(SOUTH)
 
     def records() -> Any:

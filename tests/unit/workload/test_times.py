@@ -51,12 +51,36 @@ def test_times_are_read(raw: object, expected: int) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        None, "", "  ", "yesterday", "2023-13-01", "23:59", True, False, -1, "-1", -0.001, float("nan"), float("inf"),
-        "NaN", "1_000.5", "1e999999999", 10**30, "9" * 30, "9" * 5_000, "1969-12-31T23:59:59Z",
-        Milliseconds(-1), Milliseconds(10**15), [], {}, b"1", "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00",
+        None,
+        "",
+        "  ",
+        "yesterday",
+        "2023-13-01",
+        "23:59",
+        True,
+        False,
+        -1,
+        "-1",
+        -0.001,
+        float("nan"),
+        float("inf"),
+        "NaN",
+        "1_000.5",
+        "1e999999999",
+        10**30,
+        "9" * 30,
+        "9" * 5_000,
+        "1969-12-31T23:59:59Z",
+        Milliseconds(-1),
+        Milliseconds(10**15),
+        [],
+        {},
+        b"1",
+        "0001-01-01T00:00:00+23:00",
+        "9999-12-31T23:59:59-23:00",
         "٣",
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_no_time(raw: object) -> None:
     assert parse_time(raw) is None
 

@@ -38,9 +38,14 @@ class Sending:
     def send(self, records: Any, rate: float = FAST) -> bool:
         lines = SimpleNamespace(write=self.lines.append)
         sender = Sender(
-            self.broker, lines, Pacer(Pace(horizon_ms=None, max_outstanding=10**6)), lambda: self.seen[-1],
-            unacknowledged=lambda *_: None, stop=threading.Event(), target=Target(deadline_s=0.3),
-        )  # fmt: skip
+            self.broker,
+            lines,
+            Pacer(Pace(horizon_ms=None, max_outstanding=10**6)),
+            lambda: self.seen[-1],
+            unacknowledged=lambda *_: None,
+            stop=threading.Event(),
+            target=Target(deadline_s=0.3),
+        )
         return sender.send_unpaced(records, rate, self.held)
 
     @property
