@@ -183,9 +183,9 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         with History(tmp_path / "scratch.jsonl") as scratch:
             run.run_controls(
                 parent,
-                drivers,
-                broker,
-                Watch(tmp_path / "controls.jsonl", scratch),  # type: ignore[arg-type]
+                drivers,  # type: ignore[arg-type]
+                broker,  # type: ignore[arg-type]
+                Watch(tmp_path / "controls.jsonl", scratch),
                 settings=settings,
                 seed=1,
                 console=Console(stream=said),

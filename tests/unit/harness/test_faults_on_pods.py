@@ -95,10 +95,10 @@ class World(Supervised):
         fault = ZombiePod(
             self.drivers,
             self.watch,
-            self.cluster,
+            self.cluster,  # type: ignore[arg-type]
             self.nodes,
             run="r-1",
-            longest_s=0.2,  # type: ignore[arg-type]
+            longest_s=0.2,
             healing=self.healing,
             ended=self.ended,
             say=self.said.append,

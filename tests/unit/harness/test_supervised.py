@@ -29,11 +29,11 @@ class Supervised:
         self.said: list[str] = []
         self.history = History(folder / "history.jsonl")
         self.drivers = SupervisedDrivers(
-            self.home,
+            self.home,  # type: ignore[arg-type]
             "m",
             folder / "events.jsonl",
             history=self.history,
-            say=self.said.append,  # type: ignore[arg-type]
+            say=self.said.append,
         )
 
     def start(self) -> int:
