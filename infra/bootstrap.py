@@ -1,4 +1,4 @@
-"""`make X` starts here: makes the Python environment once, then hands over to `infra.cli` inside it.
+"""`make X` starts here: makes the Python environment once, then hands over to `tests.cli` inside it.
 
 Standard library only. The environment lies in the artefact cache, keyed by the lock file and this Python, so a fresh
 clone with the same lock starts at once and a changed lock never meets an old environment.
@@ -144,7 +144,7 @@ def _say(text: str) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run `infra.cli` with these arguments in the environment; exit with 1 when that is impossible."""
+    """Run `tests.cli` with these arguments in the environment; exit with 1 when that is impossible."""
     wrong = complaint(sys.version_info[:3], sys.platform, [])
     if wrong:
         sys.exit(f"✗ {wrong}")
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> NoReturn:
     env = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     env["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "pipelines" / "src")])
     env["PATH"] = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
-    os.execve(python, [str(python), "-m", "infra.cli", *arguments], env)  # noqa: S606 - no shell is meant
+    os.execve(python, [str(python), "-m", "tests.cli", *arguments], env)  # noqa: S606 - no shell is meant
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from infra import templating
+from infra.errors import UserError
 
 TEMPLATES: Final = Path(__file__).parent / "templates" / "pipeline"
 FILES: Final = {
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[a-z]([a-z0-9_]{0,38}[a-z0-9])?")
 _OURS = ("effectively_once", "effectively_once_jobs", "tests")
 
 
-class NewPipelineError(Exception):
+class NewPipelineError(UserError):
     """The folder cannot be made; the message says why and what to do."""
 
 

@@ -10,13 +10,15 @@ from typing import Any, Protocol
 
 import urllib3
 
+from infra.errors import UserError
+
 CONNECT_S = 5.0
 READ_S = 20.0
 SILENCE_S = 300.0
 """After this much silence a followed log is asked for again: a connection that died tells nobody."""
 
 
-class ClusterError(Exception):
+class ClusterError(UserError):
     """Something about the cluster or the stack on it that an operator can act on; the message says what to do."""
 
 

@@ -22,6 +22,7 @@ import psutil
 from infra.cluster import firewall, oci_shim
 from infra.cluster.state import StateDirectory, engine_data
 from infra.console import Console
+from infra.errors import UserError
 from infra.toolchain.command import run as run_logged
 from infra.toolchain.command import tail
 
@@ -33,7 +34,7 @@ START_S, STOP_S = 60.0, 60.0
 NO_INSTALL = "NO_INSTALL"
 
 
-class EngineError(Exception):
+class EngineError(UserError):
     """There is no container engine to be had; the message says why and what to do."""
 
 

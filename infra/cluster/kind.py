@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from images.catalogue import LOCAL
 from infra.cluster.engine import Engine, EngineError
 from infra.cluster.firewall import BRIDGE
 from infra.console import Console
+from infra.images.catalogue import LOCAL
 from infra.toolchain.command import tail
 from infra.versions import COREDNS, ETCD
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from infra.cluster.state import PROJECT, STACK, StateDirectory
 from infra.console import Console
+from infra.errors import UserError
 from infra.toolchain.command import tail
 
 
-class PulumiError(Exception):
+class PulumiError(UserError):
     """A Pulumi command failed; the message has the end of its output."""
 
 

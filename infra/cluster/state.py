@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.errors import UserError
 from infra.toolchain.cache import cache_root
 
 STACK = "laptop"
@@ -147,7 +148,7 @@ class StateDirectory:
         return os.pathsep.join(entry for entry in path.split(os.pathsep) if entry != str(self.programs))
 
 
-class StateError(Exception):
+class StateError(UserError):
     """What is kept between runs does not fit together; the message says what to do."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.errors import UserError
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.prepare import Toolchain
 from infra.toolchain.wheel import Wheel, build_wheel
@@ -27,7 +28,7 @@ print(json.dumps({"kafka": found.kafka_sinks, "files": found.file_sinks, "tables
 """
 
 
-class RunError(Exception):
+class RunError(UserError):
     """What is to run cannot, or ended by itself; the message says why and what to do."""
 
 

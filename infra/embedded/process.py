@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from infra.errors import UserError
 from infra.toolchain.command import tail
 
 PR_SET_PDEATHSIG = 1
@@ -39,7 +40,7 @@ def _renew_spawner() -> None:
 os.register_at_fork(after_in_child=_renew_spawner)
 
 
-class ServerError(Exception):
+class ServerError(UserError):
     """A server did not start, did not answer in time, or ended. The message holds its last log lines."""
 
 

@@ -7,10 +7,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from infra.errors import UserError
+
 TAIL_LINES = 20
 
 
-class ToolchainError(Exception):
+class ToolchainError(UserError):
     """A tool is missing or a build failed. The message says which, where the log is and what to do."""
 
 

@@ -19,9 +19,9 @@ from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded, interrupted
 from infra.embedded.postgres import PostgresServer
-from infra.embedded.process import ServerError
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack
+from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
@@ -390,9 +390,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         left_out = {"steps of the driver's clock": no_clock, "slow disks": no_strace}
         return _run(seed, strikes, database, faketime, given, strace=strace, left_out=left_out)
-    except (NoFaultError, InputError, ToolchainError, ServerError) as error:
+    except (UserError, NoFaultError, InputError) as error:
         sys.stderr.write(f"✗ {error}\n")
-        return 1
+        return 2
     except (KeyboardInterrupt, SystemExit) as end:
         return interrupted(end, "every fault is undone, everything that was started has been stopped")
 

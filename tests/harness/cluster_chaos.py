@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.cluster.access import Access
-from infra.cluster.api import ClusterError
-from infra.cluster.engine import EngineError
 from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
-from infra.toolchain.command import ToolchainError
+from infra.errors import UserError
 from infra.toolchain.prepare import default_console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
@@ -192,9 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given), EARLY_STEPS)) + "\n")
             return 0
         return _run(seed, given)
-    except (NoFaultError, InputError, NotDeployedError, ToolchainError, EngineError, ClusterError) as error:
+    except (UserError, NoFaultError, InputError) as error:
         sys.stderr.write(f"✗ {error}\n")
-        return 1
+        return 2
     except (KeyboardInterrupt, SystemExit) as end:
         return interrupted(end, "every fault is undone, and the run's objects are deleted")
 

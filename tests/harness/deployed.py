@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from infra.embedded.stack import Endpoints
+from infra.errors import UserError
 
 
 class Deployed(Protocol):
@@ -29,7 +30,7 @@ class Deployed(Protocol):
         """What a command of Pulumi prints for the stack."""
 
 
-class NotDeployedError(Exception):
+class NotDeployedError(UserError):
     """The stack has no pipeline whose image and resources a run could take; the message says what to do."""
 
 

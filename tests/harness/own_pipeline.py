@@ -25,10 +25,9 @@ from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded, interrupted
 from infra.embedded.job import ASK_S, Job, RunError
-from infra.embedded.process import ServerError
 from infra.embedded.stack import EmbeddedStack
+from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.command import ToolchainError
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepare
 from tests.harness.adapters.events import Watch
@@ -270,9 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
         return _run(seed, given)
-    except (NoFaultError, InputError, RunError, ToolchainError, ServerError) as error:
+    except (UserError, NoFaultError, InputError) as error:
         sys.stderr.write(f"✗ {error}\n")
-        return 1
+        return 2
     except (KeyboardInterrupt, SystemExit) as end:
         return interrupted(end, "every fault is undone, everything that was started has been stopped")
 

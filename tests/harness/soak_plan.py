@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from infra.errors import UserError
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
 from tests.harness.lag_sorts import IN_PODS
@@ -29,7 +30,7 @@ DRAWN_FAULTS, DRAWN_RECORDS = 8, 60_000
 """Of a part that is drawn: some five minutes."""
 
 
-class PlanError(Exception):
+class PlanError(UserError):
     """The plan of a soak is none; the message says where, and what is allowed."""
 
 

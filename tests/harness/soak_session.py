@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from infra.console import Say
+from infra.errors import UserError
 from tests.harness.report import campaign, index
 from tests.harness.report.listing import Listed, listed
 from tests.harness.results import Verdict
@@ -24,7 +25,7 @@ Play = Callable[[Part], None]
 More = Callable[[State], Part | None]
 
 
-class SoakError(Exception):
+class SoakError(UserError):
     """The soak cannot go on; the message says why and what to do."""
 
 

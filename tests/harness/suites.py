@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from infra.errors import UserError
 from tests.harness.cluster_sorts import CLUSTER, lacking
 from tests.harness.cut_sorts import CUT
 from tests.harness.schedule import EVERY_EXECUTOR, Strike
@@ -45,7 +46,7 @@ JOBS = "jobs"
 """Of the other jobs, each judged by itself: no suite of strikes at user_counts."""
 
 
-class NoSuiteError(Exception):
+class NoSuiteError(UserError):
     """There is no such suite; the message says which there are."""
 
 

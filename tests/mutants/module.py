@@ -8,13 +8,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from infra.errors import UserError
 from infra.toolchain.prepare import CHECKOUT
 from tests.planted.garden import PACKAGE, PIPELINES
 
 MODULES = Path(__file__).parent / "modules.toml"
 
 
-class MutantsError(Exception):
+class MutantsError(UserError):
     """Nothing can be said of the mutants. The message says why and what to do."""
 
 

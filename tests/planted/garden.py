@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from infra.errors import UserError
 from infra.toolchain.prepare import CHECKOUT
 
 BUGS = Path(__file__).parent / "bugs"
@@ -24,7 +25,7 @@ EMBEDDED: Final = "embedded"
 Run = Literal["unit", "servers", "embedded"]
 
 
-class GardenError(Exception):
+class GardenError(UserError):
     """A bug cannot be planted, or nothing can be said of it. The message says which, why and what to do."""
 
 

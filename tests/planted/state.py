@@ -26,7 +26,7 @@ def digest_of(bug: Bug) -> str:
     if bug.run == UNIT:
         files = _closure(tuple(sorted({test.partition("::")[0] for test in bug.tests})))
     else:
-        files = [path for folder in ("tests", "infra", "images") for path in (CHECKOUT / folder).rglob("*.py")]
+        files = [path for folder in ("tests", "infra") for path in (CHECKOUT / folder).rglob("*.py")]
     hashed = hashlib.sha256(f"{sys.version}\0{product_digest()}\0{bug.digest()}".encode())
     _add(hashed, [*files, *(TESTS / "planted" / f"{name}.py" for name in TOOL), CHECKOUT / "requirements.lock"])
     return hashed.hexdigest()

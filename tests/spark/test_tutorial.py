@@ -56,7 +56,7 @@ class Reader:
         """Return the command line that a `make` target is one line into."""
         target, *options = command.removeprefix("make ").replace(FOLDER, str(self.folder)).split()
         words = [word for option in options for word in (f"--{option.partition('=')[0].lower()}", option.split("=")[1])]
-        return [sys.executable, "-m", "infra.cli", target, *words]
+        return [sys.executable, "-m", "tests.cli", target, *words]
 
     def run(self, command: str) -> str:
         """Run a command of the page to its end, and return its output."""

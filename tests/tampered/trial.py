@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infra.errors import UserError
 from tests.harness import binding
 from tests.harness.judge import judge
 from tests.harness.results import Results, Verdict
@@ -23,7 +24,7 @@ WHOLE_EVERY = 20
 """Of so many alterations one is judged as a whole, too, whatever is known of the run."""
 
 
-class TrialError(Exception):
+class TrialError(UserError):
     """Nothing can be said of an alteration. The message says of which, why and what to do."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images.builder import Builder, write_references
 from infra.cluster import engine as engines
 from infra.cluster import needs, network
 from infra.cluster.engine import Engine, EngineError
@@ -20,6 +19,7 @@ from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record, decide
 from infra.cluster.state import StateDirectory, link_programs, state_directory, write_launcher
 from infra.console import Console
+from infra.images.builder import Builder, write_references
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.crds import resource_definitions
 from infra.toolchain.go_tools import machine_arch

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra import cli
 from infra.console import Console
 from tests.harness.cards import demo
 from tests.harness.cards.demo import CardDemo
@@ -19,11 +17,7 @@ from tests.harness.cards.ways import KEYED, WAYS, Way
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.unit.cards import runs
-
-
-def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["cli", *words])
-    return cli.run()
+from tests.unit.command import call
 
 
 @pytest.mark.parametrize(
@@ -36,7 +30,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_what_the_demo_does_not_have_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
-    assert command(monkeypatch, "demo", *words) == 1
+    assert call(monkeypatch, "demo", *words) == 2
     assert says in capsys.readouterr().err
 
 
@@ -44,9 +38,9 @@ def test_check_judges_a_run_of_the_card_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runs.recorded(tmp_path)
-    assert command(monkeypatch, "check", "--run", str(run)) == 0
+    assert call(monkeypatch, "check", "--run", str(run)) == 0
     runs.without(run, KEYED, runs.DOUBLED[0])
-    assert command(monkeypatch, "check", "--run", str(run)) == 1
+    assert call(monkeypatch, "check", "--run", str(run)) == 1
     assert "keyed: 1 transactions were not charged" in capsys.readouterr().out
 
 

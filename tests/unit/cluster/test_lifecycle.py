@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from images.builder import Builder
 from infra.cluster import engine as engines
 from infra.cluster import lifecycle, needs, network
 from infra.cluster.engine import Engine, EngineError
@@ -18,6 +17,7 @@ from infra.cluster.kind import Kind
 from infra.cluster.lifecycle import BROKERS, NODES, Lifecycle, node_image
 from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record
+from infra.images.builder import Builder
 from infra.settings.profiles import PROFILES
 from infra.toolchain.prepare import Toolchain
 from tests.unit.cluster.fake_kind import FakeKind, refusing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from infra import cli
 from infra.console import Console
 from infra.embedded.job import RunError
 from tests.arms import embedded
@@ -21,20 +19,16 @@ from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import Scene, on_embedded
 from tests.harness.results import Verdict
 from tests.harness.run_directory import RunDirectory
+from tests.unit.command import call
 from tests.unit.fraud import runs
 from tests.unit.fraud.runs import changed
-
-
-def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["cli", *words])
-    return cli.run()
 
 
 @pytest.mark.parametrize("option", ["--rate", "--store-down-s", "--held-max"])
 def test_options_of_fraud_are_for_fraud_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
-    assert command(monkeypatch, "demo", "--job", "card_ledger", option, "19") == 1
+    assert call(monkeypatch, "demo", "--job", "card_ledger", option, "19") == 2
     assert f"{option} is for fraud" in capsys.readouterr().err
 
 
@@ -42,9 +36,9 @@ def test_check_judges_a_run_of_fraud_detection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runs.recorded(tmp_path / "fraud").rename(tmp_path / "fraud" / "a-run")
-    assert command(monkeypatch, "check", "--run", str(run)) == 0
+    assert call(monkeypatch, "check", "--run", str(run)) == 0
     changed(run, "decisions", lambda rows: rows.pop())
-    assert command(monkeypatch, "check", "--run", str(run)) == 1
+    assert call(monkeypatch, "check", "--run", str(run)) == 1
     assert "1 records came to nothing" in capsys.readouterr().out
 
 

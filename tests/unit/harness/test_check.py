@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE
-from infra import cli
 from infra.cluster.access import CHECKOUT
 from tests.arms.judges import JUDGES, judge_of
 from tests.arms.kept import MANIFEST
 from tests.compare import fabricate as compared
 from tests.optimisations import fabricate as optimised
 from tests.twoways import fabricate as both_ways
+from tests.unit.command import call
 
 
 def checked(monkeypatch: pytest.MonkeyPatch, run: Path) -> int:
-    monkeypatch.setattr(sys, "argv", ["cli", "check", "--run", str(run)])
-    return cli.run()
+    return call(monkeypatch, "check", "--run", str(run))
 
 
 def test_a_comparison_is_judged_with_all_three_answers(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from infra import cli
 from tests.harness import judge, rejudge
 from tests.harness.pack.archive import NAME, pack
+from tests.unit.command import call
 from tests.unit.harness.tamper import change_json, change_lines
 from tests.unit.harness.test_pack import contents
 
 
 def checked(monkeypatch: pytest.MonkeyPatch, run: Path, *more: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["cli", "check", "--run", str(run), *more])
-    return cli.run()
+    return call(monkeypatch, "check", "--run", str(run), *more)
 
 
 def keep(run: Path, to: Path) -> Path:

@@ -9,11 +9,11 @@ from typing import cast
 
 import pytest
 
-from images import catalogue, rootfs, wheels
-from images.builder import TAG_DIGITS, Builder, write_references
-from images.catalogue import Image
 from infra.cluster.engine import Engine, EngineError
 from infra.console import Console
+from infra.images import catalogue, rootfs, wheels
+from infra.images.builder import TAG_DIGITS, Builder, write_references
+from infra.images.catalogue import Image
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain
 from tests.unit.cluster.fake_engine import FakeDocker

@@ -13,9 +13,9 @@ from typing import cast
 import pytest
 import yaml
 
-from images import catalogue, packages, rootfs, wheels
-from images.catalogue import LOCAL, PUBLISHED, Image
 from infra import versions
+from infra.images import catalogue, packages, rootfs, wheels
+from infra.images.catalogue import LOCAL, PUBLISHED, Image
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import Toolchain

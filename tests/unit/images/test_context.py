@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from images import context
 from infra.cluster.engine import Engine, EngineError
+from infra.images import context
 from tests.unit.cluster.fake_engine import FakeDocker
 
 

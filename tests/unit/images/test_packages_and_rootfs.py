@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from images import packages, rootfs
 from infra.bootstrap import CHECKOUT
 from infra.cluster.engine import EngineError
 from infra.console import Console
+from infra.images import packages, rootfs
 from infra.toolchain import command, go_tools
 from infra.toolchain.cache import Cache
 from infra.versions import DEBIAN

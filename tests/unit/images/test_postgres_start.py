@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.catalogue import FOLDER
+from infra.images.catalogue import FOLDER
 from tests.unit.images.shell import Start, elsewhere, run
 from tests.unit.toolchain.fake_programs import program
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from images import wheels
-from images.wheels import WheelError
+from infra.images import wheels
+from infra.images.wheels import WheelError
 from infra.toolchain.cache import Cache
 from infra.versions import SPARK
 from tests.unit.images.fake_wheel import NAME, wheel

@@ -111,7 +111,7 @@ def test_a_made_environment_is_entered_at_once_with_the_checkout_on_its_path(tmp
     answer = asked(["check", "--run", "a b"], env)
     assert answer.returncode == 3
     words, python_path, path, pip_target = answer.stdout.rstrip("\n").split("|")
-    assert words == "-m infra.cli check --run a b"
+    assert words == "-m tests.cli check --run a b"
     assert python_path == f"{bootstrap.CHECKOUT}:{bootstrap.CHECKOUT / 'pipelines' / 'src'}"
     assert path.split(":")[0] == str(made / "bin")
     assert pip_target == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -18,6 +17,7 @@ from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.wheel import Wheel
+from tests.unit.command import call
 
 SOURCES = CHECKOUT / "pipelines" / "src"
 
@@ -134,6 +134,5 @@ def test_one_of_folder_and_job_has_to_be_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cli, "prepare", lambda *_: pytest.fail("prepared"))
-    monkeypatch.setattr(sys, "argv", ["cli", "run"])
-    assert cli.run() == 1
+    assert call(monkeypatch, "run") == 2
     assert "name the folder of a pipeline (AT=), or a job of the library (JOB=)" in capsys.readouterr().err

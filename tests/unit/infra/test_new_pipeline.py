@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from effectively_once.settings import load
-from images import wheels
-from infra import cli
+from infra.images import wheels
 from infra.new_pipeline import NewPipelineError, new_pipeline, rendered
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT
 from infra.toolchain.wheel import build_wheel
+from tests.unit.command import call
 
 LONGEST = "a" * 40
 TESTS_S = 120
@@ -97,8 +97,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_refusal_is_one_line_and_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["cli", "new-pipeline", "--name", "Clicks"])
-    assert cli.run() == 1
+    assert call(monkeypatch, "new-pipeline", "--name", "Clicks") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("✗ NAME='Clicks' is not possible")
 
@@ -117,7 +116,7 @@ def test_its_wheel_is_one_that_an_image_takes(tmp_path: Path) -> None:
 def test_its_own_tests_pass_as_they_are(tmp_path: Path) -> None:
     """In the project's Python, as `make test AT=` runs them."""
     new_pipeline("clicks", tmp_path)
-    argv = [sys.executable, "-m", "infra.cli", "test", "--at", str(tmp_path), "-q", "-p", "no:cacheprovider"]
+    argv = [sys.executable, "-m", "tests.cli", "test", "--at", str(tmp_path), "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, timeout=TESTS_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
@@ -126,6 +125,5 @@ def test_its_own_tests_pass_as_they_are(tmp_path: Path) -> None:
 def test_tests_of_a_folder_that_is_not_there_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["cli", "test", "--at", str(tmp_path / "none")])
-    assert cli.run() == 1
+    assert call(monkeypatch, "test", "--at", str(tmp_path / "none")) == 2
     assert "`make new-pipeline` makes such a folder" in capsys.readouterr().err

@@ -21,7 +21,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import compatible_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from images import packages
+from infra.errors import UserError
+from infra.images import packages
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT
 from infra.versions import SPARK
@@ -35,7 +36,7 @@ _FOREIGN = re.compile(r"\.(so|pyd|dylib)$|^[^/]+\.data/")
 _WAY_OUT = "or build an image of your own from ours, and name it as `image` of the pipeline"
 
 
-class WheelError(Exception):
+class WheelError(UserError):
     """A wheel cannot go into an image; the message says why and what to do."""
 
 

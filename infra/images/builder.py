@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from images import catalogue, context, rootfs
-from images.catalogue import Image
 from infra.cluster.engine import Engine, EngineError
 from infra.console import Console
+from infra.images import catalogue, context, rootfs
+from infra.images.catalogue import Image
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest
 from infra.toolchain.prepare import Toolchain

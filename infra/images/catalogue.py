@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from images import packages, rootfs, wheels
 from infra import templating
+from infra.images import packages, rootfs, wheels
 from infra.settings.model import JOB_IMAGE
 from infra.toolchain import go_tools
 from infra.toolchain.cache import Cache, digest

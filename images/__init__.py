@@ -1,1 +1,0 @@
-"""The container images: one folder each, and the builder."""

@@ -1,0 +1,1 @@
+"""Builds the container images: `images/` has a folder for each."""

@@ -1,0 +1,116 @@
+"""The commands for who changes the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra.command_line import run_tool
+from infra.errors import RefusedError, UserError
+from infra.toolchain.cache import Cache, cache_root
+from infra.toolchain.chromium import ensure_chromium
+from infra.toolchain.jdk import find_jdk
+from infra.toolchain.prepare import CHECKOUT, default_console, prepare
+from tests.cli.app import PASS_ON, app, register
+
+register(
+    "planted",
+    "tests.planted.run",
+    "Bugs planted in a copy of the product, one at a time; exit 0 all are caught, 1 one is not, 2 nothing to say.",
+)
+register(
+    "mutants",
+    "tests.mutants.run",
+    "Mechanical mutants of the core, by module; exit 0 enough are killed, 1 too few, 2 nothing to say.",
+)
+register(
+    "tampered",
+    "tests.tampered.run",
+    "Alterations of a run's evidence, one at a time; exit 0 all are caught, 1 one is not, 2 nothing to say.",
+)
+
+
+@app.command()
+def lint() -> None:
+    """Linters, types, layers."""
+    steps = {
+        "ruff check": ["ruff", "check", "."],
+        "ruff format": ["ruff", "format", "--check", "."],
+        "mypy": ["mypy"],
+        "layers": ["lint-imports"],
+    }
+    console = default_console()
+    failed = []
+    for name, (tool, *words) in steps.items():
+        with console.step(name):
+            done = run_tool(tool, *words, capture=True)
+        if done.returncode:
+            failed.append(name)
+            typer.echo(done.stdout + done.stderr)
+    raise typer.Exit(1 if failed else 0)
+
+
+class Extent(StrEnum):
+    """How many of the tests."""
+
+    QUICK = "quick"
+    CORE = "core"
+    ALL = "all"
+
+
+WHICH = {
+    Extent.QUICK: ["-m", "not slow and (quick or not (spark or stack))"],
+    Extent.CORE: ["-m", "not slow and (core or not spark)"],
+    Extent.ALL: [],
+}
+"""Words of pytest. The marks are explained in pyproject.toml; a test of Spark that has none is left to `all`."""
+
+
+@app.command(context_settings=PASS_ON)
+def test(
+    context: typer.Context,
+    extent: Annotated[Extent, typer.Option(help="quick, core: what guards the protocol too, all")] = Extent.QUICK,
+    at: Annotated[Path | None, typer.Option(help="A folder as `new-pipeline` makes it: its tests instead.")] = None,
+) -> None:
+    """Tests that need no cluster."""
+    if at is not None:
+        raise typer.Exit(_tests_of(at, context.args))
+    console = default_console()
+    prepare(console)
+    if extent is Extent.ALL:
+        with console.step("Chromium for the tests of pages"):
+            try:
+                ensure_chromium(Cache(cache_root()))
+            except UserError as error:
+                console.say(f"… left out: {error}")
+    words = ["-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args]
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
+    done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)
+    raise typer.Exit(done.returncode)
+
+
+def _tests_of(folder: Path, words: list[str]) -> int:
+    """Run the tests of a pipeline of the user's, with the library of this checkout."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(CHECKOUT / "pipelines" / "src"),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(find_jdk().java.parent.parent),
+    }
+    try:
+        done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=folder, env=environment, check=False)
+    except OSError as error:
+        raise RefusedError(f"AT={folder}: {error.strerror}; `make new-pipeline` makes such a folder") from error
+    return done.returncode
+
+
+@app.command(context_settings=PASS_ON)
+def bench(context: typer.Context, case: Annotated[str, typer.Option(help="Which measurement.")] = "quick") -> None:
+    """Measure; tables of ratios, raw samples and figures below runs/bench. Without a case: a quarter of an hour."""
+    raise typer.Exit(run_tool("python", "-m", "tests.bench", case, *context.args).returncode)

@@ -1,0 +1,126 @@
+"""The commands that strike, and those that judge."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra.command_line import console_out
+from infra.errors import RefusedError
+from infra.toolchain.prepare import default_console
+from tests.cli.app import PASS_ON, app, register
+
+register(
+    "soak",
+    "tests.harness.soak",
+    "A campaign of hours in parts, resumable; exit 0 pass, 1 fail, 2 unknown or not all run.",
+)
+register(
+    "compare",
+    "tests.compare.run",
+    "System usage under four semantics, same records and kills; exit 0 signs hold, 1 one does not, 2 not shown.",
+)
+register(
+    "two-ways",
+    "tests.twoways.run",
+    "Snapshots and dedup per operator under the same kills; exit 0 both exact, 1 an output wrong, 2 not shown.",
+)
+register(
+    "reconcile",
+    "tests.reconcile.run",
+    "Two streams under the same kills against a batch run of one topic; exit 0 as promised, 1 not, 2 not shown.",
+)
+register(
+    "report",
+    "tests.harness.report.__main__",
+    "Draw a run's page, the index of runs, or the sum of a campaign that was run in parts.",
+)
+
+
+@app.command()
+def acceptance(
+    suite: Annotated[str, typer.Option(help="smoke (5 kills), all, or jobs: the further jobs.")] = "all",
+    seed: Annotated[int | None, typer.Option(min=0, help="What is sent and killed; drawn when left out.")] = None,
+    job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
+) -> None:
+    """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness import acceptance as suites  # noqa: PLC0415
+    from tests.harness.judge import show  # noqa: PLC0415
+    from tests.harness.suites import JOBS  # noqa: PLC0415
+
+    drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    if suite == JOBS or job is not None:
+        from tests.acceptance import jobs  # noqa: PLC0415
+
+        raise typer.Exit(jobs.play(job, drawn, default_console(), console_out()).exit_code)
+    results = suites.on_this_machine(suite, drawn, default_console())
+    show(results, console_out())
+    raise typer.Exit(results.verdict.exit_code)
+
+
+@app.command(context_settings={**PASS_ON, "help_option_names": []})
+def chaos(
+    context: typer.Context, on: Annotated[str, typer.Option(help="embedded, or cluster: that of `up`.")] = "embedded"
+) -> None:
+    """Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown."""
+    words = {word.partition("=")[0] for word in context.args}
+    if {"--key", "--time"} & words and "--input" not in words:
+        raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
+    own = {"--at", "--job", "--input"} & words
+    if own and on != "embedded":
+        raise RefusedError("a pipeline of yours is struck on the embedded stack: leave ON= out")
+    if own:
+        from tests.harness.own_pipeline import main as campaign  # noqa: PLC0415
+    elif on == "embedded":
+        from tests.harness.chaos import main as campaign  # noqa: PLC0415
+    elif on == "cluster":
+        from tests.harness.cluster_chaos import main as campaign  # noqa: PLC0415
+    else:
+        raise RefusedError(f"there is no stack {on!r} to strike; there are: embedded, cluster")
+    raise typer.Exit(campaign(context.args))
+
+
+@app.command()
+def check(
+    run: Annotated[Path, typer.Option(help="The run directory, or a run of docs/evidence.")] = Path("runs/latest"),
+    out: Annotated[
+        Path | None, typer.Option(help="Write there what is judged, and the results; left out: into the run directory.")
+    ] = None,
+) -> None:
+    """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness.pack.archive import PackError  # noqa: PLC0415
+    from tests.harness.rejudge import RejudgeError, differences, is_packed, place_to_judge  # noqa: PLC0415
+
+    try:
+        with place_to_judge(run, out) as place:
+            code = _judge_again(place)
+            differ = differences(run, place) if is_packed(run) else []
+    except (RejudgeError, PackError) as error:
+        raise RefusedError(str(error)) from error
+    if is_packed(run):
+        typer.echo("\n".join([f"✗ {one}" for one in differ] or [f"✓ as {run / 'results.json'} says"]), err=bool(differ))
+    raise typer.Exit(code or (2 if differ else 0))
+
+
+def _judge_again(run: Path) -> int:
+    """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
+    from tests.arms.judges import judge_of  # noqa: PLC0415
+    from tests.harness import judge, own_judge, report  # noqa: PLC0415
+    from tests.harness.report import index  # noqa: PLC0415
+    from tests.second_judge.program import ask  # noqa: PLC0415
+
+    if (run / "ways").is_dir():
+        from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
+
+        return of_cards([str(run)])
+    if (its_own := judge_of(run)) is not None:
+        return its_own([str(run)])
+    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run, second=ask)
+    report.write(run)
+    if (folder := run.resolve().parent).name == "runs":
+        index.write(folder)
+    judge.show(results, console_out())
+    return results.verdict.exit_code
