@@ -11,7 +11,7 @@ MAKEFLAGS += -q
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint test planted mutants tampered bench test-core test-all lock
+.PHONY: help doctor demo chaos soak compare two-ways reconcile check judge report evidence new-pipeline run up env status open logs bundle acceptance down tools images schema lint docs test planted mutants tampered bench test-core test-all lock
 
 ##@ Prove it
 doctor: ## is this machine able to run it?
@@ -71,6 +71,8 @@ images: ## build the container images, one more for a wheel of yours [WHEEL= PUS
 	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
 schema: ## write the charts' schemas from their models
 	@$(CLI) schema
+docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]
+	@$(CLI) docs $(ARGS)
 lint: ## linters, types, layers
 	@$(CLI) lint
 test: ## without servers and Spark, but for a slice; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]

@@ -193,9 +193,18 @@ def run_command(
 
 
 @app.command()
+def docs(*, form: Annotated[bool, typer.Option(help="Bring the pages into their form first.")] = False) -> None:
+    """The documentation as a site below build/site; links and form are checked."""
+    from infra.docs import build  # noqa: PLC0415
+
+    typer.echo(build(default_console(), Cache(cache_root()), form=form))
+
+
+@app.command()
 def lock() -> None:
-    """Write requirements.lock anew from requirements.in, and that of the images, which follows it."""
+    """Write requirements.lock anew from requirements.in, that of the images, which follows it, and that of the docs."""
     common, images = "pip compile --quiet --generate-hashes --python-version 3.11", "images/deps/requirements"
+    pages = f"{common} --universal --no-annotate docs/requirements.in --output-file docs/requirements.lock"
     ours = f"{common} --universal requirements.in --output-file requirements.lock"
     theirs = (
         f"{common} --no-annotate --python-platform linux --constraint requirements.lock {images}.in "
@@ -205,6 +214,8 @@ def lock() -> None:
         done = run_tool("uv", *ours.split())
         if done.returncode == 0:
             done = run_tool("uv", *theirs.split(), "make lock")
+        if done.returncode == 0:
+            done = run_tool("uv", *pages.split(), "--custom-compile-command", "make lock")
     raise typer.Exit(done.returncode)
 
 

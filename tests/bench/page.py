@@ -37,7 +37,7 @@ INTRO = """# Measurements
 Made by `python -m tests.bench page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
 machines are shared and noisy, so numbers of different sections do not compare. `make bench` runs smaller forms of all
 cases; the command of each section made that section. Raw samples, facts of the machine and figures are in
-[evidence/bench](../evidence/bench).
+`docs/evidence/bench`.
 """
 
 

@@ -17,7 +17,7 @@ BY_NAME = ("test_killed_between_two_batches", "test_killed_while_stopping")
 def _named(heading: str = CRASHES) -> list[list[str]]:
     """What the last column of each row of the first table below a heading has in back quotes."""
     table = PAGE.read_text().split(f"{heading}\n")[1].split("\n#")[0]
-    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if re.match(r"\| (?!-)", line)][1:]
     return [re.findall(r"`([^`]+)`", row[-1]) for row in rows]
 
 

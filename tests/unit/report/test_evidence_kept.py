@@ -82,7 +82,7 @@ def test_the_page_of_the_docs_says_what_the_results_say(kept: CampaignResults) -
     servers = ", ".join(str(hits["sigkill", one]) for one in ("broker", "object store", "result store"))
     planned, hit = sum(one.faults_planned or 0 for one in kept.parts), sum(one.hits or 0 for one in kept.parts)
     sent, epochs = kept.workload, kept.epochs
-    told = " ".join((CHECKOUT / "docs" / "evidence" / "README.md").read_text(encoding="utf-8").split())
+    told = " ".join((CHECKOUT / "docs" / "evidence" / "kept.md").read_text(encoding="utf-8").split())
     for line in (
         f"{len(kept.parts)} runs",
         f"| {sent.acknowledged:,}: {sent.unique_ids:,} unique ids, {sent.duplicates_sent:,} duplicates (5.0 %), "
