@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from infra.bootstrap import key_here
@@ -24,12 +23,12 @@ def environment(cache: Cache) -> Path:
     """Return the folder of programs that build the site, installed first if need be. Raises ToolchainError."""
 
     def build(directory: Path) -> None:
-        install = ["pip", "install", "--quiet", "--require-hashes", "--requirement", LOCK, "--python"]
+        install = ("pip", "install", "--quiet", "--require-hashes", "--requirement", LOCK, "--python")
         log = cache.root / "logs" / "docs.log"
         hint = "check that pip reaches its package index"
         command.run("an environment", [sys.executable, "-m", "venv", directory], log=log, hint=hint)
         uv = Path(sys.executable).with_name("uv")
-        command.run("packages", [uv, *install, directory / "bin" / "python"], log=log, hint=hint)
+        command.run("packages", (uv, *install, directory / "bin" / "python"), log=log, hint=hint)
 
     return cache.get("docs", key_here(LOCK.read_bytes()), build, in_place=True) / "bin"
 
@@ -51,11 +50,12 @@ def build(console: Console, cache: Cache, *, form: bool) -> Path:
     with console.step("packages of the documentation"):
         programs = environment(cache)
     with console.step("form of pages"):
-        argv = [programs / "mdformat", *WRAP, *([] if form else ["--check"]), *pages()]
+        check = () if form else ("--check",)
+        argv: tuple[str | Path, ...] = (programs / "mdformat", *WRAP, *check, *pages())
         command.run("mdformat", argv, log=logs / "mdformat.log", hint="`make docs ARGS=--form` mends it")
     with console.step("site"):
-        argv = [programs / "mkdocs", "build", "--strict", "--site-dir", SITE]
-        environ: Mapping[str, str] = {"NO_MKDOCS_2_WARNING": "1"}
+        argv = (programs / "mkdocs", "build", "--strict", "--site-dir", SITE)
+        environ = {"NO_MKDOCS_2_WARNING": "1"}
         hint = "correct the page that is named"
         command.run("mkdocs", argv, log=logs / "mkdocs.log", hint=hint, cwd=CHECKOUT, env=environ)
     return SITE / "index.html"
