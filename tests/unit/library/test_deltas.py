@@ -84,6 +84,20 @@ def test_an_empty_delta_is_not_written() -> None:
     assert store.requests == []
 
 
+@pytest.mark.parametrize("anew", [None, 5])
+def test_what_an_epoch_that_is_not_recorded_created_is_described_as_when_it_was_written(anew: int | None) -> None:
+    store = MemoryStore()
+    log = ShardDeltas(store, LAYOUT, catalog.KIND, 1, catalog.canonical, anew=anew)
+    rows = log.write(3, ids("a", "b"))
+    assert log.created(3) == rows
+    assert log.created(4) is None
+    assert log_of(store).created(3) == (rows if anew is None else None)
+    key = LAYOUT.delta(catalog.KIND, 3, 1, anew)
+    store.objects[key] = store.objects[key][:-9]
+    with pytest.raises(ChainError, match=key):
+        log.created(3)
+
+
 def test_deltas_of_other_epochs_shards_and_kinds_have_other_names() -> None:
     """So have spans, from each other and from the delta of each of their epochs."""
     spans = [Span(first=0, last=11, rows=1), Span(first=0, last=0, rows=1), Span(first=11, last=11, rows=1)]
