@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from tests.harness import judge as judge_module
 from tests.harness.checkers import chain, monotone, multiset, quiet
 from tests.harness.checkers.case import Case
+from tests.harness.judge import verdict as judge_module
 from tests.harness.results import Oracle
 
 REFERENCE = ("manifest.json", "sent.jsonl", "observed/chain.json")

@@ -19,8 +19,9 @@ from infra.cluster.pulumi import PulumiError
 from infra.cluster.state import StateError
 from infra.operate.rows import Row
 from infra.operate.status import table
-from tests.harness import chaos, own_pipeline
-from tests.harness.cluster_run import Found
+from tests.harness.campaigns import chaos
+from tests.harness.own import pipeline as own_pipeline
+from tests.harness.play.cluster_run import Found
 
 ROOT = Path(cli.__file__).parents[1]
 

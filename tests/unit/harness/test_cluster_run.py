@@ -11,17 +11,17 @@ import pytest
 
 from infra.console import Console
 from infra.embedded.stack import Endpoints
-from tests.harness import cluster_run
-from tests.harness.acceptance import programme_of
-from tests.harness.cluster_run import ClusterRun, Programme
+from tests.harness.campaigns.acceptance import programme_of
+from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
-from tests.harness.deployed import Target
 from tests.harness.evidence import Manifest
+from tests.harness.play import cluster_run
+from tests.harness.play.cluster_run import ClusterRun, Programme
+from tests.harness.play.deployed import Target
+from tests.harness.play.stage import SHARDS, BrokerTools
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.stage import SHARDS, BrokerTools
-from tests.harness.suites import SUITES, suite_named
 
 NAME = "20261122-050000-7"
 

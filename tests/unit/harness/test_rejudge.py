@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from infra import cli
-from tests.harness import judge, rejudge
+from tests.harness.judge import again as rejudge
+from tests.harness.judge import verdict as judge
 from tests.harness.pack.archive import NAME, pack
 from tests.unit.harness.tamper import change_json, change_lines
 from tests.unit.harness.test_pack import contents

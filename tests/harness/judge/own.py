@@ -1,18 +1,13 @@
-"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream.
-
-`python -m tests.harness.own_judge RUN` prints the verdict and exits with 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from rich.console import Console
 
 from tests.harness.checkers import (
     adding_up,
@@ -36,7 +31,7 @@ from tests.harness.checkers.case import FIRST, UNSEEN, Case, clipped, coordinate
 from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
 from tests.harness.checkers.whole_row import unfolded
 from tests.harness.evidence import EvidenceError, RowCountError
-from tests.harness.judge import show, write_results
+from tests.harness.judge.verdict import write_results
 from tests.harness.results import Epochs, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, read_lines
 from tests.harness.schemas import SinkSchema
@@ -336,19 +331,3 @@ def _read(path: Path, of: Callable[[bytes], _T]) -> _T:
         raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, "run again") from error
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"the file is damaged ({error!r})", path, "run again") from error
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the run directory named on the command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(soft_wrap=True)
-    if len(given) != 1 or not Path(given[0]).is_dir():
-        console.print("one argument is needed: the run directory, for example runs/latest")
-        return 2
-    results = judge(Path(given[0]))
-    show(results, console)
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

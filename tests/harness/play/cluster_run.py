@@ -27,22 +27,22 @@ from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import Tenancy
 from tests.harness.controls.names import QUICK, NegativeControl
-from tests.harness.deployed import Deployed, NotDeployedError, Target
 from tests.harness.evidence import PlannedControl
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import code_of, manifest_of, planned_controls
-from tests.harness.recorded import run_recorded
+from tests.harness.play.deployed import Deployed, NotDeployedError, Target
+from tests.harness.play.recorded import run_recorded
+from tests.harness.play.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
-from tests.harness.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
-    from tests.harness.result_table import ResultTable
+    from tests.harness.play.result_table import ResultTable
 
 BASELINE_CLAIM = "Without a fault every output is exact."
 

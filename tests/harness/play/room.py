@@ -12,9 +12,9 @@ from infra.console import Console
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.tenancy import Tenancy
-from tests.harness.cluster_run import Found
+from tests.harness.play.cluster_run import Found
+from tests.harness.play.stage import Stage
 from tests.harness.run_directory import RunDirectory
-from tests.harness.stage import Stage
 
 
 @contextmanager

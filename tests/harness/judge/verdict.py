@@ -1,12 +1,8 @@
-"""The judge: recomputes the verdict of a run from the files of its directory alone.
-
-`python -m tests.harness.judge RUN` prints it and exits with 0 pass, 1 fail, 2 unknown.
-"""
+"""The judge: recomputes the verdict of a run from the files of its directory alone."""
 
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,10 +12,10 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
-from tests.harness import binding, junit
 from tests.harness.checkers import (
     aggregates,
     agreement,
+    binding,
     bound,
     certificates,
     chain,
@@ -42,6 +38,7 @@ from tests.harness.checkers import (
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import Outcome
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
+from tests.harness.judge import junit
 from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
@@ -342,28 +339,3 @@ def show(results: Results, console: Console) -> None:
             console.print(f"  {oracle.verdict.upper()} {oracle.name}: {escape(oracle.says)}", highlight=False)
             for line in oracle.evidence[:5]:
                 console.print(f"    {escape(line)}", highlight=False)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the run directory named on the command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(soft_wrap=True)
-    if len(given) != 1:
-        console.print("one argument is needed: the run directory, for example runs/latest")
-        return 2
-    run = Path(given[0])
-    if not run.is_dir():
-        console.print(f"no run directory: {escape(str(run))}; name one below runs/", highlight=False)
-        return 2
-    try:
-        results = judge(run)
-    except OSError as error:
-        # An archive that cannot be written to is judged all the same.
-        console.print(f"results not written: {escape(str(error))}", highlight=False)
-        results = judge(run, write=False)
-    show(results, console)
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
