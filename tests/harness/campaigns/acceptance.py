@@ -14,8 +14,9 @@ from tests.harness.controls.names import EVERY, QUICK
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.lengths import with_lengths
-from tests.harness.play.cluster_run import ClusterRun, Found, Programme, leaders_of
+from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.room import Found
 from tests.harness.play.stage import SHARDS
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, plan_of

@@ -47,9 +47,10 @@ from tests.harness.judge.verdict import show
 from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.play.cluster_run import ClusterRun, Found, Programme, leaders_of
+from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
 from tests.harness.play.result_table import ResultTable
+from tests.harness.play.room import Found
 from tests.harness.play.stage import laid_over
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike

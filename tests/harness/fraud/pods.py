@@ -20,7 +20,7 @@ from tests.harness.fraud import page
 from tests.harness.fraud.demo import FraudDemo
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import NEEDS, Scene
-from tests.harness.play.cluster_run import Found
+from tests.harness.play.room import Found
 from tests.harness.run_directory import RunDirectory
 
 if TYPE_CHECKING:

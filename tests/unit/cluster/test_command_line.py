@@ -21,7 +21,7 @@ from infra.operate.rows import Row
 from infra.operate.status import table
 from tests.harness.campaigns import chaos
 from tests.harness.own import pipeline as own_pipeline
-from tests.harness.play.cluster_run import Found
+from tests.harness.play.room import Found
 
 ROOT = Path(cli.__file__).parents[1]
 

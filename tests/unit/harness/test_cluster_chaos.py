@@ -44,8 +44,9 @@ from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
-from tests.harness.play.cluster_run import Found, leaders_of
+from tests.harness.play.cluster_run import leaders_of
 from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.room import Found
 from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
 from tests.harness.schedule import DECLARED, EARLY_STEPS
 from tests.harness.sinks import ACCEPTED_ROWS
