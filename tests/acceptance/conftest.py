@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.harness import judge
+from tests.harness.campaigns.suites import JOBS
+from tests.harness.judge import verdict as judge
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
-from tests.harness.suites import JOBS
 
 RUN, SUITE, SEED = "EFFECTIVELY_ONCE_RUN", "EFFECTIVELY_ONCE_ACCEPTANCE", "EFFECTIVELY_ONCE_SEED"
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def recorded() -> RunDirectory:
     """Return the run directory that is judged."""
     if not os.environ.get(RUN):
         from infra.toolchain.prepare import default_console  # noqa: PLC0415 - judging a recorded run needs no tools
-        from tests.harness.acceptance import on_this_machine  # noqa: PLC0415
+        from tests.harness.campaigns.acceptance import on_this_machine  # noqa: PLC0415
 
         on_this_machine(os.environ[SUITE], _seed(), default_console())
         return RunDirectory(Path("runs/latest").resolve())

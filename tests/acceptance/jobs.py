@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from infra.console import Console
 from infra.embedded.job import RunError
+from tests.harness.campaigns.suites import JOBS, NoSuiteError
 from tests.harness.results import Verdict, worst
-from tests.harness.suites import JOBS, NoSuiteError
 
 if TYPE_CHECKING:
     from rich.console import Console as Out

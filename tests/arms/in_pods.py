@@ -11,7 +11,7 @@ from infra.toolchain.prepare import CHECKOUT
 from tests.arms.command import begun
 from tests.arms.page import IN_PODS
 from tests.arms.pods import PodGround, pods
-from tests.harness.cluster_run import Found
+from tests.harness.play.room import Found
 
 if TYPE_CHECKING:
     from rich.console import Console as Out

@@ -20,14 +20,13 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
 from tests.harness.adapters.pod_hold import ENVIRONMENT, PodHold
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR
-from tests.harness.cluster_run import Found
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
 from tests.harness.own_act import PROGRAM
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.room import staged
+from tests.harness.play.room import Found, staged
+from tests.harness.play.stage import Stage, names
 from tests.harness.run_directory import RunDirectory
-from tests.harness.stage import Stage, names
 
 CREATE_S = 240.0
 
@@ -140,7 +139,7 @@ def pods(path: Path, seed: int, console: Console, found: Found, needs: str | Non
         NotDeployedError: there is no pipeline to take.
         RunError: the platform has no PostgreSQL of its own.
     """
-    with staged(found, seed, console, RunDirectory(path)) as stage:
+    with staged(found, found.target(), seed, console, RunDirectory(path)) as stage:
         if needs is None:
             yield PodGround(stage, None)
             return

@@ -39,8 +39,8 @@ def demo(
 ) -> None:
     """Broker, object store and Spark here, executors and more killed, a verdict; exit 0 pass, 1 fail, 2 unknown."""
     from tests.harness import subject  # noqa: PLC0415 - commands that need less start sooner
-    from tests.harness.demo import Demo  # noqa: PLC0415
-    from tests.harness.judge import show  # noqa: PLC0415
+    from tests.harness.campaigns.demo import Demo  # noqa: PLC0415
+    from tests.harness.judge.verdict import show  # noqa: PLC0415
     from tests.harness.workload.errors import InputError  # noqa: PLC0415
 
     if job not in DEMO_JOBS:

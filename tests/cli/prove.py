@@ -15,7 +15,7 @@ from tests.cli.app import PASS_ON, app, register
 
 register(
     "soak",
-    "tests.harness.soak",
+    "tests.harness.soak.__main__",
     "A campaign of hours in parts, resumable; exit 0 pass, 1 fail, 2 unknown or not all run.",
 )
 register(
@@ -47,9 +47,9 @@ def acceptance(
     job: Annotated[str | None, typer.Option(help="One of the further jobs; all of them when left out.")] = None,
 ) -> None:
     """Kill executor pods of the deployed platform, judge the outputs; exit code 0 pass, 1 fail, 2 unknown."""
-    from tests.harness import acceptance as suites  # noqa: PLC0415
-    from tests.harness.judge import show  # noqa: PLC0415
-    from tests.harness.suites import JOBS  # noqa: PLC0415
+    from tests.harness.campaigns import acceptance as suites  # noqa: PLC0415
+    from tests.harness.campaigns.suites import JOBS  # noqa: PLC0415
+    from tests.harness.judge.verdict import show  # noqa: PLC0415
 
     drawn = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     if suite == JOBS or job is not None:
@@ -73,11 +73,11 @@ def chaos(
     if own and on != "embedded":
         raise RefusedError("a pipeline of yours is struck on the embedded stack: leave ON= out")
     if own:
-        from tests.harness.own_pipeline import main as campaign  # noqa: PLC0415
+        from tests.harness.own.pipeline import main as campaign  # noqa: PLC0415
     elif on == "embedded":
-        from tests.harness.chaos import main as campaign  # noqa: PLC0415
+        from tests.harness.campaigns.chaos import main as campaign  # noqa: PLC0415
     elif on == "cluster":
-        from tests.harness.cluster_chaos import main as campaign  # noqa: PLC0415
+        from tests.harness.campaigns.cluster_chaos import main as campaign  # noqa: PLC0415
     else:
         raise RefusedError(f"there is no stack {on!r} to strike; there are: embedded, cluster")
     raise typer.Exit(campaign(context.args))
@@ -91,8 +91,8 @@ def check(
     ] = None,
 ) -> None:
     """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
+    from tests.harness.judge.again import RejudgeError, differences, is_packed, place_to_judge  # noqa: PLC0415
     from tests.harness.pack.archive import PackError  # noqa: PLC0415
-    from tests.harness.rejudge import RejudgeError, differences, is_packed, place_to_judge  # noqa: PLC0415
 
     try:
         with place_to_judge(run, out) as place:
@@ -108,7 +108,9 @@ def check(
 def _judge_again(run: Path) -> int:
     """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
     from tests.arms.judges import judge_of  # noqa: PLC0415
-    from tests.harness import judge, own_judge, report  # noqa: PLC0415
+    from tests.harness import report  # noqa: PLC0415
+    from tests.harness.judge import own as own_judge  # noqa: PLC0415
+    from tests.harness.judge import verdict as judge  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
     from tests.second_judge.program import ask  # noqa: PLC0415
 

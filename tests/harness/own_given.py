@@ -25,7 +25,7 @@ from effectively_once.destinations import Destination
 from effectively_once.job import imported
 from effectively_once.version import package_digests
 from effectively_once.windowed import WINDOW_START
-from tests.harness.own_schemas import schemas_of
+from tests.harness.own.schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
 from tests.harness.wire import TEXT, as_text

@@ -38,7 +38,7 @@ def play_campaign(checkout: Path, seed: int, scratch: Path, limits: Limits = LIM
     argv = [
         sys.executable,
         "-m",
-        "tests.harness.chaos",
+        "tests.harness.campaigns.chaos",
         "--seed",
         str(seed),
         "--records",

@@ -13,7 +13,7 @@ import pytest
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import replay
 from tests.harness.evidence import SINKS, EpochRecord, crc_of
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Answer, Verdict
 from tests.second_judge.program import TOOL, ask
 from tests.unit.harness.fabricate import Row, fabricate

@@ -14,7 +14,7 @@ from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
 from tests.harness.mixture import asked_for
-from tests.harness.own_pipeline import OwnPipeline, asked
+from tests.harness.own.pipeline import OwnPipeline, asked
 from tests.harness.own_plan import subject_of
 from tests.harness.results import Results, Verdict
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.harness import binding
+from tests.harness.checkers import binding
 from tests.tampered.places import Evidence, Place, matches
 from tests.tampered.values import ELEMENTS, OPERATIONS, SAME, VALUES, changed
 

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from tests.harness import judge as judge_module
 from tests.harness.checkers import chain, monotone, multiset, quiet
 from tests.harness.checkers.case import Case
+from tests.harness.judge import verdict as judge_module
 from tests.harness.results import Oracle
 
 REFERENCE = ("manifest.json", "sent.jsonl", "observed/chain.json")
@@ -87,7 +87,7 @@ class Known:
         self._results: dict[tuple[str, str, Any], Any] = {}
         # A control calls the same functions, of files of its own.
         self._parts = () if (run / "controls").is_dir() else PARTS
-        with mock.patch.object(judge_module, "_protected", self._learn), ExitStack() as stack:
+        with mock.patch.object(judge_module, "protected", self._learn), ExitStack() as stack:
             for part in self._parts:
                 stack.enter_context(self._replaced(part, None))
             judge_module.judge(run, write=False)
@@ -112,7 +112,7 @@ class Known:
         def stands(files: tuple[str, ...]) -> bool:
             return not altered.startswith(files)
 
-        with mock.patch.multiple(judge_module, Case=case_of, _protected=protected), ExitStack() as stack:
+        with mock.patch.multiple(judge_module, Case=case_of, protected=protected), ExitStack() as stack:
             for part in self._parts:
                 stack.enter_context(self._replaced(part, stands))
             yield
@@ -144,7 +144,7 @@ class Known:
         return mock.patch.object(part.module, part.name, said)
 
 
-PROTECTED: Callable[[str, int, Check, Case], Oracle] = vars(judge_module)["_protected"]
+PROTECTED: Callable[[str, int, Check, Case], Oracle] = vars(judge_module)["protected"]
 _opened: set[str] = set()
 _state = {"hooked": False, "watching": False}
 

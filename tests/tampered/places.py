@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.harness import binding
+from tests.harness.checkers import binding
 from tests.harness.history import LINK
 
 Steps = tuple[str | int, ...]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.errors import UserError
-from tests.harness import binding
-from tests.harness.judge import judge
+from tests.harness.checkers import binding
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
 from tests.tampered.alterations import Alteration, Files
 from tests.tampered.due import due_to_object

@@ -20,8 +20,8 @@ from tests.harness.cards.scene import Scene
 from tests.harness.cards.show import show
 from tests.harness.cards.ways import KILLS, Way
 from tests.harness.cards.workload import CARDS
-from tests.harness.cluster_run import Found
 from tests.harness.payments.mischief import Mischief
+from tests.harness.play.room import Found
 from tests.harness.run_directory import RunDirectory
 
 __all__ = ["on_this_machine", "show"]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.case import Case, refuted, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.expectations import user_window_of, window_of
 from tests.harness.checkers.reference import Outcome, Reference, is_malformed, window_start
@@ -121,12 +121,7 @@ def judge(case: Case) -> Oracle:
         groups.append(misclassified(sends, reference, gone))
     found = sum(len(group) for group in groups)
     if found:
-        return Oracle(
-            name=NAME,
-            number=NUMBER,
-            verdict=Verdict.FAIL,
-            says=f"{found} counts or classifications differ from what was recomputed {how}",
-            evidence=tuple(line for group in groups for line in clipped(group[:FIRST], len(group))),
-        )
+        says = f"{found} counts or classifications differ from what was recomputed {how}"
+        return refuted(NAME, NUMBER, says, *groups)
     says = f"{len(users)} counts of users and {len(windows)} of windows equal those recomputed {how}"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.harness import binding
-from tests.harness.checkers import origin, provenance
+from tests.harness.checkers import binding, origin, provenance
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.vacuity import guard
 from tests.harness.controls.names import EVERY

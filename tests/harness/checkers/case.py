@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
 from tests.harness.checkers.reference import Reference, replay
 from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
+from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import SHOWN, RunDirectory
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE, SinkSchema
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -190,6 +191,12 @@ def place_of(sink: str, row: dict[str, Any]) -> str:
     """Where an observed record stands, for people."""
     at = row["object"] if row.get("object") is not None else f"{sink}/{row.get('partition')}@{row.get('offset')}"
     return f"{at}, epoch {row.get('epoch')}"
+
+
+def refuted(name: str, number: int, says: str, *groups: Sequence[str], verdict: Verdict = Verdict.FAIL) -> Oracle:
+    """What an oracle or a guard finds that has complaints; of each group the first are its evidence."""
+    evidence = tuple(line for group in groups for line in clipped(list(group[:FIRST]), len(group)))
+    return Oracle(name=name, number=number, verdict=verdict, says=says, evidence=evidence)
 
 
 def clipped(evidence: list[str], total: int) -> tuple[str, ...]:

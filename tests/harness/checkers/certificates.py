@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from tests.harness.checkers import away
-from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.case import Case, refuted, source_of
 from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
@@ -120,8 +120,7 @@ def judge(case: Case) -> Oracle:
     )
     if total := sum(map(len, groups)):
         says = f"{total} words of gateways, clocks, releases or certificates are not true"
-        evidence = tuple(line for group in groups for line in clipped(group[:FIRST], len(group)))
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+        return refuted(NAME, NUMBER, says, *groups)
     # These are no offence of the pipeline, and without them nothing is shown of it.
     idle = [
         *held_for_ever(case),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.harness.checkers import adding_up, digest, loss, repairs, telling
-from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.case import FIRST, Case, refuted
 from tests.harness.checkers.reference import EpochNumbers, Outcome, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
@@ -207,18 +207,18 @@ def judge(case: Case) -> Oracle:
     found += published(case.rows("accepted"), reference)
     lost = reference.outcomes.count(Outcome.LOST)
     found += adding_up.complaints(adding_up.recorded(chain.epochs), len(case.sends) - lost)
-    if found:
-        return Oracle(
-            name=NAME,
-            number=NUMBER,
-            verdict=Verdict.FAIL,
-            says=f"{len(found)} breaks of the chain, first: {found[0]}",
-            evidence=clipped(found[:FIRST], len(found)),
-        )
-    gave_up = loss.sentence(chain.epochs, lost)
-    whole = f"with a gap: {gave_up}" if gave_up else "without gap or overlap"
     says = (
-        f"{len(chain.epochs)} epochs {whole}, generation after generation; each one's numbers, which add up, "
-        "watermark, catalog delta and accepted rows equal the reference's"
+        ", generation after generation; each one's numbers, which add up, watermark, catalog delta and accepted rows "
+        "equal the reference's"
     )
+    return finding(case, found, lost, says)
+
+
+def finding(case: Case, found: Sequence[str], lost: int, says: str) -> Oracle:
+    """What a chain comes to: its breaks, or what it holds, with the records that it gave up."""
+    if found:
+        return refuted(NAME, NUMBER, f"{len(found)} breaks of the chain, first: {found[0]}", found)
+    gave_up = loss.sentence(case.chain.epochs, lost)
+    whole = f"with a gap: {gave_up}" if gave_up else "without gap or overlap"
+    says = f"{len(case.chain.epochs)} epochs {whole}{says}"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.harness.checkers.case import FIRST, Case, clipped, coordinate_text, place_of
+from tests.harness.checkers.case import Case, coordinate_text, place_of, refuted
 from tests.harness.checkers.expectations import coordinate_of
 from tests.harness.checkers.reference import Outcome, Reference
 from tests.harness.evidence import AGAIN, Closing, Epilogue, EpilogueStep, EvidenceError, Send
@@ -176,13 +176,7 @@ def judge(case: Case) -> Oracle:
         f"dead_letter: no row after the boundary from {topic}/{partition}@{at}" for topic, partition, at in missing
     ]
     if found:
-        return Oracle(
-            name=NAME,
-            number=NUMBER,
-            verdict=Verdict.FAIL,
-            says=f"{len(found)} outputs changed in the epilogue",
-            evidence=clipped(found[:FIRST], len(found)),
-        )
+        return refuted(NAME, NUMBER, f"{len(found)} outputs changed in the epilogue", found)
     lineages = {record.epoch: record.lineage for record in case.chain.epochs}
     shrinks = (shrunk(epilogue, sink, _last(case, sink), sink == ACCEPTED_ROWS) for sink in case.sinks)
     undone = next((why for why in shrinks if why is not None), None)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.case import Case, refuted, source_of
 from tests.harness.checkers.certificates import let_go
 from tests.harness.checkers.reference import Outcome, Reference, window_start
 from tests.harness.checkers.releases import last_sent
@@ -127,8 +127,7 @@ def judge(case: Case) -> Oracle:
     late = sum(outcome == Outcome.LATE for outcome in reference.outcomes)
     if found:
         says = f"{len(found)} records were refused that were acknowledged before their window's certificate"
-        evidence = clipped(found[:FIRST], len(found))
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+        return refuted(NAME, NUMBER, says, found)
     kept = kept_by_partition(sends, reference, settings)
     gone = len(let_go(case))
     if not kept and not gone:

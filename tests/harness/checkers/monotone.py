@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.case import Case, refuted
 from tests.harness.checkers.clock import lasted
 from tests.harness.evidence import EvidenceError, crc_of_row
 from tests.harness.results import Oracle, Verdict
@@ -154,8 +154,7 @@ def judge(case: Case) -> Oracle:
     broken = [line for one in compared for line in one.broken]
     if broken:
         says = f"{len(broken)} records were retracted, changed or slipped in behind a reader"
-        evidence = clipped(broken[:FIRST], len(broken))
-        return Oracle(name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=evidence)
+        return refuted(NAME, NUMBER, says, broken)
     hits = [event["injected_at"] for event in case.events if event["event"] == "fault" and event.get("hit")]
     published = first_publications(case.events)
     began, ended = lasted(case.events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,10 +80,21 @@ def _naming(row: Mapping[str, Any], key: Hashable) -> str:
     return count_name(key) if key is not None else f"row without identity {dict(row)!r:.120}"
 
 
-def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
+def judge_sinks(
+    case: Case,
+    sinks: Iterable[str] | None = None,
+    expected_of: Callable[[Case, str], Expectation] = expectation,
+    beside: str = "",
+) -> tuple[Oracle, dict[str, Output]]:
     """Oracle 1 over every sink of the run, with the numbers of each sink that could be read.
 
     A sink that cannot be read does not hide the offences of another: fail is worse than unknown.
+
+    Args:
+        case: the run.
+        sinks: left out, those of the manifest.
+        expected_of: what a sink must hold.
+        beside: is said too where all is well.
 
     Raises:
         RowCountError: in a control, when a file's end line says another number of rows.
@@ -91,9 +102,9 @@ def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
     """
     comparisons: list[Comparison] = []
     unreadable: list[str] = []
-    for sink in case.sinks:
+    for sink in case.sinks if sinks is None else sinks:
         try:
-            expected = expectation(case, sink)
+            expected = expected_of(case, sink)
             comparison = compare(sink, expected, case.rows(sink))
         except EvidenceError as error:
             unreadable.append(f"{sink}: {error}")
@@ -112,13 +123,13 @@ def judge_sinks(case: Case) -> tuple[Oracle, dict[str, Output]]:
     if offending:
         verdict = Verdict.FAIL
         says = "; ".join(f"{one.sink}: {_sentence(one.output)}" for one in offending)
-    elif unreadable:
+    elif unreadable or not outputs:
         verdict = Verdict.UNKNOWN
-        says = f"evidence of {len(unreadable)} sinks cannot be believed: {unreadable[0]}"
+        says = f"evidence of {len(unreadable)} sinks cannot be believed: {(unreadable or ['no sink can be judged'])[0]}"
     else:
         verdict = Verdict.PASS
         total = sum(output.observed for output in outputs.values())
-        says = f"{total} records in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted"
+        says = f"{total} records in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted{beside}"
     return Oracle(name=NAME, number=NUMBER, verdict=verdict, says=says, evidence=evidence), outputs
 
 

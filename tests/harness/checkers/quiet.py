@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.case import Case, refuted
 from tests.harness.checkers.clock import APART_MS
 from tests.harness.evidence import EvidenceError, Quiet
 from tests.harness.results import Oracle, Verdict
@@ -97,13 +97,7 @@ def judge(case: Case) -> Oracle:
         raise EvidenceError("no output partition was looked at", case.run.quiet_path, "collect the evidence again")
     found = unquiet(quiet)
     if found:
-        return Oracle(
-            name=NAME,
-            number=NUMBER,
-            verdict=Verdict.FAIL,
-            says=f"{len(found)} transactions or partitions are still open",
-            evidence=clipped(found[:FIRST], len(found)),
-        )
+        return refuted(NAME, NUMBER, f"{len(found)} transactions or partitions are still open", found)
     settings = case.manifest.settings
     unseen = hidden(quiet, settings.pipeline, settings.shards, _read_to(case))
     unseen += [why] if (why := early(quiet, case.events)) is not None else []

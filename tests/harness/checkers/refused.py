@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.harness.checkers import faults
-from tests.harness.checkers.case import FIRST, Case, clipped
+from tests.harness.checkers.case import Case, refuted
 from tests.harness.checkers.endings import Endings
 from tests.harness.evidence import EvidenceError
 from tests.harness.refusals import ENOUGH, refuses
@@ -81,6 +81,4 @@ def _judged(found: list[str]) -> Oracle:
     if len(found) < ENOUGH:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says="no pipeline stopped for good")
     says = f"the pipeline stopped for good: {len(found)} drivers were refused"
-    return Oracle(
-        name=NAME, number=NUMBER, verdict=Verdict.FAIL, says=says, evidence=clipped(found[:FIRST], len(found))
-    )
+    return refuted(NAME, NUMBER, says, found)

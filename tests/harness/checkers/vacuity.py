@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.harness.checkers import loss, telling
 from tests.harness.checkers.backlog import first_publications
-from tests.harness.checkers.case import FIRST, Case, clipped, source_of
+from tests.harness.checkers.case import Case, refuted, source_of
 from tests.harness.checkers.clock import APART_MS, lasted
 from tests.harness.checkers.faults import Checked
 from tests.harness.checkers.reference import Outcome, is_malformed
@@ -23,8 +23,7 @@ def guard(name: str, says: str, complaints: Sequence[str]) -> Oracle:
     """Make a guard's finding: pass with `says`, or unknown with what is to complain about."""
     if not complaints:
         return Oracle(name=name, number=0, verdict=Verdict.PASS, says=says)
-    evidence = clipped(list(complaints[:FIRST]), len(complaints))
-    return Oracle(name=name, number=0, verdict=Verdict.UNKNOWN, says=complaints[0], evidence=evidence)
+    return refuted(name, 0, complaints[0], complaints, verdict=Verdict.UNKNOWN)
 
 
 def counted(sends: Sequence[Send]) -> Workload:

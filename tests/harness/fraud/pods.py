@@ -15,12 +15,12 @@ from tests.arms.pods import pods
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.pod_database import secret_name
 from tests.harness.adapters.pod_presenter import PodPresenter
-from tests.harness.cluster_run import Found
 from tests.harness.faults.cluster_server import EndedServerPod
 from tests.harness.fraud import page
 from tests.harness.fraud.demo import FraudDemo
 from tests.harness.fraud.results import FraudResults
 from tests.harness.fraud.scene import NEEDS, Scene
+from tests.harness.play.room import Found
 from tests.harness.run_directory import RunDirectory
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Final
 
 import orjson
 
-from tests.harness.binding import NAME as BOUND
-from tests.harness.binding import bound_files
+from tests.harness.checkers.binding import NAME as BOUND
+from tests.harness.checkers.binding import bound_files
 from tests.harness.pack.references import References, Rows, Sends
 from tests.harness.pack.workload import RecordedWorkload, workload_of
 

@@ -25,8 +25,9 @@ from infra.operate.status import table
 from infra.toolchain.command import ToolchainError
 from tests.cli import demo, develop, prove
 from tests.cli.app import app
-from tests.harness import chaos, own_pipeline
-from tests.harness.cluster_run import Found
+from tests.harness.campaigns import chaos
+from tests.harness.own import pipeline as own_pipeline
+from tests.harness.play.room import Found
 from tests.unit.command import call
 
 ROOT = Path(cli.__file__).parents[1]

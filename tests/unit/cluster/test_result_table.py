@@ -21,7 +21,7 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.pod_database import NoDatabaseError, PodDatabase, secret_of
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.collector import Collector
-from tests.harness.result_table import ResultTable
+from tests.harness.play.result_table import ResultTable
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.unit.cluster.fake_platform import FakePlatform
@@ -159,7 +159,7 @@ def test_the_table_is_made_before_the_pipeline_and_dropped_after_it(
             if fails:
                 raise psycopg.OperationalError("away")
 
-    monkeypatch.setattr("tests.harness.result_table.Tables", Made)
+    monkeypatch.setattr("tests.harness.play.result_table.Tables", Made)
     table = ResultTable(world.database)
 
     def played() -> None:

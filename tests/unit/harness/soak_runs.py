@@ -14,7 +14,7 @@ import orjson
 
 from tests.harness.mixture import asked_for, name_of
 from tests.harness.results import Verdict
-from tests.harness.soak_plan import SORTS, Part
+from tests.harness.soak.plan import SORTS, Part
 
 SMALL = Path(__file__).parents[1] / "report" / "fixtures" / "small"
 

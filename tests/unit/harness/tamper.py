@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.harness import binding
+from tests.harness.checkers import binding
 from tests.harness.evidence import SINKS, crc_of_row
 from tests.harness.history import LINK, chained
 from tests.unit.harness.fabricate import Row, write_json, write_lines

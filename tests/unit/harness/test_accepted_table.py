@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS

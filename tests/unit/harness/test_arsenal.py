@@ -21,6 +21,7 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tcp_link import TcpLink
+from tests.harness.campaigns.suites import SUITES
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS
 from tests.harness.faults.arsenal import (
@@ -45,7 +46,6 @@ from tests.harness.signals import SIGNALS
 from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
 from tests.harness.stall_sorts import REQUESTS
-from tests.harness.suites import SUITES
 from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 from tests.unit.harness.sleepers import Home, Server, state_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers import faults
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.processes import names
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row

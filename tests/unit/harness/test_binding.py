@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness import binding
+from tests.harness.checkers import binding
 from tests.harness.evidence import EvidenceError
 from tests.harness.history import History, end_of_links, read_history
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import CONTROLS, fabricate
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch

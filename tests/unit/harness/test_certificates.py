@@ -18,7 +18,7 @@ from tests.harness.checkers.reference import Outcome
 from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
 from tests.harness.checkers.statements import Said, misattributed, statements, unsaid, untrue
 from tests.harness.evidence import Clock, EvidenceError, Send
-from tests.harness.judge import _certificates
+from tests.harness.judge.verdict import _certificates
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.gateways import GATEWAYS

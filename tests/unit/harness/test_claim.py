@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.tamper import change_json, change_lines
 

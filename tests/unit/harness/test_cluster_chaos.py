@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from infra.cluster.access import Access
 from infra.console import Console
-from tests.harness import cluster_chaos
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.disk_probes import DatabaseProbe
 from tests.harness.adapters.events import Watch
@@ -21,9 +20,9 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.chaos import described
-from tests.harness.cluster_chaos import changes_of, main, programme_of, refuse_requests, strikes_of, table_of
-from tests.harness.cluster_run import leaders_of
+from tests.harness.campaigns import cluster_chaos
+from tests.harness.campaigns.chaos import described
+from tests.harness.campaigns.cluster_chaos import changes_of, main, programme_of, refuse_requests, strikes_of, table_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -38,7 +37,6 @@ from tests.harness.cluster_sorts import (
 from tests.harness.conditions import Conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, OF_NODES
-from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
@@ -46,9 +44,12 @@ from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
+from tests.harness.play.cluster_run import leaders_of
+from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.room import Found
+from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
 from tests.harness.schedule import DECLARED, EARLY_STEPS
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.stage import SHARDS, BrokerTools, Stage, laid_over
 from tests.harness.stall_sorts import REQUESTS
 
 SEEDS = st.integers(0, 2**40)
@@ -224,7 +225,7 @@ def test_a_number_draws_from_what_the_cluster_has(seed: int, count: int) -> None
 def test_what_there_is_not_is_refused_in_one_line_before_anything_is_looked_for(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", lambda _: pytest.fail("looked for a cluster"))
+    monkeypatch.setattr(Found, "here", lambda _: pytest.fail("looked for a cluster"))
     assert main(["--seed", "3", *words]) == 1
     told = capsys.readouterr().err
     assert told.count("\n") == 1
@@ -242,10 +243,10 @@ def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
             return type("T", (), {"namespace": "pipelines"})
 
     cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}], "reader": None})()
-    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", lambda _: Deployed())
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", lambda _: Deployed())
     monkeypatch.setattr(cluster_chaos, "Cluster", lambda *_: cluster)
-    monkeypatch.setattr("tests.harness.cluster_chaos.Nodes.here", lambda *_: object())
-    monkeypatch.setattr("tests.harness.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Nodes.here", lambda *_: object())
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
     monkeypatch.setattr(cluster_chaos, "heal_nodes", lambda *_: pytest.fail("touched a node"))
     monkeypatch.setattr(cluster_chaos, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))
     assert main(["--seed", "3", "--faults", "zombie"]) == 1
@@ -256,7 +257,7 @@ def test_nothing_deployed_is_one_line(capsys: pytest.CaptureFixture[str], monkey
     def here(_: Any) -> Any:
         raise NotDeployedError("nothing is deployed: run `make up`")
 
-    monkeypatch.setattr("tests.harness.cluster_chaos.Found.here", here)
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", here)
     assert main(["--seed", "3"]) == 1
     assert capsys.readouterr().err == "✗ nothing is deployed: run `make up`\n"
 
@@ -297,7 +298,7 @@ def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypa
     said: list[str] = []
     console = cast("Console", type("C", (), {"say": lambda _, text: said.append(text)})())
     deployed = cast("Access", type("D", (), {"platform": "told", "kubeconfig": "k", "context": None}))
-    monkeypatch.setattr("tests.harness.cluster_chaos.PodDatabase.of", lambda *found: found)
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.PodDatabase.of", lambda *found: found)
     assert table_of(deployed, Platform({}, None), console) is None
     assert "faults of the result store" in said.pop()
     table = table_of(deployed, platform(None), console)

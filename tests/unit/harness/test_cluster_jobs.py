@@ -10,8 +10,8 @@ import pytest
 from infra.console import Console
 from infra.embedded.job import RunError
 from tests.acceptance import jobs
+from tests.harness.campaigns.suites import NoSuiteError
 from tests.harness.results import Verdict
-from tests.harness.suites import NoSuiteError
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 

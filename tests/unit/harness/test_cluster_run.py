@@ -11,17 +11,17 @@ import pytest
 
 from infra.console import Console
 from infra.embedded.stack import Endpoints
-from tests.harness import cluster_run
-from tests.harness.acceptance import programme_of
-from tests.harness.cluster_run import ClusterRun, Programme
+from tests.harness.campaigns.acceptance import programme_of
+from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
-from tests.harness.deployed import Target
 from tests.harness.evidence import Manifest
+from tests.harness.play import room
+from tests.harness.play.cluster_run import ClusterRun, Programme
+from tests.harness.play.deployed import Target
+from tests.harness.play.stage import SHARDS, BrokerTools
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.stage import SHARDS, BrokerTools
-from tests.harness.suites import SUITES, suite_named
 
 NAME = "20261122-050000-7"
 
@@ -79,7 +79,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
     for name, fake in (("Stage", FakeStage), ("Tenancy", FakeTenancy), ("Cluster", lambda *_: "the cluster")):
-        monkeypatch.setattr(cluster_run, name, fake)
+        monkeypatch.setattr(room, name, fake)
 
     class Deployed:
         kubeconfig, context = tmp_path, None
@@ -89,13 +89,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRun:
 
     return ClusterRun(
         tmp_path,
-        cast("Any", Deployed()),
+        room.Found(cast("Any", Deployed()), BrokerTools(tmp_path, tmp_path), tmp_path),
         Target("pipelines", {}),
         programme_of(suite_named("smoke"), 7),
         7,
         Console(),
-        BrokerTools(tmp_path, tmp_path),
-        tmp_path,
     )
 
 

@@ -21,20 +21,20 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.aftermath import shown_by
-from tests.harness.cut_links import CutLinks, cut_links
+from tests.harness.campaigns.demo import CLAIM, CLAIM_BEYOND, SHARDS, Demo
+from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE
 from tests.harness.cut_sorts import SHORT_S as CUTS_S
-from tests.harness.demo import CLAIM, CLAIM_BEYOND, SHARDS, Demo
 from tests.harness.evidence import Manifest
 from tests.harness.faults.arsenal import ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, name_of, steps_of
 from tests.harness.place import Place
+from tests.harness.play.cut_links import CutLinks, cut_links
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import DECLARED, Strike, plan
 from tests.harness.stall_sorts import SHORT_S, STALL
-from tests.harness.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.subject import Subject, seeded
 from tests.unit.harness.sleepers import Server, soon
 
@@ -185,9 +185,9 @@ def test_the_pipeline_goes_by_the_link_that_is_cut_and_the_harness_straight(
 
     for one in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(one, "of another run")
-    monkeypatch.setattr("tests.harness.demo.EmbeddedStack", stack)
-    monkeypatch.setattr("tests.harness.demo.SparkHome", lambda *_: None)
-    monkeypatch.setattr("tests.harness.demo.Act", act)
+    monkeypatch.setattr("tests.harness.campaigns.demo.EmbeddedStack", stack)
+    monkeypatch.setattr("tests.harness.campaigns.demo.SparkHome", lambda *_: None)
+    monkeypatch.setattr("tests.harness.campaigns.demo.Act", act)
     directory = RunDirectory(tmp_path)
     demo(seed)._play(directory)
     place, ports = seen["place"], seen["ports"]

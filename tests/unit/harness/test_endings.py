@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.endings import Endings
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Effect, Fault, Verdict
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.refused_run import WORDS, refused

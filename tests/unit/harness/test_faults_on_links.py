@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.embedded.process import identity
-from tests.harness import cluster_chaos
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.chaos import described, main
+from tests.harness.campaigns import cluster_chaos
+from tests.harness.campaigns.chaos import described, main
 from tests.harness.checkers import faults as checked_faults
-from tests.harness.cut_links import cut_links
 from tests.harness.cut_sorts import (
     BETWEEN,
     CLUSTER_CUTS,
@@ -35,6 +34,7 @@ from tests.harness.faults.cut import CutLink
 from tests.harness.faults.healing import Healing
 from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_cuts, without_result_store
+from tests.harness.play.cut_links import cut_links
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL

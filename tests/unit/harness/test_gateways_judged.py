@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.words import mistimed, strangers, taken_back
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.harness.workload.gateways import GATEWAYS
 from tests.unit.harness.fabricate import LATENESS_MS, Row

@@ -14,7 +14,7 @@ from tests.harness.checkers.case import Case
 from tests.harness.checkers.in_time import Seal, announcements, kept_by_partition, seals
 from tests.harness.checkers.reference import Outcome, Reference
 from tests.harness.evidence import Clock, EpochRecord, Send, Settings
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.tamper import change_json, change_lines

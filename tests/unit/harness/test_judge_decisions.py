@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import fabricate
 from tests.unit.harness.tamper import bind, watch

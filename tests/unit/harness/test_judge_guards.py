@@ -13,7 +13,8 @@ import pytest
 
 from tests.harness.checkers.epilogue import completeness
 from tests.harness.evidence import Epilogue
-from tests.harness.judge import judge, main
+from tests.harness.judge.__main__ import main
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
 from tests.unit.harness.fabricate import CONTROLS, Row
 from tests.unit.harness.tamper import change_json, change_lines, lines_of

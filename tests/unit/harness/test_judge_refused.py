@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import report
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.pack.archive import NAME
 from tests.harness.report.packing import PackingError, pack
 from tests.harness.results import Verdict

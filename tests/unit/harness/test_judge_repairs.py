@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness.checkers.case import Case
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.second_judge.program import ask
 from tests.unit.harness.fabricate import fabricate

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from infra.toolchain.cache import Cache
 from infra.toolchain.command import ToolchainError
-from tests.harness import chaos
-from tests.harness.chaos import described, main, subject_of
+from tests.harness.campaigns import chaos
+from tests.harness.campaigns.chaos import described, main, subject_of
+from tests.harness.campaigns.demo import SHARDS
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT
-from tests.harness.demo import SHARDS
 from tests.harness.mixture import (
     EMBEDDED,
     FLOWING,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.own_judge import is_own, judge, main
-from tests.harness.rejudge import differences, place_to_judge
+from tests.harness.judge.__main__ import main
+from tests.harness.judge.again import differences, place_to_judge
+from tests.harness.judge.own import is_own, judge
 from tests.harness.results import OWN_PIPELINE, Results, Verdict
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch

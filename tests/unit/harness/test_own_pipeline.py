@@ -11,8 +11,8 @@ import pytest
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.prepare import CHECKOUT
 from infra.toolchain.wheel import Wheel
-from tests.harness import own_pipeline
-from tests.harness.own_pipeline import main
+from tests.harness.own import pipeline as own_pipeline
+from tests.harness.own.pipeline import main
 
 ROW = '{{"id": "{0}", "event_time_ms": {0}, "key": "a", "amount": 1}}\n'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.act import Act
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.own_act import OwnAct
 from tests.harness.results import Verdict
 from tests.harness.subject import Subject, from_file, seeded

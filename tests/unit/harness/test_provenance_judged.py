@@ -11,7 +11,7 @@ import pytest
 
 from effectively_once.settings import digest
 from tests.harness.checkers import provenance
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.settings import pipeline_settings
 from tests.unit.harness.fabricate import Row

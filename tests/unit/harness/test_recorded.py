@@ -14,7 +14,7 @@ import pytest
 from infra.console import Console
 from tests.harness.evidence import EvidenceError
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
-from tests.harness.recorded import run_recorded
+from tests.harness.play.recorded import run_recorded
 from tests.harness.results import Results, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike

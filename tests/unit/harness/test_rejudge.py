@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.harness import judge, rejudge
+from tests.harness.judge import again as rejudge
+from tests.harness.judge import verdict as judge
 from tests.harness.pack.archive import NAME, pack
 from tests.unit.command import call
 from tests.unit.harness.tamper import change_json, change_lines

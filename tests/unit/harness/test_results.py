@@ -8,9 +8,9 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from tests.harness import junit
 from tests.harness.checkers.faults import running
-from tests.harness.judge import judge
+from tests.harness.judge import junit
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Oracle, Results, Verdict, worst
 from tests.unit.harness.tamper import bind, change_lines
 

@@ -18,10 +18,10 @@ import pytest
 from infra.embedded.process import Child, identity
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.strace import find_strace, traced_by
-from tests.harness import chaos
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
-from tests.harness.chaos import main
+from tests.harness.campaigns import chaos
+from tests.harness.campaigns.chaos import main
 from tests.harness.faults.slow_disk import LEAST, SlowedServer
 from tests.harness.faults.slowable import SlowableServer
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, plan, without_slow_disks

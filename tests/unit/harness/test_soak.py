@@ -14,9 +14,9 @@ import orjson
 import pytest
 
 from tests.harness.results import Verdict
-from tests.harness.soak import main, run_part
-from tests.harness.soak_plan import Part
-from tests.harness.soak_state import State
+from tests.harness.soak.__main__ import main, run_part
+from tests.harness.soak.plan import Part
+from tests.harness.soak.state import State
 from tests.unit.harness.soak_runs import Runs
 from tests.unit.report.parsed_page import parse
 

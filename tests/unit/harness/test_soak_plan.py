@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.toolchain.prepare import CHECKOUT
-from tests.harness import chaos, cluster_chaos
-from tests.harness.chaos import subject_of
+from tests.harness.campaigns import chaos, cluster_chaos
+from tests.harness.campaigns.chaos import subject_of
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts_on
 from tests.harness.conditions import Conditions
 from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import EMBEDDED, asked_for
 from tests.harness.slow_disk_sorts import SLOW_DISK
-from tests.harness.soak_plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
+from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
 from tests.harness.stall_sorts import DELAYED
 from tests.harness.subject import PLACES
 from tests.harness.workload.bounds import LATE_COPIES, LATE_OWN
@@ -124,7 +124,7 @@ def test_a_file_in_another_format_is_refused(name: str, content: str, tmp_path: 
 def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(stack: str, controls: bool) -> None:
     part = Part.model_validate(GOOD | {"stack": stack, "controls": controls})
     module, *words = part.command
-    runner = {"tests.harness.chaos": chaos, "tests.harness.cluster_chaos": cluster_chaos}[module]
+    runner = {"tests.harness.campaigns.chaos": chaos, "tests.harness.campaigns.cluster_chaos": cluster_chaos}[module]
     given = runner._given(words)
     assert (given.seed, given.faults, given.records, given.controls) == (7, "zombie*2", 9000, controls)
     assert (runner is chaos) == (stack == "embedded")

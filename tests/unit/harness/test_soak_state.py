@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.results import Verdict
-from tests.harness.soak_plan import STACKS, Part, PlanError, Stack
-from tests.harness.soak_state import TRIES, PlanChangedError, Standing, State
+from tests.harness.soak.plan import STACKS, Part, PlanError, Stack
+from tests.harness.soak.state import TRIES, PlanChangedError, Standing, State
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.harness import cluster_chaos
-from tests.harness.chaos import described, main
+from tests.harness.campaigns import cluster_chaos
+from tests.harness.campaigns.chaos import described, main
 from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.lengths import AFTER_DECLARATION, READING_S

@@ -11,21 +11,28 @@ from hypothesis import strategies as st
 
 from infra.cluster.record import Record
 from infra.console import Console
-from tests.harness.acceptance import BASELINE_MINUTES, CLAIM, CLAIM_BEYOND, on_this_machine, programme_of, subject_of
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.aftermath import shown_by
-from tests.harness.cluster_run import Programme
+from tests.harness.campaigns.acceptance import (
+    BASELINE_MINUTES,
+    CLAIM,
+    CLAIM_BEYOND,
+    on_this_machine,
+    programme_of,
+    subject_of,
+)
+from tests.harness.campaigns.suites import BEYOND_EXECUTORS, SUITES, NoSuiteError, Suite, suite_named
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT, SHORT_IN_PODS_S
-from tests.harness.deployed import NotDeployedError, Target
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.mixture import steps_of
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR
+from tests.harness.play.cluster_run import Programme
+from tests.harness.play.deployed import NotDeployedError, Target
+from tests.harness.play.stage import identity
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, PlannedFault, Strike, plan_of
-from tests.harness.stage import identity
 from tests.harness.stall_sorts import SHORT_S, STALL
-from tests.harness.suites import BEYOND_EXECUTORS, SUITES, NoSuiteError, Suite, suite_named
 
 ROLES = (BROKER, OBJECT_STORE, OPERATOR)
 SEEDS = st.integers(0, 2**31)
@@ -132,7 +139,7 @@ def test_servers_are_struck_only_on_a_cluster_that_was_made_here(
     record = Record("ready", "image", 1) if ours else None
     deployed = type("D", (), {"__getattr__": lambda *_: None})()
     found = type("F", (), {"target": lambda _: Target("p", {}), "deployed": deployed})()
-    where = "tests.harness.acceptance."
+    where = "tests.harness.campaigns.acceptance."
 
     def told(suite: Suite, seed: int, of: Platform | None) -> Programme:
         given.append(of)

@@ -16,8 +16,8 @@ from tests.harness.adapters import supervised
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.supervised import GIVE_UP, SupervisedDrivers
 from tests.harness.history import History, read_history
+from tests.harness.play.way_out import NoWayOutError
 from tests.harness.refusals import ENOUGH
-from tests.harness.way_out import NoWayOutError
 from tests.unit.harness.sleepers import WITH_CHILD, Home, soon, state_of
 
 

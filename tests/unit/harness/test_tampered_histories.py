@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.recorded_run import RECORDED, unpacked

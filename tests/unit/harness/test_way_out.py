@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.embedded.process import Child
-from tests.harness.way_out import NoWayOutError, WayOut
+from tests.harness.play.way_out import NoWayOutError, WayOut
 
 
 class Home:

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.harness.judge import judge
+from tests.harness.judge.verdict import judge
 from tests.harness.report import render
 from tests.harness.report.recording import read
 from tests.harness.report.trail import Trails

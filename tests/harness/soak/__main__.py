@@ -19,9 +19,9 @@ from pathlib import Path
 
 from infra.embedded.guard import guarded, interrupted
 from infra.toolchain.prepare import CHECKOUT, default_console
-from tests.harness.soak_plan import STACKS, Part, Plan, PlanError, Stack, drawn, read_plan
-from tests.harness.soak_session import More, Play, Soak, SoakError
-from tests.harness.soak_state import State
+from tests.harness.soak.plan import STACKS, Part, Plan, PlanError, Stack, drawn, read_plan
+from tests.harness.soak.session import More, Play, Soak, SoakError
+from tests.harness.soak.state import State
 
 HOURS = 1.0
 ENDING_S = 300.0

@@ -8,19 +8,20 @@ from infra.console import Console
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
+from tests.harness.campaigns.strikes import at_their_steps, told
+from tests.harness.campaigns.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 from tests.harness.controls.names import EVERY, QUICK
-from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ClusterArsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.lengths import with_lengths
+from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
+from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.room import Found
+from tests.harness.play.stage import SHARDS
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, EVERY_EXECUTOR, EXECUTOR, plan_of
-from tests.harness.stage import SHARDS
 from tests.harness.stall_sorts import STALL
-from tests.harness.strikes import at_their_steps, told
 from tests.harness.subject import Subject, seeded
-from tests.harness.suites import PORTION_MINUTES, ROWS_PER_MINUTE, Suite, suite_named
 
 __all__ = ["NotDeployedError", "on_this_machine", "programme_of"]
 

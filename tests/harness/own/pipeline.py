@@ -1,6 +1,6 @@
 """The campaign on a pipeline that is not one of ours: its declaration, its records, the faults of the embedded stack.
 
-`python -m tests.harness.own_pipeline --at ../clicks --input events.jsonl --key key --time event_time_ms` runs it and
+`python -m tests.harness.own.pipeline --at ../clicks --input events.jsonl --key key --time event_time_ms` runs it and
 exits with 0 pass, 1 fail, 2 unknown.
 """
 
@@ -38,7 +38,8 @@ from tests.harness.checkers.declared import Declaration
 from tests.harness.conditions import Conditions, add_stall_lengths
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
-from tests.harness.judge import show
+from tests.harness.judge.own import DECLARATION, judge
+from tests.harness.judge.verdict import show
 from tests.harness.manifest import manifest_of
 from tests.harness.mixture import (
     NoFaultError,
@@ -50,12 +51,11 @@ from tests.harness.mixture import (
     without_result_store,
     without_slow_disks,
 )
+from tests.harness.own.collector import OwnCollector
 from tests.harness.own_act import PROGRAM, OwnAct, OwnHome, python_of
-from tests.harness.own_collector import OwnCollector
-from tests.harness.own_judge import DECLARATION, judge
 from tests.harness.own_plan import plan, subject_of
 from tests.harness.place import Patience, Place
-from tests.harness.recorded import run_recorded
+from tests.harness.play.recorded import run_recorded
 from tests.harness.results import OWN_PIPELINE, Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import Strike
@@ -307,7 +307,7 @@ def _run(seed: int, given: argparse.Namespace) -> int:
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.harness.own_pipeline",
+        prog="python -m tests.harness.own.pipeline",
         description="Strikes a pipeline of yours on the embedded stack; judges its outputs.",
     )
     parser.add_argument("--at", type=Path, help="its folder, as new-pipeline makes it: settings.json and a package")

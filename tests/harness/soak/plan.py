@@ -77,7 +77,7 @@ class Part(BaseModel):
     @property
     def command(self) -> tuple[str, ...]:
         """The module that runs it, and its arguments."""
-        module = "tests.harness.chaos" if self.stack == "embedded" else "tests.harness.cluster_chaos"
+        module = f"tests.harness.campaigns.{'chaos' if self.stack == 'embedded' else 'cluster_chaos'}"
         words = ("--seed", str(self.seed), "--faults", self.faults, "--records", str(self.records))
         return (module, *words, *self.conditions.words, *(() if self.controls else ("--no-controls",)))
 

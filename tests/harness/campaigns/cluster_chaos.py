@@ -1,7 +1,7 @@
 """The campaign on a cluster: a pipeline in pods under every fault of a plan that a seed draws.
 
-`python -m tests.harness.cluster_chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan` prints the
-plan.
+`python -m tests.harness.campaigns.cluster_chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown;
+`--plan` prints the plan.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
-from tests.harness.campaign_options import FAULTS, add_campaign
-from tests.harness.chaos import UNPROVEN, described, lags_of, needed, planned_faults, sent_by
-from tests.harness.cluster_run import ClusterRun, Found, Programme, leaders_of
+from tests.harness.campaigns.chaos import UNPROVEN, described, lags_of, needed, planned_faults, sent_by
+from tests.harness.campaigns.options import FAULTS, add_campaign
+from tests.harness.campaigns.strikes import told
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -37,23 +37,24 @@ from tests.harness.cluster_sorts import (
 )
 from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.names import EVERY
-from tests.harness.deployed import NotDeployedError
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
-from tests.harness.judge import show
+from tests.harness.judge.verdict import show
 from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
-from tests.harness.result_table import ResultTable
+from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
+from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.result_table import ResultTable
+from tests.harness.play.room import Found
+from tests.harness.play.stage import laid_over
 from tests.harness.results import Results
 from tests.harness.schedule import EARLY_STEPS, Strike
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, PARTITIONS
-from tests.harness.stage import laid_over
 from tests.harness.stall_sorts import asks_spark
-from tests.harness.strikes import told
 from tests.harness.workload.errors import InputError
 
 CLAIM = (
@@ -153,7 +154,7 @@ def changes_of(conditions: Conditions, strikes: Sequence[Strike] = (), gateways:
         # Of two, the one that was just replaced has no blocks yet: nobody would wait for it.
         changes["executors"] = {"count": EXECUTORS}
     if conditions.unproven:
-        job = Path(__file__).with_name(f"{UNPROVEN}.py").read_text(encoding="utf-8")
+        job = (Path(__file__).parents[1] / f"{UNPROVEN}.py").read_text(encoding="utf-8")
         changes |= {"settings": {"job": UNPROVEN}, "extraFiles": {f"{UNPROVEN}.py": job}}
     if own := conditions.pipeline(gateways):
         changes["settings"] = {**changes.get("settings", {}), **own}
@@ -265,7 +266,7 @@ def _named(faults: str) -> list[str]:
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.harness.cluster_chaos",
+        prog="python -m tests.harness.campaigns.cluster_chaos",
         description="Strikes every role of the deployed platform; judges the outputs.",
     )
     usual = PlatformLengths()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.console import Console
-from tests.harness import binding, report
-from tests.harness import judge as judging
+from tests.harness import report
+from tests.harness.checkers import binding
 from tests.harness.history import History
+from tests.harness.judge import verdict as judging
 from tests.harness.report import index
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest

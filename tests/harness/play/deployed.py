@@ -1,33 +1,13 @@
-"""What an acceptance run asks of the deployed stack, and finds there."""
+"""The deployed pipeline that a run takes image and resources of."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from infra.embedded.stack import Endpoints
 from infra.errors import UserError
-
-
-class Deployed(Protocol):
-    """The deployed stack, as infra.cluster.access.Access gives it."""
-
-    @property
-    def kubeconfig(self) -> Path:
-        """File of the cluster's address and credentials."""
-
-    @property
-    def context(self) -> str | None:
-        """Context of the kubeconfig, None for its current one."""
-
-    def endpoints(self) -> Endpoints:
-        """Addresses outside the cluster, with credentials."""
-
-    def pulumi(self, *words: str) -> str:
-        """What a command of Pulumi prints for the stack."""
 
 
 class NotDeployedError(UserError):

@@ -27,10 +27,10 @@ from tests.harness.adapters.transactions import open_transactions
 from tests.harness.adapters.witness import PodWitness
 from tests.harness.controls.names import NegativeControl
 from tests.harness.controls.run import run_controls
-from tests.harness.deployed import Target
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.history import History
 from tests.harness.place import Patience, Place
+from tests.harness.play.deployed import Target
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.stall_sorts import NEIGHBOURS
@@ -38,7 +38,7 @@ from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
-    from tests.harness.result_table import ResultTable
+    from tests.harness.play.result_table import ResultTable
 
 BASELINE, SHARDS = "baseline", 2
 MAIN_PREFIX, BASELINE_PREFIX, CONTROLS_PREFIX = "uc", "ub", "nc"
@@ -137,7 +137,7 @@ class Stage:
         path = self.directory.path / "settings-controls.json"
         path.write_text(settings.model_dump_json(indent=1))
         events = self.directory.path / "work" / "controls.jsonl"
-        script = Path(__file__).parent / "controls" / "job.py"
+        script = Path(__file__).parents[1] / "controls" / "job.py"
         values = values_for(
             self.target.values,
             _kubernetes(settings.pipeline),

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.cluster.access import CHECKOUT, Access, load_access
-from infra.cluster.state import state_directory
+from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from infra.toolchain.cache import Cache, cache_root
-from infra.toolchain.jars import resolve_jars
-from infra.toolchain.jdk import find_jdk
 from tests.harness.act import PARTITIONS
-from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.leaders import Leaders
 from tests.harness.adapters.reassignment import reorder
-from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.adapters.tenancy import Tenancy
 from tests.harness.controls.names import QUICK, NegativeControl
-from tests.harness.deployed import Deployed, NotDeployedError, Target
 from tests.harness.evidence import PlannedControl
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.manifest import code_of, manifest_of, planned_controls
-from tests.harness.recorded import run_recorded
+from tests.harness.play.deployed import Target
+from tests.harness.play.recorded import run_recorded
+from tests.harness.play.room import Found, staged
+from tests.harness.play.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, Stage, names
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
-from tests.harness.stage import BASELINE, BASELINE_PREFIX, MAIN_PREFIX, SHARDS, BrokerTools, Stage, names
 from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
-    from tests.harness.result_table import ResultTable
+    from tests.harness.play.result_table import ResultTable
 
 BASELINE_CLAIM = "Without a fault every output is exact."
 
@@ -76,73 +67,32 @@ class Programme:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a run on this machine's cluster needs.
-
-    Attributes:
-        deployed: the stack.
-        tools: of the broker.
-        helm: renders the chart.
-    """
-
-    deployed: Access
-    tools: BrokerTools
-    helm: Path
-
-    @classmethod
-    def here(cls, console: Console) -> Found:
-        """Find it, on the cluster that this machine's state directory or KUBECONFIG names.
-
-        Raises:
-            NotDeployedError: there is no helm.
-            ToolchainError: Java or the broker's jars are not to be had.
-            AccessError and other errors of the cluster: it cannot be reached.
-        """
-        state = state_directory()
-        environment = state.process_environment()
-        helm = shutil.which("helm", path=environment["PATH"])
-        if helm is None:
-            raise NotDeployedError("there is no `helm` on PATH or among the project's tools: run `make tools`")
-        with console.step("broker jars (Maven)"):
-            jars = resolve_jars(Cache(cache_root()), "kafka")
-        return cls(load_access(environment, state.root), BrokerTools(find_jdk().java, jars), Path(helm))
-
-    def target(self) -> Target:
-        """The deployed pipeline. Raises NotDeployedError."""
-        return Target.of(self.deployed.pulumi("stack", "output", "--json"))
-
-
 @dataclass
 class ClusterRun:
     """One run from start to verdict; whichever way `run` ends, the cluster is as it was before.
 
     Attributes:
         checkout: where `runs/` and the charts are.
-        deployed: the stack.
+        found: the cluster.
         target: its pipeline.
         programme: what is done.
         seed: what it was drawn from.
         console: tells what is under way.
-        tools: of the broker.
-        helm: renders the chart.
         stop: set from outside to end early.
     """
 
     checkout: Path
-    deployed: Deployed
+    found: Found
     target: Target
     programme: Programme
     seed: int
     console: Console
-    tools: BrokerTools
-    helm: Path
     stop: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def of(cls, found: Found, target: Target, programme: Programme, seed: int, console: Console) -> ClusterRun:
         """On this machine's cluster, below this checkout."""
-        return cls(CHECKOUT, found.deployed, target, programme, seed, console, found.tools, found.helm)
+        return cls(CHECKOUT, found, target, programme, seed, console)
 
     def run(self, says: str = "") -> Results:
         """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`).
@@ -154,41 +104,28 @@ class ClusterRun:
         return run_recorded(self.checkout, self.seed, told, self.console, manifest=self._manifest, play=self._play)
 
     def _play(self, directory: RunDirectory) -> None:
-        programme, endpoints = self.programme, self.deployed.endpoints()
-        os.environ["AWS_ACCESS_KEY_ID"] = endpoints.s3_access_key
-        os.environ["AWS_SECRET_ACCESS_KEY"] = endpoints.s3_secret_key
-        cluster = Cluster(self.deployed.kubeconfig, self.deployed.context, self.target.namespace)
-        stage = Stage(
-            directory,
-            endpoints,
-            cluster,
-            Chart(self.helm, self.checkout / "charts" / "streaming-pipeline"),
+        programme, arsenal = self.programme, self.programme.arsenal
+        with staged(
+            self.found,
             self.target,
-            self.tools,
             self.seed,
-            console=self.console,
+            self.console,
+            directory,
+            checkout=self.checkout,
             stop=self.stop,
             table=programme.table,
-        )
-        arsenal = programme.arsenal
-        lent: AbstractContextManager[None] = (
-            programme.table.lent(cluster, stage.run) if programme.table is not None else nullcontext()
-        )
-        with Tenancy(cluster, stage.run, self.console.say), lent:
-            try:
-                if programme.baseline is not None:
-                    stage.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
-                stage.main(
-                    programme.subject,
-                    programme.planned,
-                    (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
-                    partitions=programme.partitions,
-                    changes=programme.changes,
-                )
-                if programme.controls:
-                    stage.controls(programme.controls)
-            finally:
-                stage.tidy()
+        ) as stage:
+            if programme.baseline is not None:
+                stage.baseline(programme.baseline, self._baseline(directory.path.name, programme.baseline))
+            stage.main(
+                programme.subject,
+                programme.planned,
+                (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
+                partitions=programme.partitions,
+                changes=programme.changes,
+            )
+            if programme.controls:
+                stage.controls(programme.controls)
 
     def _manifest(self, name: str) -> dict[str, Any]:
         programme = self.programme

@@ -1,6 +1,7 @@
 """The campaign on one machine: a pipeline on the embedded stack under every fault of a plan that a seed draws.
 
-`python -m tests.harness.chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan` prints the plan.
+`python -m tests.harness.campaigns.chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan`
+prints the plan.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.campaign_options import add_campaign
+from tests.harness.campaigns.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
+from tests.harness.campaigns.options import add_campaign
+from tests.harness.campaigns.strikes import told
 from tests.harness.conditions import HOLD_MAX_MS, USUAL, Conditions, refuse_contradictions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
-from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.cut_sorts import CUT
-from tests.harness.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
 from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
-from tests.harness.judge import show
+from tests.harness.judge.verdict import show
 from tests.harness.lag_sorts import GATEWAY
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
 from tests.harness.mixture import (
@@ -67,7 +68,10 @@ from tests.harness.mixture import (
     without_slow_disks,
 )
 from tests.harness.place import Patience, Place
-from tests.harness.recorded import run_recorded
+from tests.harness.play.cut_links import CutLinks, cut_links
+from tests.harness.play.recorded import run_recorded
+from tests.harness.play.table_collector import TableCollector
+from tests.harness.play.way_out import WayOut
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import STEPS, PlannedFault, Strike
@@ -76,11 +80,8 @@ from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import UNFELT, Steps, asks_spark
-from tests.harness.strikes import told
 from tests.harness.subject import Subject, seeded, unpaced
 from tests.harness.surroundings import linked, result_store
-from tests.harness.table_collector import TableCollector
-from tests.harness.way_out import WayOut
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.gateways import GATEWAYS
 
@@ -183,7 +184,7 @@ class Chaos:
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.conditions.unproven:
-                job, checkout = f"{__package__}.{UNPROVEN}", self.checkout
+                job, checkout = f"tests.harness.{UNPROVEN}", self.checkout
             module, requests = job, self._requests(directory)
             if requests is not None:
                 os.environ.update(requests.env)
@@ -451,7 +452,7 @@ def _run(
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.harness.chaos",
+        prog="python -m tests.harness.campaigns.chaos",
         description="Strikes every role of the embedded stack; judges the outputs.",
     )
     usual = Lengths()

@@ -19,7 +19,7 @@ from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import TIMEOUT_S, ReadStalledError, Topics
 from tests.harness.checkers.declared import Declaration, Sink
 from tests.harness.collector import Collector, Reached
-from tests.harness.own_judge import GIVEN
+from tests.harness.judge.own import GIVEN
 from tests.harness.run_directory import RunDirectory
 
 SOURCE = "source"

@@ -16,8 +16,8 @@ from tests.harness.report import campaign, index
 from tests.harness.report.listing import Listed, listed
 from tests.harness.results import Verdict
 from tests.harness.run_directory import write_atomically
-from tests.harness.soak_plan import STACKS, Part, Stack
-from tests.harness.soak_state import Standing, State
+from tests.harness.soak.plan import STACKS, Part, Stack
+from tests.harness.soak.state import Standing, State
 
 MARKS = {Standing.PASSED: "✓", Standing.FAILED: "✗", Standing.UNKNOWN: "…", Standing.WAITING: "…"}
 

@@ -13,7 +13,7 @@ import orjson
 
 from tests.harness.pack import archive
 
-EVIDENCE = Path(__file__).resolve().parents[2] / "docs" / "evidence"
+EVIDENCE = Path(__file__).resolve().parents[3] / "docs" / "evidence"
 LEFT_OUT = "left-out.json"
 """Runs that were kept without their sends have it."""
 MANIFEST, RESULTS = "manifest.json", "results.json"

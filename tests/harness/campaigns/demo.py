@@ -21,19 +21,19 @@ from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
+from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
 from tests.harness.controls.embedded import play as play_controls
-from tests.harness.cut_links import CutLinks, cut_links
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
 from tests.harness.lengths import with_lengths
 from tests.harness.manifest import NEGATIVE_CONTROLS, manifest_of
 from tests.harness.place import Patience, Place
-from tests.harness.recorded import run_recorded
+from tests.harness.play.cut_links import CutLinks, cut_links
+from tests.harness.play.recorded import run_recorded
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
-from tests.harness.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
 from tests.harness.subject import Subject
 
 PIPELINE, TOPIC, SHARDS = "user_counts", "events", 2

@@ -1,12 +1,8 @@
-"""The judge: recomputes the verdict of a run from the files of its directory alone.
-
-`python -m tests.harness.judge RUN` prints it and exits with 0 pass, 1 fail, 2 unknown.
-"""
+"""The judge: recomputes the verdict of a run from the files of its directory alone."""
 
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,10 +12,10 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
-from tests.harness import binding, junit
 from tests.harness.checkers import (
     aggregates,
     agreement,
+    binding,
     bound,
     certificates,
     chain,
@@ -39,14 +35,16 @@ from tests.harness.checkers import (
     refused,
     vacuity,
 )
+from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import Outcome
 from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
+from tests.harness.judge import junit
 from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
 _T = TypeVar("_T")
-
+_C = TypeVar("_C", bound=Case)
 
 Second = Callable[[Path], Answer]
 """Asks the second judge of a run directory."""
@@ -67,7 +65,7 @@ def judge(run: Path, write: bool = True, second: Second | None = None) -> Result
 
     """
     case = Case(RunDirectory(run))
-    manifest = _or(lambda: case.manifest, None)
+    manifest = read_or(lambda: case.manifest, None)
     is_control = manifest is not None and manifest.control is not None
     with ThreadPoolExecutor(1) as pool, _uncollected():
         ask = pool.submit(second, run).result if second is not None else None
@@ -106,7 +104,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         return oracle
 
     def hits(case: Case) -> Oracle:
-        checked.extend(faults.check(case.events, backlog=_or(lambda: case.backlog, None)))
+        checked.extend(faults.check(case.events, backlog=read_or(lambda: case.backlog, None)))
         return vacuity.faults(case, checked)
 
     def controls(case: Case) -> Oracle:
@@ -114,24 +112,24 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         return vacuity.controls(judged)
 
     oracles = [
-        _protected(multiset.NAME, multiset.NUMBER, sinks, case),
-        _protected(aggregates.NAME, aggregates.NUMBER, aggregates.judge, case),
+        protected(multiset.NAME, multiset.NUMBER, sinks, case),
+        protected(aggregates.NAME, aggregates.NUMBER, aggregates.judge, case),
         *_monotone(case),
-        _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
-        _protected(chain.NAME, chain.NUMBER, chain.judge, case),
-        _protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
-        _protected(messages.NAME, messages.NUMBER, messages.judge, case),
+        protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
+        protected(chain.NAME, chain.NUMBER, chain.judge, case),
+        protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
+        protected(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
         *_in_time(case),
         *_certificates(case),
-        *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
-        _protected(decisions.NAME, 0, decisions.judge, case),
-        _protected("faults", 0, hits, case),
-        _protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
-        _protected("controls", 0, controls, case),
-        _protected(bound.NAME, 0, bound.judge, case),
+        *(protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
+        protected(decisions.NAME, 0, decisions.judge, case),
+        protected("faults", 0, hits, case),
+        protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
+        protected("controls", 0, controls, case),
+        protected(bound.NAME, 0, bound.judge, case),
         *_agreement(case, ask, outputs),
-        _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
+        protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     verdict = worst(oracle.verdict for oracle in oracles)
     controls_found = [control for control, _ in judged]
@@ -140,27 +138,27 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
 
 def _monotone(case: Case) -> list[Oracle]:
     """Oracle 3, for a run that had a reader during the faults."""
-    manifest = _or(lambda: case.manifest, None)
+    manifest = read_or(lambda: case.manifest, None)
     # What a reader saw is judged whatever the manifest says of it.
     seen = any(case.run.concurrent_path(sink).exists() for sink in SINKS)
     due = seen or (manifest is not None and manifest.concurrent_reader)
-    return [_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
+    return [protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
 
 
 def _in_time(case: Case) -> list[Oracle]:
     """What lag may cost, of a run whose sender went on through outages."""
-    manifest = _or(lambda: case.manifest, None)
+    manifest = read_or(lambda: case.manifest, None)
     due = manifest is not None and manifest.settings.rate is not None
-    return [_protected(in_time.NAME, in_time.NUMBER, in_time.judge, case)] if due else []
+    return [protected(in_time.NAME, in_time.NUMBER, in_time.judge, case)] if due else []
 
 
 def _certificates(case: Case) -> list[Oracle]:
     """What final results say of being complete, of a run whose records come from registered sources."""
-    manifest = _or(lambda: case.manifest, None)
+    manifest = read_or(lambda: case.manifest, None)
     # What gateways said is judged whatever the manifest says of them: oracle 2 heeds what certificates give up.
     said = case.run.statements_path.exists()
     due = said or (manifest is not None and bool(manifest.settings.gateways))
-    return [_protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
+    return [protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:
@@ -171,7 +169,7 @@ def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]
     def both(case: Case) -> Oracle:
         return agreement.judge(ask, outputs, 0 if case.manifest.control else _lost(case))
 
-    return [_protected(agreement.NAME, agreement.NUMBER, both, case)]
+    return [protected(agreement.NAME, agreement.NUMBER, both, case)]
 
 
 def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
@@ -192,15 +190,15 @@ def _judge_control(case: Case, ask: agreement.Ask | None) -> Results:
         checked.extend(faults.check(case.events, chained=False))
         return vacuity.faults(case, checked)
 
-    oracles = [_protected(multiset.NAME, multiset.NUMBER, sinks, case)]
+    oracles = [protected(multiset.NAME, multiset.NUMBER, sinks, case)]
     if case.manifest.shows == "retracted":
-        oracles.append(_protected(monotone.NAME, monotone.NUMBER, monotone.judge, case))
+        oracles.append(protected(monotone.NAME, monotone.NUMBER, monotone.judge, case))
     guards = [
-        _protected("workload", 0, vacuity.workload, case),
-        _protected("acknowledged", 0, vacuity.unacknowledged, case),
-        _protected("faults", 0, hits, case),
-        _protected(own_history.NAME, 0, own_history.judge, case),
-        _protected(own_history.KILL, 0, lambda case: own_history.kill(case, checked), case),
+        protected("workload", 0, vacuity.workload, case),
+        protected("acknowledged", 0, vacuity.unacknowledged, case),
+        protected("faults", 0, hits, case),
+        protected(own_history.NAME, 0, own_history.judge, case),
+        protected(own_history.KILL, 0, lambda case: own_history.kill(case, checked), case),
         *_agreement(case, ask, outputs),
     ]
     # Here a guard outweighs the oracle: a duplicate without a kill is not what the control claims to show.
@@ -214,7 +212,7 @@ def _control(case: Case, planned: PlannedControl, write: bool, second: Second | 
     run = case.run.control(planned.name)
     if not run.path.is_dir():
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), f"{run.path} is missing"
-    manifest = _or(run.manifest, None)
+    manifest = read_or(run.manifest, None)
     if manifest is not None and not _belongs(manifest, planned):
         other = f"{run.manifest_path} is of run {manifest.run}, control {manifest.control}"
         return Control(name=planned.name, must=planned.must, verdict=Verdict.UNKNOWN), other
@@ -230,7 +228,7 @@ def _belongs(manifest: Manifest, planned: PlannedControl) -> bool:
     return manifest.control == planned.name and planned.shows in (None, manifest.shows)
 
 
-def _protected(name: str, number: int, check: Callable[[Case], Oracle], case: Case) -> Oracle:
+def protected(name: str, number: int, check: Callable[[_C], Oracle], case: _C) -> Oracle:
     """Run a checker; evidence that cannot be read, or a crash, makes it unknown."""
     try:
         return check(case)
@@ -250,42 +248,45 @@ def _results(
     checked: Sequence[faults.Checked],
     controls: Sequence[Control],
 ) -> Results:
-    manifest = _or(lambda: case.manifest, None)
-    found = [one.fault for one in checked]
-    bounds = recovery.bounds(found, verdict)
+    manifest, found = read_or(lambda: case.manifest, None), [one.fault for one in checked]
+    if manifest is not None and manifest.control is not None:
+        said = manifest.claim
+    else:
+        gave_up = read_or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
+        said = claim.sentence(outputs, found, controls, oracles, gave_up)
+    backlog, bounds = read_or(lambda: case.backlog, None), recovery.bounds(found, verdict)
+    results = summary(case, verdict, said, oracles=oracles, outputs=outputs, found=found, backlog=backlog)
+    own = {"bounds": bounds, "bounds_say": recovery.BOUND_SAYS if bounds else "", "controls": tuple(controls)}
+    return results.model_copy(update={**own, "root": binding.root_of(case.run.path)})
+
+
+def summary(
+    case: Case,
+    verdict: Verdict,
+    said: str,
+    *,
+    oracles: Sequence[Oracle],
+    outputs: dict[str, Output],
+    found: Sequence[Fault],
+    backlog: Backlog | None = None,
+) -> Results:
+    """What is said of any run: the oracles' words, and numbers as far as their evidence can be read."""
+    manifest = read_or(lambda: case.manifest, None)
     return Results(
-        claim=_claim(case, outputs, found, controls, oracles),
+        claim=said,
         verdict=verdict,
         seed=manifest.seed if manifest else None,
-        duration_s=_or(lambda: _duration_s(case), 0.0),
-        workload=_or(lambda: _workload(case), Workload()),
+        duration_s=read_or(lambda: _duration_s(case), 0.0),
+        workload=read_or(lambda: _workload(case), Workload()),
         outputs=outputs,
-        epochs=_or(lambda: _epochs(case), Epochs()),
+        epochs=read_or(lambda: _epochs(case, backlog), Epochs()),
         faults=tuple(found),
         recovery=recovery.by_sort(found),
-        bounds=bounds,
-        bounds_say=recovery.BOUND_SAYS if bounds else "",
-        controls=tuple(controls),
         versions=manifest.versions if manifest else {},
         git=manifest.git if manifest else {},
-        root=binding.root_of(case.run.path),
         oracles=tuple(oracles),
         reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
     )
-
-
-def _claim(
-    case: Case,
-    outputs: dict[str, Output],
-    found: Sequence[Fault],
-    controls: Sequence[Control],
-    oracles: Sequence[Oracle],
-) -> str:
-    manifest = _or(lambda: case.manifest, None)
-    if manifest is not None and manifest.control is not None:
-        return manifest.claim
-    gave_up = _or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
-    return claim.sentence(outputs, found, controls, oracles, gave_up)
 
 
 def _lost(case: Case) -> int:
@@ -301,9 +302,8 @@ def _workload(case: Case) -> Workload:
     return vacuity.counted(case.sends).model_copy(update={"sent": case.manifest.workload.sent})
 
 
-def _epochs(case: Case) -> Epochs:
+def _epochs(case: Case, backlog: Backlog | None) -> Epochs:
     published = [event for event in case.events if event["event"] == "epoch" and event.get("state") == "published"]
-    backlog = _or(lambda: case.backlog, None)
     return Epochs(
         published=len({event.get("epoch") for event in published}),
         replayed=sum(event.get("repeat") is True for event in published),
@@ -313,7 +313,7 @@ def _epochs(case: Case) -> Epochs:
     )
 
 
-def _or(read: Callable[[], _T], default: _T) -> _T:
+def read_or(read: Callable[[], _T], default: _T) -> _T:
     """Read a number for the summary; the oracles already tell what of the evidence is missing."""
     try:
         return read()
@@ -342,28 +342,3 @@ def show(results: Results, console: Console) -> None:
             console.print(f"  {oracle.verdict.upper()} {oracle.name}: {escape(oracle.says)}", highlight=False)
             for line in oracle.evidence[:5]:
                 console.print(f"    {escape(line)}", highlight=False)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the run directory named on the command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(soft_wrap=True)
-    if len(given) != 1:
-        console.print("one argument is needed: the run directory, for example runs/latest")
-        return 2
-    run = Path(given[0])
-    if not run.is_dir():
-        console.print(f"no run directory: {escape(str(run))}; name one below runs/", highlight=False)
-        return 2
-    try:
-        results = judge(run)
-    except OSError as error:
-        # An archive that cannot be written to is judged all the same.
-        console.print(f"results not written: {escape(str(error))}", highlight=False)
-        results = judge(run, write=False)
-    show(results, console)
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -13,9 +13,9 @@ from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
 from tests.harness.adapters.tables import Tables
 from tests.harness.collector import Collector
+from tests.harness.play.table_collector import TableCollector
 from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
-from tests.harness.table_collector import TableCollector
 
 
 @dataclass

@@ -1,18 +1,13 @@
-"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream.
-
-`python -m tests.harness.own_judge RUN` prints the verdict and exits with 0 pass, 1 fail, 2 unknown.
-"""
+"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from rich.console import Console
 
 from tests.harness.checkers import (
     adding_up,
@@ -26,18 +21,17 @@ from tests.harness.checkers import (
     monotone,
     multiset,
     quiet,
-    recovery,
     refused,
     repairs,
     telling,
     vacuity,
 )
-from tests.harness.checkers.case import FIRST, UNSEEN, Case, clipped, coordinate_text
+from tests.harness.checkers.case import UNSEEN, Case, coordinate_text
 from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
 from tests.harness.checkers.whole_row import unfolded
-from tests.harness.evidence import EvidenceError, RowCountError
-from tests.harness.judge import show, write_results
-from tests.harness.results import Epochs, Oracle, Output, Results, Verdict, Workload, worst
+from tests.harness.evidence import EvidenceError
+from tests.harness.judge.verdict import protected, read_or, summary, write_results
+from tests.harness.results import Oracle, Output, Results, worst
 from tests.harness.run_directory import RunDirectory, read_lines
 from tests.harness.schemas import SinkSchema
 
@@ -157,47 +151,30 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
         return vacuity.faults(case, checked)
 
     oracles = [
-        _protected(multiset.NAME, multiset.NUMBER, sinks, case),
-        _protected(monotone.NAME, monotone.NUMBER, monotone.judge, case),
-        _protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
-        _protected(chain.NAME, chain.NUMBER, chain_of, case),
-        _protected(messages.NAME, messages.NUMBER, messages.judge, case),
+        protected(multiset.NAME, multiset.NUMBER, sinks, case),
+        protected(monotone.NAME, monotone.NUMBER, monotone.judge, case),
+        protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
+        protected(chain.NAME, chain.NUMBER, chain_of, case),
+        protected(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
-        _protected("workload", 0, vacuity.workload, case),
-        _protected("acknowledged", 0, vacuity.unacknowledged, case),
-        _protected("coverage", 0, coverage, case),
-        _protected("epochs", 0, vacuity.epochs, case),
-        _protected("history", 0, lambda case: history(case, broke_off), case),
-        _protected("faults", 0, hits, case),
-        _protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
-        _protected(bound.NAME, 0, bound.judge, case),
-        _protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, ()), case),
+        protected("workload", 0, vacuity.workload, case),
+        protected("acknowledged", 0, vacuity.unacknowledged, case),
+        protected("coverage", 0, coverage, case),
+        protected("epochs", 0, vacuity.epochs, case),
+        protected("history", 0, lambda case: history(case, broke_off), case),
+        protected("faults", 0, hits, case),
+        protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
+        protected(bound.NAME, 0, bound.judge, case),
+        protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, ()), case),
     ]
-    found = [one.fault for one in checked]
-    verdict = worst(one.verdict for one in oracles)
-    no_events: list[dict[str, Any]] = []
-    events = _or(lambda: case.events, no_events)
-    sent = _or(lambda: vacuity.counted(case.sends), Workload())
-    published = [one for one in events if one["event"] == "epoch" and one.get("state") == "published"]
-    times = [one["t"] for one in events]
-    gave_up = _or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
-    results = Results(
-        claim=manifest.claim + claim.but(gave_up),
-        verdict=verdict,
-        seed=manifest.seed,
-        duration_s=(max(times) - min(times)) / 1000 if times else 0.0,
-        workload=sent.model_copy(update={"sent": manifest.workload.sent}),
+    gave_up = read_or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
+    results = summary(
+        case,
+        worst(one.verdict for one in oracles),
+        manifest.claim + claim.but(gave_up),
+        oracles=oracles,
         outputs=outputs,
-        epochs=Epochs(
-            published=len({one.get("epoch") for one in published}),
-            replayed=sum(one.get("repeat") is True for one in published),
-        ),
-        faults=tuple(found),
-        recovery=recovery.by_sort(found),
-        versions=manifest.versions,
-        git=manifest.git,
-        oracles=tuple(oracles),
-        reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
+        found=[one.fault for one in checked],
     )
     if write:
         write_results(case.run, results)
@@ -207,32 +184,9 @@ def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Res
 def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
     """Oracle 1 over every sink that can be judged."""
     declaration, due = case.declaration, case.replayed.due
-    outputs: dict[str, Output] = {}
-    evidence: list[str] = []
-    unreadable: list[str] = []
-    for sink in declaration.sinks:
-        try:
-            one = multiset.compare(sink.name, DueRows(declaration, sink, due[sink.name]), case.rows(sink.name))
-        except EvidenceError as error:
-            unreadable.append(f"{sink.name}: {error}")
-            continue
-        outputs[sink.name] = one.output
-        evidence += one.evidence
-        unreadable += [f"{sink.name}: {one.count_error}"] if one.count_error else []
-    wrong = [name for name, output in outputs.items() if not output.exact]
-    total = sum(output.observed for output in outputs.values())
-    if wrong:
-        told = "; ".join(f"{name}: {_sentence(outputs[name])}" for name in wrong)
-        verdict, says = Verdict.FAIL, told
-    elif unreadable or not outputs:
-        verdict, says = Verdict.UNKNOWN, (unreadable or ["no sink can be judged"])[0]
-    else:
-        left = f"; not judged: {', '.join(declaration.left_out)}" if declaration.left_out else ""
-        verdict = Verdict.PASS
-        says = f"{total} rows in {len(outputs)} sinks: none missing, duplicated, phantom or corrupted{left}"
-    return Oracle(
-        name=multiset.NAME, number=multiset.NUMBER, verdict=verdict, says=says, evidence=(*evidence, *unreadable)
-    ), outputs
+    expected = {sink.name: DueRows(declaration, sink, due[sink.name]) for sink in declaration.sinks}
+    left = f"; not judged: {', '.join(declaration.left_out)}" if declaration.left_out else ""
+    return multiset.judge_sinks(case, expected, lambda _, sink: expected[sink], left)
 
 
 def chain_of(case: OwnCase) -> Oracle:
@@ -258,16 +212,8 @@ def chain_of(case: OwnCase) -> Oracle:
             for name, said, meant in names
             if said != meant
         ]
-    if found:
-        says, verdict = f"{len(found)} breaks of the chain, first: {found[0]}", Verdict.FAIL
-    else:
-        verdict = Verdict.PASS
-        gave_up = loss.sentence(epochs, _lost(case))
-        whole = f"with a gap: {gave_up}" if gave_up else "without gap or overlap"
-        says = f"{len(epochs)} epochs {whole}; each one's numbers add up, and equal the reference's"
-    return Oracle(
-        name=chain.NAME, number=chain.NUMBER, verdict=verdict, says=says, evidence=clipped(found[:FIRST], len(found))
-    )
+    says = "; each one's numbers add up, and equal the reference's"
+    return chain.finding(case, found, _lost(case), says)
 
 
 def coverage(case: OwnCase) -> Oracle:
@@ -304,31 +250,6 @@ def history(case: OwnCase, broke_off: str | None) -> Oracle:
     return vacuity.guard("history", f"{len(case.events)} events, to the end of the run", complaints)
 
 
-def _or(read: Callable[[], _T], default: _T) -> _T:
-    """Read a number for the summary; the oracles already tell what of the evidence is missing."""
-    try:
-        return read()
-    except EvidenceError:
-        return default
-
-
-def _protected(name: str, number: int, check: Callable[[OwnCase], Oracle], case: OwnCase) -> Oracle:
-    """Run a checker; evidence that cannot be read, or a crash, makes it unknown."""
-    try:
-        return check(case)
-    except (EvidenceError, RowCountError) as error:
-        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=str(error), evidence=(error.where,))
-    except Exception as error:
-        says = f"checker {name} crashed: {type(error).__name__}: {error}"
-        return Oracle(name=name, number=number, verdict=Verdict.UNKNOWN, says=says)
-
-
-def _sentence(output: Output) -> str:
-    sorts = ("missing", "duplicated", "phantom", "corrupted")
-    found = ", ".join(f"{getattr(output, sort)} {sort}" for sort in sorts if getattr(output, sort))
-    return f"{found} ({output.observed} observed, {output.expected} expected)"
-
-
 def _read(path: Path, of: Callable[[bytes], _T]) -> _T:
     try:
         return of(path.read_bytes())
@@ -336,19 +257,3 @@ def _read(path: Path, of: Callable[[bytes], _T]) -> _T:
         raise EvidenceError(f"evidence cannot be read ({error.strerror})", path, "run again") from error
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"the file is damaged ({error!r})", path, "run again") from error
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the run directory named on the command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(soft_wrap=True)
-    if len(given) != 1 or not Path(given[0]).is_dir():
-        console.print("one argument is needed: the run directory, for example runs/latest")
-        return 2
-    results = judge(Path(given[0]))
-    show(results, console)
-    return results.verdict.exit_code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The judge: verdicts of runs from the files of their directories alone."""

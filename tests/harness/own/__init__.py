@@ -1,0 +1,1 @@
+"""A campaign on a pipeline that is not one of ours."""

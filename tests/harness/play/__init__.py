@@ -1,0 +1,1 @@
+"""Where a run is played, what it collects, and what is recorded of it."""

@@ -1,0 +1,1 @@
+"""A campaign of hours, in parts."""
