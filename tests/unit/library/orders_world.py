@@ -56,12 +56,20 @@ Killed = KeyboardInterrupt
 
 @dataclass
 class MemorySink:
-    """A shard of a sink that publishes by the product's step; it keeps what it shows by epoch."""
+    """A shard of a sink that publishes by the product's step; it keeps what it shows by epoch.
+
+    Attributes:
+        before: what others do before it is opened.
+        open: what others do while its transaction is open.
+
+    """
 
     place: tuple[str, int]
     log: dict[int, Any] = field(default_factory=dict)
     last: Mark | None = None
     before: Callable[[int], object] = lambda _: None
+    open: Callable[[int], object] = lambda _: None
+    owner: object = None
     constraint: Callable[[pa.Table], dict[int, str]] = lambda _: {}
 
     def refused(self, generation: int, rows: pa.Table) -> dict[int, str]:
@@ -71,16 +79,19 @@ class MemorySink:
         self.before(number)
         table = isinstance(rows, pa.Table)
         content = Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows)) if table else described(rows)
-        step = publish(Mark(number, generation, content.rows, content.digest), None, str(self))
+        step, owner = publish(Mark(number, generation, content.rows, content.digest), None, str(self)), object()
         answer: SinkAnswer = None
         try:
             request = next(step)
             while True:
                 match request:
                     case Open():
-                        answer = None
+                        self.owner = owner
                     case ReadMark():
                         answer = self.last
+                        self.open(number)
+                    case Commit() if self.owner is not owner:
+                        answer = Committed.FENCED
                     case Commit(mark):
                         self.last, self.log[number], answer = mark, rows, Committed.YES
                 request = step.send(answer)
@@ -91,6 +102,7 @@ class MemorySink:
         return self.last
 
     def fence(self, generation: int) -> Mark | None:
+        self.owner = None
         return self.last
 
     def rows(self, mark: Mark) -> VisibleRows:

@@ -16,7 +16,7 @@ from effectively_once.errors import ChainError, ControlError, SinkError, StaleDr
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Head
-from effectively_once.sinks.publish import Mark
+from effectively_once.sinks.publish import FencedError, Mark
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, ORDERS, WINDOWS, Killed, Record, World, WorldDriver
 
 SIZE, HIT = 40, 3
@@ -90,7 +90,7 @@ def first(pipeline: Pipeline) -> list[str]:
 
 def mend(world: World) -> None:
     for sink in world.sinks.values():
-        sink.before = lambda _: None
+        sink.before = sink.open = lambda _: None
 
 
 CONTROLS: dict[str, tuple[dict[str, Counter[str]], Counter[str]]] = {}
@@ -377,6 +377,25 @@ def test_what_became_visible_after_the_command_looked_is_found_by_running_it_aga
     with pytest.raises(SinkError, match=f"^epoch {HIT} is published with digest .*dead_letter shard 0"):
         world.driver().start()
     world.repair()
+    world.driver().run(8 - HIT - 1)
+    assert_exact(world)
+
+
+@pytest.mark.parametrize("place", [("orders", 0), ("dead_letter", 1)])
+def test_a_transaction_that_is_open_when_the_command_takes_over_shows_nothing_any_more(place: tuple[str, int]) -> None:
+    world = broken(after=("accepted", 0))
+    sleeping = world.driver()
+    sleeping.part = truncating(1, 0)
+    pinned = world.declared
+
+    def command(_: int) -> None:
+        mend(world)
+        world.repair()
+
+    world.sinks[place].open = command
+    with pytest.raises(FencedError):
+        sleeping.attempt(pinned, *pinned.ranges["events"]["0"])
+    assert pinned.epoch not in world.sinks[place].log
     world.driver().run(8 - HIT - 1)
     assert_exact(world)
 
