@@ -108,6 +108,8 @@ def test_a_worker_reads_only_the_deltas_it_does_not_have() -> None:
 def test_a_repeat_of_an_older_epoch_folds_anew_and_does_not_see_later_ids() -> None:
     past, folder = _ten_epochs(), Folder()
     assert _new(past.before(9, folder), "id-6") == [False]
+    # What is kept ends with the very epoch that is repeated.
+    assert _new(past.before(8, folder), "id-7", "id-8") == [False, True]
     assert _new(past.before(3, folder), "id-2", "id-3", "id-6") == [False, True, True]
     assert _new(past.before(9, folder), "id-6") == [False]
 
