@@ -43,7 +43,7 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *more: 
 
 ONE = ROW.format(1)
 REFUSED = [
-    ("".join(map(ROW.format, range(60))), ["--faults", "driver-kill*2"], "60 rows are too few for 2 faults ... give 250"),
+    ("".join(map(ROW.format, range(60))), ["--faults", "driver-kill*2"], "60 rows are too few ... give 250 rows"),
     ("{broken\n" * 500, [], "none of its 500 lines is a JSON object"),
     ('{"event_time_ms": 1, "user": "a"}\n' * 500, [], "column 'key' (KEY) is not there"),
     (ONE, ["--faults", "meteorite"], "there is no fault 'meteorite'"),
