@@ -61,28 +61,28 @@ def test_without_dockers_command_line_there_is_no_engine() -> None:
     assert running() is None
 
 
-def test_the_machines_engine_is_used_when_it_answers(found: FakeDocker) -> None:
-    found.answers({"version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, None)
+NO_ANSWER = "echo 'Cannot connect to the Docker daemon' >&2; exit 1"
 
 
-def test_an_engine_that_does_not_answer_is_none(found: FakeDocker) -> None:
-    found.answers({"version*": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"})
-    assert running() is None
-
-
-def test_our_own_engine_comes_before_the_machines(found: FakeDocker) -> None:
-    engine.RUN.mkdir()
-    (engine.RUN / "docker.sock").touch()
-    found.answers({"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}")
-
-
-def test_a_socket_that_our_engine_left_behind_is_not_an_engine(found: FakeDocker) -> None:
-    engine.RUN.mkdir()
-    (engine.RUN / "docker.sock").touch()
-    found.answers({"--host*": "exit 1", "version*": "echo 29.0.1"})
-    assert running() == Engine(found.path, None)
+@pytest.mark.parametrize(
+    ("socket", "answers", "used"),
+    [
+        (False, {"version*": "echo 29.0.1"}, "the machine's"),
+        (False, {"version*": NO_ANSWER}, None),
+        (True, {"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"}, "ours"),
+        (True, {"--host*": "exit 1", "version*": "echo 29.0.1"}, "the machine's"),
+    ],
+    ids=["it answers", "it does not answer", "ours comes first", "ours left its socket behind"],
+)
+def test_the_engine_that_answers_is_used_ours_before_the_machines(
+    found: FakeDocker, socket: bool, answers: dict[str, str], used: str | None
+) -> None:
+    if socket:
+        engine.RUN.mkdir()
+        (engine.RUN / "docker.sock").touch()
+    found.answers(answers)
+    hosts = {"ours": f"unix://{engine.RUN / 'docker.sock'}", "the machine's": None}
+    assert running() == (None if used is None else Engine(found.path, hosts[used]))
 
 
 @pytest.mark.parametrize(("version", "suits"), [("20.10.0", True), ("20.9.9", False), ("19.03.15", False)])
@@ -208,34 +208,21 @@ def undone(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> list[objec
 DAEMON = "trap 'exit 0' TERM; while :; do sleep 0.1 & wait $!; done"
 
 
-def test_stopping_ends_our_daemon_and_undoes_what_it_changed_once(
-    state: StateDirectory, undone: list[object], tmp_path: Path
+@pytest.mark.parametrize(("name", "ends"), [("dockerd", True), ("somebody", False)])
+def test_stopping_ends_our_daemon_and_nobody_with_its_number_and_undoes_what_it_changed_once(
+    state: StateDirectory, undone: list[object], tmp_path: Path, name: str, ends: bool
 ) -> None:
-    process = subprocess.Popen([program(tmp_path / "system", "dockerd", DAEMON)], start_new_session=True)
+    process = subprocess.Popen([program(tmp_path / "system", name, DAEMON)], start_new_session=True)
     try:
         (engine.RUN / "docker.pid").write_text(str(process.pid))
         assert stop(state)
-        assert process.poll() is not None
+        assert (process.poll() is not None) is ends
     finally:
         process.kill()
         process.wait()
     assert undone == [{"rules": "", "forwarding": "1"}]
     assert not engine.RUN.exists()
     assert not stop(state)
-    assert len(undone) == 1
-
-
-def test_a_process_that_got_the_daemons_number_is_left_alone(
-    state: StateDirectory, undone: list[object], tmp_path: Path
-) -> None:
-    process = subprocess.Popen([program(tmp_path / "system", "somebody", DAEMON)], start_new_session=True)
-    try:
-        (engine.RUN / "docker.pid").write_text(str(process.pid))
-        assert stop(state)
-        assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
     assert len(undone) == 1
 
 

@@ -27,12 +27,6 @@ def _patches(node: dict[str, object]) -> dict[str, dict[str, object]]:
     return {one["kind"]: one for one in map(yaml.safe_load, patches)}
 
 
-def test_the_configuration_survives_yaml() -> None:
-    for nodes in (1, 2, 3):
-        made = configuration(nodes)
-        assert yaml.safe_load(yaml.safe_dump(made)) == made
-
-
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_there_are_as_many_nodes_as_asked_for_and_one_control_plane(nodes: int) -> None:
     roles = [node["role"] for node in configuration(nodes)["nodes"]]
@@ -123,10 +117,6 @@ def test_nodes_are_read_with_their_states(kind: Kind, docker: FakeDocker) -> Non
     assert kind.nodes() == {f"{NAME}-control-plane": "running", f"{NAME}-worker": "exited"}
     assert f"label=io.x-k8s.kind.cluster={NAME}" in docker.calls[-1]
     assert "--all" in docker.calls[-1]
-
-
-def test_without_containers_there_are_no_nodes(kind: Kind, docker: FakeDocker) -> None:
-    assert kind.nodes() == {}
 
 
 def test_a_cluster_is_made_on_a_network_of_its_own_from_the_image(

@@ -52,13 +52,6 @@ def test_the_first_cluster_is_made_and_recorded_as_ready(ours: Lifecycle, builde
     assert Record.read(ours.state.record) == Record("ready", "node:1", 2)
 
 
-def test_a_second_call_changes_nothing(ours: Lifecycle, builder: Builder) -> None:
-    kind = FakeKind()
-    _cluster(ours, kind, builder)
-    _cluster(ours, kind, builder)
-    assert kind.done == ["create 1 from node:1"]
-
-
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """A published image is to be had, and ours must not be built; how the network was connected."""
@@ -147,20 +140,21 @@ def test_somebody_elses_cluster_is_neither_used_nor_deleted(ours: Lifecycle, bui
     assert kind.done == []
 
 
-def test_another_number_of_nodes_is_refused_with_the_way_out(ours: Lifecycle, builder: Builder) -> None:
+@pytest.mark.parametrize(
+    ("first", "then", "says"),
+    [
+        ((1, 1), (2, 1), r"has 1 node\(s\) and this profile needs 2: `make down` first"),
+        ((1, 3), (1, 1), r"with 3 Kafka broker\(s\) and this profile has 1.*`make down` first"),
+    ],
+)
+def test_another_shape_is_refused_with_the_way_out(
+    ours: Lifecycle, builder: Builder, first: tuple[int, int], then: tuple[int, int], says: str
+) -> None:
     kind = FakeKind()
-    _cluster(ours, kind, builder, 1)
-    with pytest.raises(EngineError, match=r"has 1 node\(s\) and this profile needs 2: `make down` first"):
-        _cluster(ours, kind, builder, 2)
-    assert kind.done == ["create 1 from node:1"]
-
-
-def test_another_number_of_brokers_is_refused_with_the_way_out(ours: Lifecycle, builder: Builder) -> None:
-    kind = FakeKind()
-    _cluster(ours, kind, builder, brokers=3)
-    _cluster(ours, kind, builder, brokers=3)
-    with pytest.raises(EngineError, match=r"with 3 Kafka broker\(s\) and this profile has 1.*`make down` first"):
-        _cluster(ours, kind, builder)
+    _cluster(ours, kind, builder, *first)
+    _cluster(ours, kind, builder, *first)
+    with pytest.raises(EngineError, match=says):
+        _cluster(ours, kind, builder, *then)
     assert kind.done == ["create 1 from node:1"]
 
 
@@ -252,15 +246,6 @@ def test_newer_definitions_take_the_place_of_the_old_ones(
     assert ours.state.resource_definitions.resolve() == tmp_path / "newer"
 
 
-def test_the_references_of_the_images_are_written_with_the_wheels_digest(
-    ours: Lifecycle, machine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Builder, "published", lambda self: {"spark": f"{self.prefix}spark:1"})
-    toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
-    assert ours.images(Builder(machine, ours.cache, toolchain, ours.console)) == {"spark": "spark:1"}
-    assert json.loads(ours.state.images.read_text()) == {"spark": "spark:1", "wheel-digest": "abc"}
-
-
 @pytest.mark.parametrize(
     ("push", "reference", "pushed"),
     [
@@ -290,7 +275,7 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     assert done == pushed
     assert f"300 MiB  {reference}" in said.getvalue()
     written = ours.state.pushed_images if push else ours.state.images
-    assert json.loads(written.read_text())["spark"] == reference
+    assert json.loads(written.read_text()) == {"spark": reference, "wheel-digest": "abc"}
     # What the cluster of this machine runs does not change what others pull, nor the other way round.
     assert ours.state.images.exists() != bool(push)
 

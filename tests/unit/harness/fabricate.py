@@ -12,7 +12,7 @@ import json
 import random
 import zlib
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,46 +29,31 @@ Row = dict[str, Any]
 FIELDS = ("id", "user", "event_time_ms", "payload", "crc")
 MALFORMED = {"not_json": b"\xff\xfe no text", "missing_user": None, "bad_time": None, "missing_id": None}
 """Reason -> bytes; None: JSON with one fault."""
+
+
+def _schema(kind: str, fields: str, **more: Any) -> Row:
+    """A sink's schema: `fields` are names with their types."""
+    return {"kind": kind, **more, "fields": dict(one.split(" ", 1) for one in fields.split(", "))}
+
+
 SCHEMAS: dict[str, Row] = {
-    "accepted": {
-        "kind": "kafka",
-        "key": "user",
-        "shard_by": ["id"],
-        "order": ["source"],
-        "fields": {
-            "id": "text",
-            "event_time_ms": "integer",
-            "user": "text",
-            "payload": "text or null",
-            "crc": "integer or null",
-            "epoch": "integer",
-            "source": "source",
-        },
-    },
-    "dead_letter": {
-        "kind": "kafka",
-        "shard_by": ["id", "source"],
-        "order": ["source"],
-        "fields": {
-            "reason": "text",
-            "id": "text or null",
-            "value": "text",
-            "encoding": "text",
-            "epoch": "integer",
-            "source": "source",
-        },
-    },
-    "user_counts": {
-        "kind": "kafka",
-        "key": "user",
-        "shard_by": ["user"],
-        "order": ["window_start_ms", "user"],
-        "fields": {"user": "text", "window_start_ms": "integer", "count": "integer", "epoch": "integer"},
-    },
-    "global_counts": {
-        "kind": "files",
-        "fields": {"window_start_ms": "integer", "count": "integer", "epoch": "integer"},
-    },
+    "accepted": _schema(
+        "kafka",
+        "id text, event_time_ms integer, user text, payload text or null, crc integer or null, "
+        "epoch integer, source source",
+        **{"key": "user", "shard_by": ["id"], "order": ["source"]},
+    ),
+    "dead_letter": _schema(
+        "kafka",
+        "reason text, id text or null, value text, encoding text, epoch integer, source source",
+        **{"shard_by": ["id", "source"], "order": ["source"]},
+    ),
+    "user_counts": _schema(
+        "kafka",
+        "user text, window_start_ms integer, count integer, epoch integer",
+        **{"key": "user", "shard_by": ["user"], "order": ["window_start_ms", "user"]},
+    ),
+    "global_counts": _schema("files", "window_start_ms integer, count integer, epoch integer"),
 }
 GIT = {"commit": "c0ffee", "dirty": False}
 CODE = {"effectively_once": "e0" * 32, "effectively_once_jobs": "f0" * 32}
@@ -175,19 +160,31 @@ class _Simulation:
             if epoch == self.repaired:
                 self._epoch()
         self._bound(EVENT_T0 + (epochs + 1) * WINDOW_MS)
-        self._tell("phase", phase="drain")
         far = EVENT_T0 + (epochs + 100) * WINDOW_MS
+        self._tell("phase", phase="drain")
+        self._finish(lambda checkpoint: -1 if checkpoint in self.without else -60, lambda at: self._close_by(at, far))
+
+    def _close_by(self, number: int, time: int) -> None:
+        self._send(self._record(f"closer-{number}", "closer", time), "closer")
+        self._epoch()
+
+    def _finish(
+        self, last: Callable[[str], int], close: Callable[[int], None], settle: Callable[[], None] | None = None
+    ) -> None:
+        """Play the epilogue: restarts after which the last records are sent again, closers, and all of it again."""
+        workload = [row for row in self.sent if row["kind"] != "closer"]
         self._tell("phase", phase="epilogue")
-        boundary, steps, workload = self._boundary(), [], list(self.sent)
+        if settle is not None:
+            settle()
+        boundary, steps = self._boundary(), []
         for checkpoint in ("kept", "deleted"):
             after = self._restart(checkpoint)
-            again = workload[-1 if checkpoint in self.without else -60 :]
+            again = workload[last(checkpoint) :]
             self._resend(again)
             steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
         closing = {"before": self._boundary()}
         for number in range(2):
-            self._send(self._record(f"closer-{number}", "closer", far), "closer")
-            self._epoch()
+            close(number)
         closing["after"], after = self._boundary(), len(self.chain) - 1
         self._resend(workload)
         self._end("stopped")
@@ -235,15 +232,9 @@ class _Simulation:
         later = any(event.get("phase") == "epilogue" for event in self.history)
         self.begun[self.driver] = self.now / 1000
         text = json.dumps(self.settings["settings-epilogue.json" if later else "settings.json"], sort_keys=True)
-        self._tell(
-            "driver",
-            state="started",
-            pid=self.driver,
-            generation=self.generation,
-            code=CODE,
-            settings=hashlib.sha256(text.encode()).hexdigest()[:32],
-            versions={"python": "3.13.1", "spark": "4.2.0"},
-        )
+        versions = {"python": "3.13.1", "spark": "4.2.0"}
+        told = {"code": CODE, "settings": hashlib.sha256(text.encode()).hexdigest()[:32], "versions": versions}
+        self._tell("driver", state="started", pid=self.driver, generation=self.generation, **told)
 
     def _end(self, state: str) -> None:
         """Let the driver end; of one that is killed the witness tells, of one that stops it does itself."""
@@ -271,17 +262,8 @@ class _Simulation:
 
     def _send(self, record: Row, kind: str) -> None:
         partition = zlib.crc32((record["user"] or str(len(self.sent))).encode()) % PARTITIONS
-        self.sent.append(
-            {
-                "n": len(self.sent),
-                **record,
-                "kind": kind,
-                "topic": "events",
-                "partition": partition,
-                "offset": self.ends[partition],
-                "sent_at": self.now,
-            }
-        )
+        at = {"topic": "events", "partition": partition, "offset": self.ends[partition], "sent_at": self.now}
+        self.sent.append({"n": len(self.sent), **record, "kind": kind, **at})
         self.ends[partition] += 1
         self.kinds[kind] += 1
 
@@ -362,37 +344,28 @@ class _Simulation:
             for shard in marks[name]:
                 ends[int(shard)] += 1
         repeat = self._strike(fault, number) if fault else False
-        self._tell(
-            "epoch",
-            epoch=number,
-            state="published",
-            generation=self.generation,
-            driver=self.driver,
-            **tally,
-            ms={"total": 10},
-            repeat=repeat,
-        )
-        self.chain.append(
+        about = {"generation": self.generation, "driver": self.driver, **tally, "ms": {"total": 10}, "repeat": repeat}
+        self._tell("epoch", epoch=number, state="published", **about)
+        ids = {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}
+        self._chain(
             {
-                "epoch": number,
-                "generation": self.generation,
-                "lineage": self.lineage,
-                "batch_id": number,
                 "ranges": {"events": ranges},
-                "topic_ids": {"events": "topic-1"},
-                "watermark_ms": self.watermark,
-                "shards": SHARDS,
-                "wheel_digest": "w",
-                "settings_digest": "s",
                 "counts": tally,
                 "max_event_time_ms": newest,
                 "sinks": marks,
                 **time,
-                "deltas": {"ids": {str(s): {"rows": len(t), "digest": id_digest(t)} for s, t in enumerate(taken) if t}},
+                "deltas": {"ids": ids},
                 **({"shown": self._pinned()} if repairs or self.left else {}),
                 **({"repairs": number - 1} if repairs else {}),
             }
         )
+
+    def _chain(self, content: Row) -> None:
+        number = len(self.chain)
+        record = {"epoch": number, "generation": self.generation, "lineage": self.lineage, "batch_id": number}
+        record |= {"topic_ids": {"events": "topic-1"}, "watermark_ms": self.watermark}
+        record |= {"shards": SHARDS, "wheel_digest": "w", "settings_digest": "s"}
+        self.chain.append({**record, **content})
 
     def _shown(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """What an epoch takes of which shard 0 shows the first half, and what it leaves."""
@@ -458,61 +431,24 @@ class _Simulation:
             after = self._driver()
             self.noted.add(after)
             self._tell("epoch", epoch=epoch, state="declared", generation=self.generation, driver=self.driver)
-        self._tell(
-            "fault",
-            kind="sigkill",
-            target=target,
-            signal="SIGKILL",
-            **at,
-            process_before=before,
-            process_after=after,
-            injected_at=injected,
-            recovered_s=1.5,
-            hit=True,
-        )
+        who = {"process_before": before, "process_after": after, "injected_at": injected}
+        self._tell("fault", kind="sigkill", target=target, signal="SIGKILL", **at, **who, recovered_s=1.5, hit=True)
         self.history += processes_of(self.history[-1:])
         return True
 
     def _write(self, epilogue: Row, planned: int) -> None:
-        manifest = {
-            "format": 1,
-            "run": self.run.name,
-            "claim": "Every output is exact while executors are killed.",
-            "seed": self.seed,
-            "started_at": 0,
-            "settings": {
-                "pipeline": "user_counts",
-                "topic": "events",
-                "shards": SHARDS,
-                "window_ms": WINDOW_MS,
-                "lateness_ms": LATENESS_MS,
-                "sinks": ["accepted", "dead_letter", "user_counts", "global_counts"],
-                **self.named,
-            },
-            "workload": {
-                "kind": "seeded",
-                "sent": planned,
-                "duplicates_sent": self.kinds["duplicate"],
-                "late_sent": self.kinds["late"],
-                "malformed_sent": self.kinds["malformed"],
-            },
-            "faults_planned": self.planned,
-            "controls": [{"name": name, "must": "fail"} for name in self.controls],
-            "schemas": SCHEMAS,
-            "versions": {"spark": "4.2.0"},
-            "git": GIT,
-            "code": CODE,
-            "control": None,
-        }
+        of_pipeline = {"pipeline": "user_counts", "topic": "events", "shards": SHARDS, "window_ms": WINDOW_MS}
+        of_pipeline |= {"lateness_ms": LATENESS_MS, "sinks": list(SCHEMAS), **self.named}
+        workload = {"kind": "seeded", "sent": planned, "duplicates_sent": self.kinds["duplicate"]}
+        workload |= {"late_sent": self.kinds["late"], "malformed_sent": self.kinds["malformed"]}
+        manifest = {"format": 1, "run": self.run.name, "seed": self.seed, "started_at": 0, "control": None}
+        manifest |= {"claim": "Every output is exact while executors are killed.", "settings": of_pipeline}
+        manifest |= {"workload": workload, "faults_planned": self.planned}
+        manifest |= {"controls": [{"name": name, "must": "fail"} for name in self.controls], "schemas": SCHEMAS}
+        manifest |= {"versions": {"spark": "4.2.0"}, "git": GIT, "code": CODE}
         last = len(self.chain) - 1
-        head = {
-            "format": 1,
-            "generation": self.generation,
-            "owner": "o",
-            "last_recorded": last - 1,
-            "declared": last,
-            "floor": 0,
-        }
+        head = {"format": 1, "generation": self.generation, "owner": "o"}
+        head |= {"last_recorded": last - 1, "declared": last, "floor": 0}
         observed = self.run / "observed"
         write_json(self.run / "manifest.json", manifest)
         for name, settings in self.settings.items():
@@ -525,14 +461,9 @@ class _Simulation:
         if self.shown:
             write_lines(observed / "shown.jsonl", self.shown)
         ends = [(name, shard, end) for name, shards in self.sink_ends.items() for shard, end in enumerate(shards)]
+        known = ("last_stable_offset", "high_watermark", "read_to")
         partitions = [
-            {
-                "topic": f"user_counts.{name}",
-                "partition": shard,
-                "last_stable_offset": end,
-                "high_watermark": end,
-                "read_to": end,
-            }
+            {"topic": f"user_counts.{name}", "partition": shard, **dict.fromkeys(known, end)}
             for name, shard, end in ends
         ]
         at = max(event["t"] for event in self.history)
@@ -550,40 +481,19 @@ class _Simulation:
             sent.append({"n": n, **record, **place})
         rows = [
             {
-                "sink": "accepted",
-                **{field: row[field] for field in ("id", "user", "event_time_ms", "payload", "crc")},
-                "epoch": 0,
+                **{"sink": "accepted", "epoch": 0, "partition": 0, "offset": at},
+                **{field: row[field] for field in FIELDS},
                 "source": [name, row["partition"], row["offset"]],
-                "partition": 0,
-                "offset": at,
             }
             for at, row in enumerate([*sent, *sent[10:20]])
         ]
         settings = {**parent["settings"], "sinks": ["accepted"], "topic": name}
         workload = {"kind": "seeded", "sent": 40, "duplicates_sent": 0, "late_sent": 0, "malformed_sent": 0}
-        own = {
-            "run": f"{parent['run']}/{name}",
-            "control": name,
-            "faults_planned": 1,
-            "settings": settings,
-            "workload": workload,
-            "controls": [],
-            "schemas": {},
-        }
-        fault = {
-            "t": T0 + 9,
-            "event": "fault",
-            "kind": "sigkill",
-            "target": "executor",
-            "signal": "SIGKILL",
-            "epoch": 0,
-            "phase": "records_visible",
-            "process_before": "71@1.0",
-            "process_after": "72@2.0",
-            "injected_at": T0 + 5,
-            "recovered_s": None,
-            "hit": True,
-        }
+        own = {"run": f"{parent['run']}/{name}", "control": name, "faults_planned": 1, "settings": settings}
+        own |= {"workload": workload, "controls": [], "schemas": {}}
+        fault = {"t": T0 + 9, "event": "fault", "kind": "sigkill", "target": "executor", "signal": "SIGKILL"}
+        fault |= {"epoch": 0, "phase": "records_visible", "process_before": "71@1.0", "process_after": "72@2.0"}
+        fault |= {"injected_at": T0 + 5, "recovered_s": None, "hit": True}
         write_json(run / "manifest.json", {name: {**parent, **own}[name] for name in parent if name != "code"})
         write_lines(run / "sent.jsonl", sent)
         write_lines(run / "observed" / "accepted.jsonl", rows)

@@ -87,28 +87,17 @@ class _Gateways(fabricate._Simulation):
         for turn in range(epochs):
             self._turn(turn, per_epoch)
         self._close("settler", EVENT_T0 + epochs * WINDOW_MS)
-        for phase in ("drain", "epilogue"):
-            self._tell("phase", phase=phase)
-        boundary, steps, workload = self._boundary(), [], [row for row in self.sent if row["kind"] != "closer"]
-        for checkpoint in ("kept", "deleted"):
-            after = self._restart(checkpoint)
-            self._resend(workload[-60:])
-            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": 60, "after_epoch": after})
-        closing, self.vouched = {"before": self._boundary()}, EVENT_T0 + (epochs + 100) * WINDOW_MS
-        for number in range(2):
-            self._close(f"closer-{number}", self.vouched)
-        closing["after"], after = self._boundary(), len(self.chain) - 1
-        self._resend(workload)
-        self._end("stopped")
-        steps.append({"step": "closed", "resent": len(workload), "after_epoch": after})
-        for phase in ("controls", "judge"):
-            self._tell("phase", phase=phase)
-        self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(workload))
+        self._tell("phase", phase="drain")
+        self._finish(lambda _: -60, lambda number: self._close_by(number, EVENT_T0 + (epochs + 100) * WINDOW_MS))
         had = (
             {"delivered_at": one["said_at"] + 1, **{name: one[name] for name in ("source", "time_ms")}}
             for one in self.said
         )
         write_lines(self.run / "statements.jsonl", [line for pair in zip(self.said, had, strict=True) for line in pair])
+
+    def _close_by(self, number: int, time: int) -> None:
+        self.vouched = time
+        self._close(f"closer-{number}", time)
 
     def _close(self, name: str, time: int) -> None:
         """Move the time of every partition, and let an epoch heed what was said before."""
@@ -192,16 +181,9 @@ class _Gateways(fabricate._Simulation):
 
     def _strike(self, target: str, epoch: int) -> bool:
         who = f"gateway {target}"
-        self.fault = {
-            "kind": "held_back",
-            "target": "gateway",
-            "signal": None,
-            **self._announce(epoch, "transaction_open", "accepted"),
-            "process_before": who,
-            "process_after": who,
-            "injected_at": self.now,
-            "planned_s": PLANNED_S,
-        }
+        self.fault = {"kind": "held_back", "target": "gateway", "signal": None, "planned_s": PLANNED_S}
+        self.fault |= self._announce(epoch, "transaction_open", "accepted")
+        self.fault |= {"process_before": who, "process_after": who, "injected_at": self.now}
         self.away = target
         return False
 

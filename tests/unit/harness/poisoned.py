@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,39 +32,17 @@ class _OfFile(_Simulation):
         self._tell("phase", phase="steady")
         records = list(self.subject.records())
         for number, portion in enumerate(_portions(records, self.subject.epoch_rows_max)):
-            self._send_all(portion)
-            self._epoch(fault=FAULTS.get(number))
-        for phase in ("drain", "epilogue"):
-            self._tell("phase", phase=phase)
+            self._send_all(portion, FAULTS.get(number))
+        self._tell("phase", phase="drain")
         latest = max(one.event_time_ms or 0 for one in records if one.moves_watermark)
-        if self.settled:
-            self._send_all([settler(latest, len(records))])
-            self._epoch()
-        boundary, steps = self._boundary(), []
-        for checkpoint in ("kept", "deleted"):
-            after = self._restart(checkpoint)
-            again = records[-len(records) // 10 :]
-            self._send_again(again)
-            steps.append({"step": "restart", "checkpoint": checkpoint, "resent": len(again), "after_epoch": after})
-        closing = {"before": self._boundary()}
-        for closer in closers(latest, len(records) + 1, self.subject.window_ms, self.subject.lateness_ms):
-            self._send_all([closer])
-            self._epoch()
-        closing["after"], after = self._boundary(), len(self.chain) - 1
-        self._send_again(records)
-        self._end("stopped")
-        steps.append({"step": "closed", "resent": len(records), "after_epoch": after})
-        for phase in ("controls", "judge"):
-            self._tell("phase", phase=phase)
-        self._write({"boundary": boundary, "closing": closing, "steps": steps}, len(records))
+        last = closers(latest, len(records) + 1, self.subject.window_ms, self.subject.lateness_ms)
+        settle = partial(self._send_all, [settler(latest, len(records))]) if self.settled else None
+        self._finish(lambda _: -len(records) // 10, lambda number: self._send_all([last[number]]), settle)
 
-    def _send_all(self, records: list[Planned]) -> None:
+    def _send_all(self, records: list[Planned], fault: str | None = None) -> None:
         for one in records:
             self._send(_row(one), one.kind)
-
-    def _send_again(self, records: list[Planned]) -> None:
-        self._send_all([replace(one, kind="resent") for one in records])
-        self._epoch()
+        self._epoch(fault=fault)
 
 
 def run_of(run: Path, subject: Subject, *, settled: bool = True) -> Path:

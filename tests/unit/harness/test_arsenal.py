@@ -7,7 +7,7 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -45,7 +45,6 @@ from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.signals import SIGNALS
 from tests.harness.slow_disk_sorts import SERVER_DISKS, SLOW_DISK
 from tests.harness.spread import BLOCKS, NETWORK_S, heartbeats
-from tests.harness.stall_sorts import REQUESTS
 from tests.harness.with_requests import STAGE_CANCEL, TASK_KILL
 from tests.unit.harness.sleepers import Home, Server, state_of
 
@@ -93,27 +92,26 @@ def test_a_sort_that_there_is_not_is_refused(tmp_path: Path) -> None:
         arsenal(tmp_path, [], Server(tmp_path)).fault(Strike("pod_delete_now"))
 
 
-def test_without_a_result_store_there_is_no_fault_of_it(tmp_path: Path) -> None:
-    place = replace(arsenal(tmp_path, [], Server(tmp_path)), result_store=None)
+LACKING: list[tuple[str, Any, str]] = [
+    ("result_store", None, "result store"),
+    ("clock", None, "clock_step"),
+    ("requests", None, "task_kill|stage_cancel"),
+    ("cuts", {}, "cut of"),
+    ("disks", None, "slow_disk"),
+]
+
+
+@pytest.mark.parametrize(("field", "nothing", "faults"), LACKING)
+def test_what_a_place_lacks_has_no_fault_and_everything_else_has(
+    tmp_path: Path, field: str, nothing: Any, faults: str
+) -> None:
+    place = replace(arsenal(tmp_path, [], Server(tmp_path)), **{field: nothing})
     for strike in EMBEDDED.values():
-        if RESULT_STORE in strike.target:
-            with pytest.raises(ValueError, match=RESULT_STORE):
+        said = f"{strike.kind} of {strike.target}"
+        if re.search(faults, said):
+            with pytest.raises(ValueError, match=f"there is no fault {said}"):
                 place.fault(strike)
         else:
-            place.fault(strike)
-
-
-def test_where_no_clock_can_be_stepped_there_is_no_fault_of_it(tmp_path: Path) -> None:
-    place = replace(arsenal(tmp_path, [], Server(tmp_path)), clock=None)
-    with pytest.raises(ValueError, match="clock_step of driver"):
-        place.fault(EMBEDDED["clock-step"])
-    place.fault(EMBEDDED["driver-kill"])
-
-
-def test_where_drivers_take_no_requests_there_is_no_fault_of_theirs(tmp_path: Path) -> None:
-    place = replace(arsenal(tmp_path, [], Server(tmp_path)), requests=None)
-    for strike in REQUESTS.values():
-        with pytest.raises(ValueError, match=f"{strike.kind} of {strike.target}"):
             place.fault(strike)
 
 
@@ -131,11 +129,15 @@ def test_every_step_of_a_clock_comes_before_one_comes_twice(tmp_path: Path) -> N
     assert len(set(orders)) > 1
 
 
-def test_a_result_store_is_cut_off_while_its_transaction_is_held_open(tmp_path: Path) -> None:
+def test_a_result_store_is_cut_off_and_slowed_while_its_transaction_is_held_open(tmp_path: Path) -> None:
     """Announced and committed are a moment apart: nothing would be left to hold back."""
     place = arsenal(tmp_path, [], Server(tmp_path))
-    made = {name: type(place.fault(strike)) for name, strike in EMBEDDED_CUTS.items()}
-    assert made == {"broker-cut": CutLink, "store-cut": CutLink, "database-cut": WhileHeld}
+    for sorts, kind in ((EMBEDDED_CUTS, CutLink), (SERVER_DISKS, SlowedServer)):
+        made = {strike.target: type(place.fault(strike)) for strike in sorts.values()}
+        assert {target for target, of in made.items() if of is WhileHeld} == {
+            target for target in made if RESULT_STORE in target
+        }
+        assert {*made.values()} == {kind, WhileHeld}
 
 
 @pytest.mark.parametrize("name", EMBEDDED_CUTS)
@@ -154,30 +156,6 @@ def test_which_way_is_cut_is_drawn_from_the_seed(tmp_path: Path) -> None:
     assert ways[0] == ways[1]
     assert len(set(ways)) == 3
     assert set(ways[0]) == set(DIRECTIONS)
-
-
-def test_where_there_is_no_link_there_is_no_cut(tmp_path: Path) -> None:
-    place = replace(arsenal(tmp_path, [], Server(tmp_path)), cuts={})
-    for strike in EMBEDDED_CUTS.values():
-        with pytest.raises(ValueError, match="there is no fault cut of pipeline and"):
-            place.fault(strike)
-
-
-def test_the_disk_of_a_result_store_is_slowed_while_its_transaction_is_held_open(tmp_path: Path) -> None:
-    place = arsenal(tmp_path, [], Server(tmp_path))
-    made = {name: type(place.fault(strike)) for name, strike in SERVER_DISKS.items()}
-    assert made == {
-        "broker-slow-disk": SlowedServer,
-        "store-slow-disk": SlowedServer,
-        "database-slow-disk": WhileHeld,
-    }
-
-
-def test_where_no_disk_can_be_slowed_there_is_no_fault_of_it(tmp_path: Path) -> None:
-    place = replace(arsenal(tmp_path, [], Server(tmp_path)), disks=None)
-    for strike in DISKS:
-        with pytest.raises(ValueError, match=f"slow_disk of {strike.target}"):
-            place.fault(strike)
 
 
 def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.toolchain.cache import Cache
 from infra.toolchain.command import ToolchainError
 from tests.harness.campaigns import chaos
-from tests.harness.campaigns.chaos import described, main, subject_of
-from tests.harness.campaigns.demo import SHARDS
+from tests.harness.campaigns.chaos import main, subject_of
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import (
@@ -27,12 +26,11 @@ from tests.harness.mixture import (
     asked_for,
     plan,
     with_work_left,
-    without_clock,
-    without_result_store,
 )
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.sinks import ACCEPTED_ROWS
+from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import DELAYED
 
 SEEDS = st.integers(0, 2**40)
@@ -113,72 +111,45 @@ def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(fau
     assert 6_000 // subject.portion > len(strikes)
 
 
-def test_without_a_result_store_its_faults_are_left_out_and_refused_by_name() -> None:
-    left = without_result_store(asked_for("all", 1), "all")
-    of_it = {EMBEDDED[f"database-{what}"] for what in ("kill", "stop", "stall", "cut", "slow-disk")}
-    assert of_it == set(EMBEDDED.values()) - set(left)
-    assert without_result_store(asked_for("zombie", 1), "zombie") == (EMBEDDED["zombie"],)
-    with pytest.raises(NoFaultError, match="no result store"):
-        without_result_store(asked_for("zombie,database-kill", 1), "zombie,database-kill")
-
-
-def test_where_no_clock_can_be_stepped_that_is_left_out_and_refused_by_name() -> None:
-    left = without_clock(asked_for("all", 1), "all", "no compiler")
-    assert set(EMBEDDED.values()) - set(left) == {EMBEDDED["clock-step"]}
-    assert without_clock(asked_for("zombie", 1), "zombie", "no compiler") == (EMBEDDED["zombie"],)
-    with pytest.raises(NoFaultError, match="FAULTS=zombie,clock-step: no compiler"):
-        without_clock(asked_for("zombie,clock-step", 1), "zombie,clock-step", "no compiler")
-
-
 @given(seed=SEEDS)
 def test_the_result_store_is_struck_while_its_own_transaction_is_there(seed: int) -> None:
     planned = [one for one in plan(seed, asked_for("all", seed), 2, table=TABLE) if one.strike.target == RESULT_STORE]
     assert {one.sink for one in planned} == {ACCEPTED_ROWS}
 
 
-def test_the_plan_can_be_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
-    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
-    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
-    assert main(["--plan", "--seed", "3", "--faults", "12"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == described(plan(3, asked_for("12", 3), SHARDS, table=TABLE))
+LACKING = {
+    "find_postgres": ("no result store", "database", 5),
+    "find_faketime": ("libfaketime: no compiler", "clock", 1),
+    "find_strace": ("there is no strace: apt install strace", "slow-disk", len(SERVER_DISKS)),
+}
+"""What a machine may lack -> why it is refused, what its faults have in their names, how many those are."""
 
 
-def test_a_machine_without_postgresql_plans_no_fault_of_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("tool", LACKING)
+def test_what_a_machine_lacks_is_left_out_refused_by_name_and_looked_for_only_where_one_is_drawn(
+    tool: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chaos, "find_postgres", lambda: None)
-    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
-    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
-    assert main(["--plan", "--seed", "3"]) == 0
-    planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - 5
-    assert "database" not in planned
-    assert main(["--plan", "--seed", "3", "--faults", "database-stop"]) == 1
-    assert "no result store" in capsys.readouterr().err
+    why, word, count = LACKING[tool]
+    looked: list[str] = []
 
+    def find(name: str, *_: object) -> Path | None:
+        looked.append(name)
+        if name == tool != "find_postgres":
+            raise ToolchainError(why)
+        return None if name == tool else Path("/")
 
-def test_a_machine_without_libfaketime_plans_no_step_of_a_clock_and_asks_for_it_only_where_one_is_drawn(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Cache] = []
-
-    def refused(cache: Cache) -> Path:
-        asked.append(cache)
-        raise ToolchainError("libfaketime: no compiler")
-
-    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
-    monkeypatch.setattr(chaos, "find_faketime", refused)
-    monkeypatch.setattr(chaos, "find_strace", lambda: Path("/"))
+    for name in LACKING:
+        monkeypatch.setattr(chaos, name, partial(find, name))
     assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
-    assert not asked
+    assert looked == ["find_postgres"]
     capsys.readouterr()
     assert main(["--plan", "--seed", "3"]) == 0
     planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - 1
-    assert "clock" not in planned
-    assert main(["--plan", "--seed", "3", "--faults", "clock-step*2"]) == 1
-    assert "no compiler" in capsys.readouterr().err
+    assert planned.count("\n") == len(EMBEDDED) - count
+    assert word not in planned
+    named = next(name for name in EMBEDDED if word in name)
+    assert main(["--plan", "--seed", "3", "--faults", f"zombie,{named}*2"]) == 1
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--faults", "nothing"], ["--records", "5"]])

@@ -10,8 +10,7 @@ import orjson
 import pytest
 
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for
-from tests.harness.own_plan import LEAST_ROWS, plan, steps_of, subject_of
-from tests.harness.workload.errors import InputError
+from tests.harness.own_plan import plan, steps_of, subject_of
 
 SETTINGS = {"window_ms": 60_000, "lateness_ms": 120_000}
 SAID: dict[str, Any] = {
@@ -46,18 +45,6 @@ def test_each_fault_has_a_portion_and_those_undone_while_records_flow_have_more(
     assert (one.portion, more.portion) == (600 // 4, 600 // 7)
     assert one.epoch_rows_max * 2 == one.portion
     assert (one.window_ms, one.lateness_ms) == (60_000, 120_000)
-
-
-def test_a_file_too_short_for_the_faults_is_refused_with_what_is_needed(file: Path) -> None:
-    with pytest.raises(InputError, match=rf"600 rows are too few for 12 faults.*give {15 * LEAST_ROWS:,} rows"):
-        subject_of(file, "key", "at", asked_for("executor-kill*12", 1), SETTINGS)
-
-
-def test_a_file_without_one_usable_row_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text('{"key": "a", "at": "never"}\n' * 600)
-    with pytest.raises(InputError, match="none of its 600 rows"):
-        subject_of(path, "key", "at", asked_for("executor-kill", 1), SETTINGS)
 
 
 def test_a_seed_is_a_plan_at_steps_that_the_pipeline_announces() -> None:

@@ -52,33 +52,24 @@ def test_kills_are_spacing_epochs_apart_or_one_more(seed: int, first: int, spaci
     assert {later - earlier for earlier, later in pairwise(gates)} <= {spacing, spacing + 1}
 
 
-@pytest.mark.parametrize("epoch", [4, 5, 400])
-def test_a_kill_takes_its_step_from_its_epoch_on(epoch: int) -> None:
-    assert KILL.matches({**EVENT, "epoch": epoch})
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("other", "takes", "rearmed_takes"),
     [
-        {"epoch": 3},
-        {"step": "transaction_open"},
-        {"sink": "user_counts"},
-        {"sink": None},
-        {"shard": 0},
-        {"event": "epoch"},
+        ({}, True, True),
+        ({"epoch": 400}, True, True),
+        ({"shard": 0}, False, True),
+        ({"epoch": 3}, False, False),
+        ({"step": "transaction_open"}, False, False),
+        ({"sink": "user_counts"}, False, False),
+        ({"sink": None}, False, False),
+        ({"event": "epoch"}, False, False),
     ],
 )
-def test_a_kill_takes_no_other_announcement(other: dict[str, Any]) -> None:
-    assert not KILL.matches({**EVENT, **other})
-
-
-def test_only_a_rearmed_kill_takes_its_step_in_another_shard() -> None:
-    assert KILL.matches({**EVENT, "shard": 0}, exactly=False)
-    assert not KILL.matches({**EVENT, "shard": 0, "step": "transaction_open"}, exactly=False)
-    assert not KILL.matches({**EVENT, "shard": 0, "epoch": 3}, exactly=False)
-
-
-def test_an_announcement_without_step_is_passed_over() -> None:
+def test_a_kill_takes_its_step_from_its_epoch_on_and_a_rearmed_one_in_any_shard(
+    other: dict[str, Any], takes: bool, rearmed_takes: bool
+) -> None:
+    assert KILL.matches({**EVENT, **other}) is takes
+    assert KILL.matches({**EVENT, **other}, exactly=False) is rearmed_takes
     assert not KILL.matches({"t": 1, "event": "driver", "state": "started", "pid": 9})
 
 

@@ -20,11 +20,9 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.strace import find_strace, traced_by
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
-from tests.harness.campaigns import chaos
-from tests.harness.campaigns.chaos import main
 from tests.harness.faults.slow_disk import LEAST, SlowedServer
 from tests.harness.faults.slowable import SlowableServer
-from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, plan, without_slow_disks
+from tests.harness.mixture import asked_for, plan
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS, SLOW_DISK
 from tests.unit.harness.sleepers import Server, soon
@@ -262,39 +260,6 @@ def test_lengths_are_those_of_stalls_and_each_comes_before_one_comes_twice() -> 
     planned = plan(3, asked_for("store-slow-disk*4,executor-stall*2", 3), 2, lengths_s=(3.0, 12.0))
     lengths = Counter((one.strike.kind, one.planned_s) for one in planned)
     assert lengths[SLOW_DISK, 3.0] == lengths[SLOW_DISK, 12.0] == 2
-
-
-def test_one_word_names_every_sort_and_another_machine_leaves_them_out() -> None:
-    assert asked_for("slow-disks", 7) == tuple(SERVER_DISKS.values())
-    left = without_slow_disks(asked_for("all", 1), "all", "why")
-    assert left == tuple(one for name, one in EMBEDDED.items() if name not in SERVER_DISKS)
-    assert without_slow_disks(asked_for("store-slow", 1), "store-slow", "why") == (EMBEDDED["store-slow"],)
-    for text in ("slow-disks", "zombie,store-slow-disk*2"):
-        with pytest.raises(NoFaultError, match="why"):
-            without_slow_disks(asked_for(text, 1), text, "why")
-
-
-def test_a_machine_without_strace_plans_no_slow_disk_and_asks_for_it_only_where_one_is_drawn(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-
-    def refused() -> Path:
-        asked.append(1)
-        raise ToolchainError("there is no strace: apt install strace")
-
-    monkeypatch.setattr(chaos, "find_postgres", lambda: Path("/"))
-    monkeypatch.setattr(chaos, "find_faketime", lambda _: Path("/"))
-    monkeypatch.setattr(chaos, "find_strace", refused)
-    assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
-    assert not asked
-    capsys.readouterr()
-    assert main(["--plan", "--seed", "3"]) == 0
-    planned = capsys.readouterr().out
-    assert planned.count("\n") == len(EMBEDDED) - len(SERVER_DISKS)
-    assert "slow-disk" not in planned
-    assert main(["--plan", "--seed", "3", "--faults", "broker-slow-disk*2"]) == 1
-    assert "apt install strace" in capsys.readouterr().err
 
 
 def strace() -> Path:

@@ -186,13 +186,6 @@ def test_a_part_that_leaves_no_verdict_is_tried_again_by_the_next_call(runs: Run
     assert runs.played == ["one", "two", "three", "two"]
 
 
-def test_parts_of_one_stack_alone(runs: Runs) -> None:
-    assert soak(runs, "--on", "embedded") == 0
-    assert runs.played == ["one", "three"]
-    assert soak(runs, "--on", "cluster") == 0
-    assert runs.played == ["one", "three", "two"]
-
-
 def test_runs_that_were_started_by_hand_are_counted_when_they_are_named(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.harness.campaigns import cluster_chaos
 from tests.harness.campaigns.chaos import described, main
-from tests.harness.cluster_sorts import CLUSTER, USUAL_ROLES, lacking
+from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
@@ -23,11 +23,10 @@ from tests.harness.mixture import (
     name_of,
     plan,
     without_requests,
-    without_result_store,
 )
 from tests.harness.own_plan import plan as own_plan
-from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.schedule import DECLARED, STEPS
+from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import (
     CLUSTER_STALLS,
     EMBEDDED_STALLS,
@@ -47,12 +46,6 @@ def test_every_length_comes_once_before_one_comes_twice(seed: int, rounds: int, 
         assert sorted(lengths[start : start + 6]) == sorted(LENGTHS_S)
     assert max(Counter(lengths).values()) - min(Counter(lengths).values()) <= 1
     assert {one.planned_s for one in planned if one.strike.kind != STALL} == {None}
-
-
-@given(seed=SEEDS)
-def test_the_same_seed_gives_the_same_lengths_and_delays(seed: int) -> None:
-    strikes = asked_for("stalls", seed)
-    assert plan(seed, strikes, 2, table=TABLE) == plan(seed, strikes, 2, table=TABLE)
 
 
 def test_other_seeds_give_other_lengths() -> None:
@@ -83,32 +76,16 @@ def test_neighbours_stall_while_spark_hands_a_shard_its_input() -> None:
     assert {one.shard for one in planned} == {0, 1}
 
 
-def test_the_result_store_stalls_while_its_own_transaction_is_there() -> None:
-    planned = plan(3, asked_for("database-stall*20", 3), 2, table=TABLE)
-    assert {(one.step, one.sink) for one in planned} == set(TABLE)
-
-
 def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
     assert {name_of(one) for one in asked_for("stalls", 7)} == set(EMBEDDED_STALLS)
     assert {name_of(one) for one in asked_for("stalls", 7, CLUSTER)} == set(CLUSTER_STALLS)
     assert Counter(asked_for("stalls*2, broker-kill", 7)) == Counter(
         [*EMBEDDED_STALLS.values(), *EMBEDDED_STALLS.values(), EMBEDDED["broker-kill"]]
     )
+    assert asked_for("slow-disks", 7) == tuple(SERVER_DISKS.values())
     assert set(GROUPS) & set(EMBEDDED) == set()
     with pytest.raises(NoFaultError, match="a number, stalls, "):
         asked_for("stall", 7)
-
-
-def test_without_a_result_store_stalls_leave_it_out() -> None:
-    left = without_result_store(asked_for("stalls", 7), "stalls")
-    assert RESULT_STORE not in {one.target for one in left}
-    assert len(left) == len(EMBEDDED_STALLS) - 1
-
-
-def test_what_a_cluster_lacks_for_a_stall_is_said() -> None:
-    assert "needs 2 nodes" in (lacking("kubelet-stall", 1, USUAL_ROLES) or "")
-    assert "operator" in (lacking("operator-stall", 2, ()) or "")
-    assert all(lacking(name, 2, USUAL_ROLES) is None for name in CLUSTER_STALLS)
 
 
 def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -51,16 +51,34 @@ class Supervised:
         soon("the next driver", lambda: self.drivers.driver != former)
         return self.up()
 
+    def given_up(self) -> str:
+        """Start drivers that do not stay; what is said once nobody tries any more."""
+        self.drivers.start("driver", self.folder / "settings.json")
+        soon("the end of trying", lambda: self.drivers.alive() is not None)
+        return self.drivers.alive() or ""
+
     def told(self) -> list[tuple[str, int]]:
         return [(event["state"], event["pid"]) for event in read_history(self.history.path)]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Supervised]:
-    made = Supervised(tmp_path)
-    yield made
-    made.drivers.end()
-    made.history.close()
+def running(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
+    """Return what makes drivers of these codes, which are ended afterwards."""
+    made: list[Supervised] = []
+
+    def of(*codes: str) -> Supervised:
+        made.append(Supervised(tmp_path, *codes))
+        return made[-1]
+
+    yield of
+    for one in made:
+        one.drivers.end()
+        one.history.close()
+
+
+@pytest.fixture
+def world(running: Callable[..., Supervised]) -> Supervised:
+    return running()
 
 
 def test_a_killed_driver_is_followed_and_that_is_no_news(world: Supervised) -> None:
@@ -97,47 +115,33 @@ def test_a_driver_that_ends_by_itself_is_followed_and_told_of(world: Supervised)
     assert "not struck (exit code -15)" in world.said[0]
 
 
-def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(tmp_path: Path) -> None:
-    world = Supervised(tmp_path, "print('SettingsError: no'); raise SystemExit(1)")
-    try:
-        world.drivers.start("driver", tmp_path / "settings.json")
-        soon("the end of trying", lambda: world.drivers.alive() is not None)
-        words = world.drivers.alive()
-        assert words is not None
-        assert words.startswith(f"{GIVE_UP} drivers ended")
-        assert "SettingsError: no" in words
-        assert len(world.home.started) == GIVE_UP
-    finally:
-        world.drivers.end()
-        world.history.close()
+def test_a_driver_that_does_not_come_up_is_given_up_with_its_last_words(running: Callable[..., Supervised]) -> None:
+    world = running("print('SettingsError: no'); raise SystemExit(1)")
+    words = world.given_up()
+    assert words.startswith(f"{GIVE_UP} drivers ended")
+    assert "SettingsError: no" in words
+    assert len(world.home.started) == GIVE_UP
 
 
-def test_drivers_that_a_sink_refuses_are_given_up_before_others(tmp_path: Path) -> None:
+SAYS = f"{SinkError.__name__}: a repeat of epoch 2 decided otherwise"
+REFUSED = f"print({SAYS!r}); raise SystemExit(76)"
+
+
+def test_drivers_that_a_sink_refuses_are_given_up_before_others(running: Callable[..., Supervised]) -> None:
     """Also under what is done to all of them; one that was struck tells nothing."""
-    says = f"{SinkError.__name__}: a repeat of epoch 2 decided otherwise"
-    world = Supervised(tmp_path, WITH_CHILD, f"print({says!r}); raise SystemExit(76)")
+    world = running(WITH_CHILD, REFUSED)
     world.drivers.under = "a stall of the broker"
-    try:
-        world.start()
-        world.drivers.kill_driver()
-        soon("the end of trying", lambda: world.drivers.alive() is not None)
-        assert f"{ENOUGH} drivers ended as a sink refused their rows; {says}" == world.drivers.alive()
-        assert len(world.home.started) == 1 + ENOUGH < GIVE_UP
-    finally:
-        world.drivers.end()
-        world.history.close()
-
-
-REFUSED = f"print('{SinkError.__name__}: a repeat of epoch 2 decided otherwise'); raise SystemExit(76)"
+    world.start()
+    world.drivers.kill_driver()
+    soon("the end of trying", lambda: world.drivers.alive() is not None)
+    assert f"{ENOUGH} drivers ended as a sink refused their rows; {SAYS}" == world.drivers.alive()
+    assert len(world.home.started) == 1 + ENOUGH < GIVE_UP
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Iterator[Supervised]:
+def refused(running: Callable[..., Supervised]) -> Supervised:
     """Return drivers that a sink refuses, not yet started."""
-    made = Supervised(tmp_path, REFUSED)
-    yield made
-    made.drivers.end()
-    made.history.close()
+    return running(REFUSED)
 
 
 def test_once_drivers_were_refused_the_way_out_is_taken_and_the_next_one_starts(refused: Supervised) -> None:
@@ -157,8 +161,7 @@ def test_once_drivers_were_refused_the_way_out_is_taken_and_the_next_one_starts(
 
 def test_drivers_that_are_refused_after_it_are_given_up(refused: Supervised) -> None:
     refused.drivers.way_out = lambda: ""
-    refused.drivers.start("driver", refused.folder / "settings.json")
-    soon("the end of trying", lambda: refused.drivers.alive() is not None)
+    assert refused.given_up()
     assert refused.drivers.refused
     assert len(refused.home.started) == 2 * ENOUGH
 
@@ -168,30 +171,26 @@ def test_where_there_is_no_way_out_they_are_given_up_with_its_last_words(refused
         raise NoWayOutError("something else is visible of epoch 2")
 
     refused.drivers.way_out = none
-    refused.drivers.start("driver", refused.folder / "settings.json")
-    soon("the end of trying", lambda: refused.drivers.alive() is not None)
-    assert "there was no way out: something else is visible of epoch 2" in (refused.drivers.alive() or "")
+    assert "there was no way out: something else is visible of epoch 2" in refused.given_up()
     assert refused.drivers.refused
     assert len(refused.home.started) == ENOUGH
 
 
-def test_a_driver_that_ends_under_what_is_done_to_all_of_them_is_told_of_and_does_not_count(tmp_path: Path) -> None:
+def test_a_driver_that_ends_under_what_is_done_to_all_of_them_is_told_of_and_does_not_count(
+    running: Callable[..., Supervised],
+) -> None:
     """As one that does not come up; when it is over, those that end count again."""
-    world = Supervised(tmp_path, "print('AccessError: its clock'); raise SystemExit(77)")
+    world = running("print('AccessError: its clock'); raise SystemExit(77)")
     world.drivers.under = "a clock off by +3600 s"
-    try:
-        world.drivers.start("driver", tmp_path / "settings.json")
-        soon("more ends than it gives up after", lambda: len(world.drivers.last_words) > GIVE_UP)
-        assert world.drivers.alive() is None
-        assert set(world.drivers.last_words.values()) == {"AccessError: its clock"}
-        assert "ended under a clock off by +3600 s (exit code 77): AccessError: its clock" in world.said[0]
-        assert {state for state, _ in world.told()} == {"ended"}
-        world.drivers.under = None
-        soon("the end of trying", lambda: world.drivers.alive() is not None)
-        assert sum("was not struck" in line for line in world.said) == GIVE_UP
-    finally:
-        world.drivers.end()
-        world.history.close()
+    world.drivers.start("driver", world.folder / "settings.json")
+    soon("more ends than it gives up after", lambda: len(world.drivers.last_words) > GIVE_UP)
+    assert world.drivers.alive() is None
+    assert set(world.drivers.last_words.values()) == {"AccessError: its clock"}
+    assert "ended under a clock off by +3600 s (exit code 77): AccessError: its clock" in world.said[0]
+    assert {state for state, _ in world.told()} == {"ended"}
+    world.drivers.under = None
+    soon("the end of trying", lambda: world.drivers.alive() is not None)
+    assert sum("was not struck" in line for line in world.said) == GIVE_UP
 
 
 @pytest.mark.parametrize("way", ["kill", "stop"])

@@ -87,11 +87,6 @@ def test_a_killed_driver_is_no_news_and_the_run_goes_on(world: Supervised) -> No
     assert world.drivers.alive() is None
     assert world.told() == [{"state": "killed", "pid": f"{NAME}@00000000"}]
     assert world.said == []
-
-
-def test_a_driver_is_killed_by_the_session_that_was_opened_for_it(world: Supervised) -> None:
-    world.drivers.arm_driver(SIGKILL)
-    world.drivers.kill_driver(SIGKILL)
     assert [one for one in world.cluster.done if one[0] == "enter"] == [("enter", NAME, "spark-kubernetes-driver")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import cast
 
 import pytest
@@ -42,17 +43,15 @@ def patches(cluster: FakeCluster) -> list[tuple[str, bool]]:
     return [(one[1], one[2]) for one in cluster.done if one[0] == "patch"]
 
 
-def test_pipelines_are_suspended_and_resumed(cluster: FakeCluster) -> None:
-    with tenancy(cluster):
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt])
+def test_pipelines_are_suspended_and_resumed_however_a_run_ends(
+    cluster: FakeCluster, end: type[BaseException] | None
+) -> None:
+    with pytest.raises(end) if end else nullcontext(), tenancy(cluster):
         assert patches(cluster) == [("user-counts", True)]
+        if end:
+            raise end
     assert patches(cluster) == [("user-counts", True), ("user-counts", False)]
-    assert ("delete all", "effectively-once/run=r-1") in cluster.done
-
-
-def test_they_are_resumed_after_a_failure_and_an_interrupt(cluster: FakeCluster) -> None:
-    with pytest.raises(KeyboardInterrupt), tenancy(cluster):
-        raise KeyboardInterrupt
-    assert patches(cluster)[-1] == ("user-counts", False)
     assert ("delete all", "effectively-once/run=r-1") in cluster.done
 
 

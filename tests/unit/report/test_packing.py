@@ -15,7 +15,6 @@ from tests.harness.manifest import code_of
 from tests.harness.pack.archive import NAME, unpack
 from tests.harness.report import write as draw
 from tests.harness.report.__main__ import main, private
-from tests.harness.report.campaign import CampaignError
 from tests.harness.report.packing import PackingError, Private
 from tests.harness.report.packing import pack as pack_from
 from tests.harness.results import OWN_PIPELINE, CampaignResults
@@ -288,11 +287,6 @@ def test_a_folder_with_texts_is_filled_and_keeps_them(runs: list[Path]) -> None:
     assert (TO / "README.md").read_text() == "what it shows\n"
     with pytest.raises(PackingError, match=f"holds {NAMES[0]}, {NAMES[1]}, report.html"):
         pack(runs, TO, [])
-
-
-def test_a_run_named_twice_is_refused(runs: list[Path]) -> None:
-    with pytest.raises(CampaignError, match="name each run once"):
-        pack([runs[0], runs[0]], TO, [])
 
 
 def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
