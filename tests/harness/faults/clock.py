@@ -68,10 +68,7 @@ class SteppedClock(KilledDriver):
             raise NoProcessError("no driver runs")
         who = named(process_of(child.pid))
         self._former = list(self._drivers.last_words)
-        self._healing.owe(self._debt)
-        self._watch.stepped(self.step_s * 1000)
-        self._drivers.under = f"a clock off by {self.step_s:+} s"
-        self._clock.step(self.step_s)
+        self._healing.strike(self._debt, self._step)
         self._struck = who, now_ms()
         return [self._struck]
 
@@ -85,7 +82,7 @@ class SteppedClock(KilledDriver):
 
     def after(self) -> list[str]:
         """Who works, once an epoch was published by the right clock: who was struck, or who has taken over."""
-        if not self._published_since():
+        if self._healed_at is None or not self._watch.announced("epoch", self._healed_at, state="published"):
             return []
         pid = self._drivers.driver
         who = identity(pid) if isinstance(pid, int) else None
@@ -105,13 +102,10 @@ class SteppedClock(KilledDriver):
         """Last words of drivers that ended by themselves since the strike."""
         return [words for pid, words in self._drivers.last_words.items() if pid not in self._former]
 
-    def _published_since(self) -> bool:
-        healed_at = self._healed_at
-        with self._watch.changed:
-            return healed_at is not None and any(
-                one["event"] == "epoch" and one["state"] == "published" and one["t"] >= healed_at
-                for one in self._watch.seen
-            )
+    def _step(self) -> None:
+        self._watch.stepped(self.step_s * 1000)
+        self._drivers.under = f"a clock off by {self.step_s:+} s"
+        self._clock.step(self.step_s)
 
     def _set_right(self) -> None:
         self._clock.right()

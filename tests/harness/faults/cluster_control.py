@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,9 +14,8 @@ from tests.harness.adapters.cluster import ready
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
-from tests.harness.faults.cluster_stop import SPARE_S
-from tests.harness.faults.fault import Fault, now_ms
-from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.fault import Fault, missed, now_ms
+from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 API_OUTAGE_S, DNS_OUTAGE_S = 60.0, 60.0
 """kubelet gives up an API server that does not answer after some two minutes, a CoreDNS after 50 s or more."""
@@ -45,8 +43,6 @@ class StoppedControl(Fault):
         self._found: dict[str, dict[int, str]] = {}
         self._before: list[ServerPod] = []
         self._debt = Debt(f"continue {part.what}", self._continue)
-        self._began = 0.0
-        self._stopped_s: float | None = None
 
     def arm(self) -> None:
         """Find its processes. Raises ClusterTimeoutError."""
@@ -62,14 +58,8 @@ class StoppedControl(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         if sum(map(len, self._found.values())) < len(self._before) or not self._before:
             raise NoProcessError(f"not every process of {self._part.what} was found")
-        self._healing.owe(self._debt)
-        try:
-            for node, containers in self._found.items():
-                self._nodes.stop(node, containers, self._seconds + SPARE_S)
-        except (NoProcessError, EngineError) as error:
-            self._healing.pay(self._debt)
-            raise NoProcessError(str(error)) from error
-        at, self._began = now_ms(), time.monotonic()
+        self._healing.strike(self._debt, self._stop)
+        at = now_ms()
         return [(pod.who, at) for pod in self._before]
 
     def endure(self) -> None:
@@ -88,7 +78,7 @@ class StoppedControl(Fault):
         return []
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped_s, "node": " ".join(sorted(self._found))}
+        return {"stopped_s": self._debt.lasted_s, "node": " ".join(sorted(self._found))}
 
     def _serves(self) -> bool:
         with suppress(ClusterError, OSError):
@@ -96,9 +86,11 @@ class StoppedControl(Fault):
             return len(self._part.ready()) >= self._part.count and all(ready(one) for one in nodes)
         return False
 
+    def _stop(self) -> None:
+        for node, containers in self._found.items():
+            with missed(f"{self._part.what} was not stopped", EngineError):
+                self._nodes.stop(node, containers, self._seconds + SPARE_S)
+
     def _continue(self) -> None:
-        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
-        if self._began and self._stopped_s is None:
-            self._stopped_s = round(time.monotonic() - self._began, 3)
         for node, containers in self._found.items():
             self._nodes.resume(node, containers)

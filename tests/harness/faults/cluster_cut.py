@@ -17,10 +17,9 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, rules
 from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
-from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
 from tests.harness.faults.fault import SEPARATOR
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import OPERATOR
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DRIVER, EXECUTOR

@@ -15,10 +15,9 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import Netns, rules
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
 from tests.harness.faults.cluster_cut import WAYS
-from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
 from tests.harness.faults.fault import SEPARATOR
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import API_SERVER
 from tests.harness.results import IN, OUT
 from tests.harness.schedule import PlannedFault

@@ -18,7 +18,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_driver import taken_over
 from tests.harness.faults.driver import SAYS, STALE
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 POLL_S, RENEW_S = 0.5, 5.0
 """A node whose lease nobody renews is given up after 50 s, or 40 s."""
@@ -37,7 +37,6 @@ done
 """
 # The node takes its kubelet back by itself, whatever becomes of this process.
 GIVE_BACK = "effectively-once-give-back"
-SPARE_S = 30.0
 LOG = "tail -q -n {lines} /var/log/pods/{namespace}_{pod}_{uid}/*/*.log 2>/dev/null || true"
 
 
@@ -108,11 +107,10 @@ class ZombiePod(Fault):
         self._zombie: Pod
         self._struck: Struck
         self._epoch = 0
+        self._stop: Debt
         self._debts: list[Debt] = []
         self._alone = False
         self._back = threading.Event()
-        self._stopped_at: float | None = None
-        self._stopped_s: float | None = None
         self._refusal: str | None = None
 
     def arm(self) -> None:
@@ -121,13 +119,8 @@ class ZombiePod(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         pod = self._zombie = self._drivers.running()
         self._epoch = event["epoch"]
-        self._owe(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
-        try:
-            self._struck = self._drivers.stop_driver(pod, STOP_ALL)
-        except NoProcessError:
-            self._pay()
-            raise
-        self._stopped_at = time.monotonic()
+        self._stop = Debt(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
+        self._struck = self._healing.strike(self._stop, lambda: self._drivers.stop_driver(pod, STOP_ALL))
         return [self._struck]
 
     def endure(self) -> None:
@@ -153,8 +146,7 @@ class ZombiePod(Fault):
 
     def heal(self) -> None:
         """Wake it, see how it ends, and give its node back to the cluster. Safe to repeat."""
-        if self._debts:
-            self._healing.pay(self._debts[0])
+        self._healing.pay(self._stop)
         if self._alone:
             self._alone = False
             if self._gone_within(REFUSED_S):
@@ -167,18 +159,16 @@ class ZombiePod(Fault):
         return taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped_s, "refusal": self._refusal}
+        return {"stopped_s": self._stop.lasted_s, "refusal": self._refusal}
 
     def _followed(self) -> bool:
         """Whether another driver published, or took over where the epoch was done when this one was stopped."""
         at = self._struck[1]
-        epochs = [one for one in self._watch.seen if one["event"] == "epoch" and one["state"] == "published"]
+        epochs = self._watch.announced("epoch", 0, state="published")
         if any(one["t"] >= at and one["driver"] != driver_name(self._zombie) for one in epochs):
             return True
-        missed = any(one["t"] < at and one["epoch"] == self._epoch for one in epochs)
-        return missed and any(
-            one["event"] == "driver" and one["state"] == "started" and one["t"] >= at for one in self._watch.seen
-        )
+        late = any(one["t"] < at and one["epoch"] == self._epoch for one in epochs)
+        return late and bool(self._watch.announced("driver", at, state="started"))
 
     def _owe(self, what: str, undo: Callable[[], None]) -> None:
         self._debts.append(self._healing.owe(Debt(what, undo)))
@@ -190,9 +180,6 @@ class ZombiePod(Fault):
             self._debts.pop()
 
     def _continue(self) -> None:
-        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
-        if self._stopped_at is not None and self._stopped_s is None:
-            self._stopped_s = round(time.monotonic() - self._stopped_at, 3)
         if found := self._processes():
             # Some may end meanwhile.
             self._nodes.execute(self._zombie.node, "sh", "-c", f"kill -CONT {' '.join(found)} || true")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cut_sorts import Between, DrawnCut
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Fault, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.server import Restartable
+from tests.harness.faults.server import Restartable, family, present
 from tests.harness.faults.stall import UNPLANNED_S
 from tests.harness.schedule import PlannedFault
 
@@ -37,9 +35,7 @@ class Cut(Fault):
 
     def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing, ended: threading.Event) -> None:
         self._between, self._drawn, self._healing, self._ended = between, drawn, healing, ended
-        self._debt = Debt(f"let packets pass again between {between.target}", self._undo)
-        self._began: float | None = None
-        self._cut_s: float | None = None
+        self._debt = Debt(f"let packets pass again between {between.target}", self._mend)
         self._planned_s = UNPLANNED_S
 
     def prepare(self, planned: PlannedFault) -> None:
@@ -48,14 +44,8 @@ class Cut(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         """Cut. Raises NoProcessError: nothing is cut."""
         victims = self._victims(event)
-        self._healing.owe(self._debt)
-        try:
-            self._sever()
-        except BaseException:
-            self._healing.pay(self._debt)
-            raise
-        self._began, at = time.monotonic(), now_ms()
-        self._healing.confirm(self._debt)
+        self._healing.strike(self._debt, self._sever)
+        at = now_ms()
         return [(who, at) for who in victims]
 
     def endure(self) -> None:
@@ -71,17 +61,11 @@ class Cut(Fault):
     def evidence(self) -> dict[str, Any]:
         return {
             "planned_s": self._planned_s,
-            "cut_s": self._cut_s,
+            "cut_s": self._debt.lasted_s,
             "direction": self._drawn.direction,
             "between": self._ends(),
             "dropped": self._count(),
         }
-
-    def _undo(self) -> None:
-        # Taken before it is undone: a cut that lasted a little longer is no worse, a shorter one is.
-        if self._began is not None and self._cut_s is None:
-            self._cut_s = round(time.monotonic() - self._began, 3)
-        self._mend()
 
     @abstractmethod
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
@@ -131,13 +115,10 @@ class CutLink(Cut):
 
     def after(self) -> list[str]:
         """The server, which was there all the time."""
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        return present(self._server)
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
-        return [named(process_of(self._server.pid))]
+        return [named(family(self._server)[0])]
 
     def _sever(self) -> None:
         self._link.cut(self._drawn.direction)
@@ -149,4 +130,4 @@ class CutLink(Cut):
         return [self._between.first, self._between.second]
 
     def _count(self) -> dict[str, int]:
-        return self._link.held if self._began is not None else {}
+        return self._link.held if self._debt.since is not None else {}

@@ -74,11 +74,7 @@ class ZombieDriver(Fault):
         other = self._drivers.start_beside()
 
         def published() -> bool:
-            done = any(
-                one["event"] == "epoch" and one["state"] == "published" and one["driver"] == other
-                for one in self._watch.seen
-            )
-            return done or self._ended.is_set()
+            return self._ended.is_set() or bool(self._watch.announced("epoch", 0, state="published", driver=other))
 
         self._watch.wait_for("the driver beside the zombie to publish", published, self._longest_s, self._drivers.alive)
 
@@ -106,9 +102,4 @@ def taken_over(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -
     who = identity(pid) if pid is not None else None
     if who is None or who == former:
         return []
-    with watch.changed:
-        told = any(
-            one["event"] == "driver" and one["state"] == "started" and one["pid"] == pid and one["t"] >= at
-            for one in watch.seen
-        )
-    return [who] if told else []
+    return [who] if watch.announced("driver", at, state="started", pid=pid) else []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -79,13 +80,20 @@ class Fault(ABC):
         return {}
 
 
+@contextmanager
+def missed(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Have errors of these sorts within mean that nobody was struck. Raises NoProcessError, with `what` before."""
+    try:
+        yield
+    except errors as error:
+        raise NoProcessError(f"{what}: {error}") from error
+
+
 def killed(process: psutil.Process) -> Struck:
     """SIGKILL a process. Raises NoProcessError when it has ended."""
     who = named(process)
-    try:
+    with missed(who, psutil.NoSuchProcess):
         process.kill()
-    except psutil.NoSuchProcess as gone:
-        raise NoProcessError(str(gone)) from gone
     return who, now_ms()
 
 
@@ -99,10 +107,8 @@ def named(process: psutil.Process) -> str:
 
 def process_of(pid: int) -> psutil.Process:
     """The process of a number. Raises NoProcessError when there is none."""
-    try:
+    with missed(f"there is no process {pid}", psutil.NoSuchProcess):
         return psutil.Process(pid)
-    except psutil.NoSuchProcess as gone:
-        raise NoProcessError(str(gone)) from gone
 
 
 def now_ms() -> int:

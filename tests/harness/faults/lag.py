@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import KilledDriver
@@ -46,15 +46,7 @@ class AwayDriver(KilledDriver):
         self._planned_s = planned.planned_s
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        # Before the blow, since who supervises drivers looks twenty times a second. A harness that hangs keeps
-        # nobody away for ever.
-        self._healing.owe(self._debt)
-        self._drivers.keep_away(time.monotonic() + self._planned_s)
-        try:
-            return super().strike(event)
-        except NoProcessError:
-            self.heal()
-            raise
+        return self._healing.strike(self._debt, partial(self._blow, event))
 
     def endure(self) -> None:
         self._ended.wait(self._planned_s)
@@ -64,6 +56,12 @@ class AwayDriver(KilledDriver):
 
     def evidence(self) -> dict[str, Any]:
         return {"planned_s": self._planned_s}
+
+    def _blow(self, event: Mapping[str, Any]) -> list[Struck]:
+        # Before the kill, since who supervises drivers looks twenty times a second. A harness that hangs keeps nobody
+        # away for ever.
+        self._drivers.keep_away(time.monotonic() + self._planned_s)
+        return super().strike(event)
 
 
 class KeptBack(Fault):
@@ -82,26 +80,21 @@ class KeptBack(Fault):
     def __init__(self, held: HeldBack, name: Name, who: str, healing: Healing, ended: threading.Event) -> None:
         self._held, self._name, self._who = held, name, who
         self._healing, self._ended = healing, ended
-        self._debt = Debt(f"let go what is kept back of {who}", partial(held.let_go, name))
+        self._debt = Debt(f"let go what is kept back of {who}", self._let_go)
         self._planned_s, self._kept = 0.0, 0
-        self._began_s = self._held_s = 0.0
 
     def prepare(self, planned: PlannedFault) -> None:
         assert planned.planned_s is not None, "it lasts"
         self._planned_s = planned.planned_s
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        self._healing.owe(self._debt)
-        self._began_s = time.monotonic()
-        self._held.hold(self._name)
+        self._healing.strike(self._debt, partial(self._held.hold, self._name))
         return [(self._who, now_ms())]
 
     def endure(self) -> None:
         self._ended.wait(self._planned_s)
 
     def heal(self) -> None:
-        if not self._held_s:
-            self._kept, self._held_s = self._held.kept(self._name), time.monotonic() - self._began_s
         self._healing.pay(self._debt)
 
     def after(self) -> list[str]:
@@ -112,7 +105,11 @@ class KeptBack(Fault):
         return self._kept > 0
 
     def evidence(self) -> dict[str, Any]:
-        return {"planned_s": self._planned_s, "held_s": round(self._held_s, 3), "kept": self._kept}
+        return {"planned_s": self._planned_s, "held_s": self._debt.lasted_s or 0.0, "kept": self._kept}
+
+    def _let_go(self) -> None:
+        self._kept = self._kept or self._held.kept(self._name)
+        self._held.let_go(self._name)
 
 
 @dataclass(frozen=True)

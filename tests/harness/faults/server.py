@@ -32,6 +32,20 @@ class Restartable(Protocol):
         """Start it again on the same data and port; returns when it answers."""
 
 
+def family(server: Restartable) -> list[psutil.Process]:
+    """Its process, and those below it. Raises NoProcessError: it does not run."""
+    if not server.running():
+        raise NoProcessError(f"the {server.name} does not run")
+    process = process_of(server.pid)
+    return [process, *descendants(process.pid)]
+
+
+def present(server: Restartable) -> list[str]:
+    """Who is there now, as history names it: itself, another one in its place, or nobody."""
+    who = identity(server.pid) if server.running() else None
+    return [who] if who else []
+
+
 class KilledServer(Fault):
     """A server gets SIGKILL, with the processes below it, and is started again, at once or after a while.
 
@@ -50,10 +64,9 @@ class KilledServer(Fault):
         self._who = ""
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
+        processes = family(self._server)
         self._healing.owe(self._debt)
-        struck = self._blow()
+        struck = self._blow(processes)
         self._who = struck[0]
         return [struck]
 
@@ -64,14 +77,11 @@ class KilledServer(Fault):
         self._healing.pay(self._debt)
 
     def after(self) -> list[str]:
-        who = identity(self._server.pid) if self._server.running() else None
-        return [] if who in (None, self._who) else [str(who)]
+        return [who for who in present(self._server) if who != self._who]
 
-    def _blow(self) -> Struck:
-        process = process_of(self._server.pid)
-        family = descendants(process.pid)
-        struck = killed(process)
-        for one in family:
+    def _blow(self, processes: list[psutil.Process]) -> Struck:
+        struck = killed(processes[0])
+        for one in processes[1:]:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         return struck
@@ -87,10 +97,7 @@ class StoppedServer(Fault):
         self._stopped: Stopped
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
-        process = process_of(self._server.pid)
-        self._stopped = Stopped(self._server.name, [process, *descendants(process.pid)], self._healing)
+        self._stopped = Stopped(self._server.name, family(self._server), self._healing)
         return [self._stopped.stop()]
 
     def endure(self) -> None:
@@ -100,8 +107,7 @@ class StoppedServer(Fault):
         self._stopped.resume()
 
     def after(self) -> list[str]:
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        return present(self._server)
 
     def evidence(self) -> dict[str, Any]:
         return {"stopped_s": self._stopped.stopped_s}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Any, Protocol
+
+import psutil
 
 from tests.harness.adapters.disk_probes import Probe
 from tests.harness.adapters.drivers import NoProcessError, Struck
@@ -69,7 +71,6 @@ class SlowedServer(Fault):
         self._disk, self._probe, self._healing, self._ended = disk, probe, healing, ended
         self._debt = Debt(f"let the disk of the {role} be as fast as it was", self._undo)
         self._planned_s, self._delay_ms = UNPLANNED_S, DELAYS_MS[0]
-        self._began: float | None = None
         self._held_at = 0.0
         self._slowed_s: float | None = None
         self._took_ms: dict[str, list[float]] = {"before": [], "during": [], "after": []}
@@ -88,22 +89,14 @@ class SlowedServer(Fault):
         who, family = self._server.family(event)
         if len(self._took_ms["before"]) < LEAST:
             raise NoProcessError(f"how fast the {self._role} writes is not known")
-        self._healing.owe(self._debt)
-        try:
-            self._disk.attach(family, self._delay_ms)
-        except BaseException:
-            self._healing.pay(self._debt)
-            raise
-        self._began = self._held_at = time.monotonic()
-        self._drivers.under = f"a slow disk of the {self._role}"
-        self._healing.confirm(self._debt)
+        self._healing.strike(self._debt, lambda: self._slow(family))
         return [(who, now_ms())]
 
     def endure(self) -> None:
         """As long as planned, and longer until enough writes were measured; no longer than strace holds it."""
-        assert self._began is not None
+        assert self._debt.since is not None
         while self._holds() and not self._ended.wait(EVERY_S):
-            lasted = time.monotonic() - self._began
+            lasted = time.monotonic() - self._debt.since
             enough = len(self._took_ms["during"]) >= LEAST or lasted >= self._planned_s + LONGEST_S
             if enough and lasted >= self._planned_s:
                 return
@@ -117,7 +110,7 @@ class SlowedServer(Fault):
         """Have it as fast as it was, and see that it serves. Raises ClusterTimeoutError."""
         self._healing.pay(self._debt)
         self._server.wait_ready()
-        if not self._took_ms["after"] and self._began is not None:
+        if not self._took_ms["after"] and self._debt.since is not None:
             self._measure("after")
 
     def after(self) -> list[str]:
@@ -138,8 +131,12 @@ class SlowedServer(Fault):
             "slowed_s": self._slowed_s,
             "delay_ms": self._delay_ms,
             "latency_ms": self._latencies(),
-            **self._server.told(),
+            **self._server.told,
         }
+
+    def _slow(self, family: Sequence[psutil.Process]) -> None:
+        self._disk.attach(family, self._delay_ms)
+        self._drivers.under = f"a slow disk of the {self._role}"
 
     def _holds(self) -> bool:
         """Whether strace still holds it, and when that was known last."""
@@ -164,9 +161,9 @@ class SlowedServer(Fault):
     def _undo(self) -> None:
         # Taken before it is undone: one that lasted a little longer is no worse, a shorter one is.
         # Where strace had ended, a write that nobody answers may have hidden for how long.
-        if self._began is not None and self._slowed_s is None:
+        if self._debt.since is not None and self._slowed_s is None:
             self._holds()
-            self._slowed_s = round(self._held_at - self._began, 3)
+            self._slowed_s = round(max(self._held_at - self._debt.since, 0.0), 3)
         self._disk.detach()
-        if self._began is not None:
+        if self._debt.since is not None:
             self._drivers.under = None

@@ -23,42 +23,44 @@ class Stopped:
         name: for messages.
         processes: the one that counts as struck first, in the order of the stop.
         healing: has them continued whatever happens.
+
+    Attributes:
+        debt: to continue them, and for how long they stood still.
     """
 
     def __init__(self, name: str, processes: Sequence[psutil.Process], healing: Healing) -> None:
         self._processes, self._healing = list(processes), healing
         self._who = named(self._processes[0])
-        self._debt = Debt(f"continue {name} {self._processes[0].pid}", self._continue)
-        self._began: float | None = None
-        self.stopped_s: float | None = None
+        self.debt = Debt(f"continue {name} {self._processes[0].pid}", self._continue)
+
+    @property
+    def stopped_s(self) -> float | None:
+        """For how long they stood still; None before it is over."""
+        return self.debt.lasted_s
 
     def stop(self) -> Struck:
         """Stop them all; who, and when all stood still. Raises NoProcessError, with all of them continued."""
-        self._healing.owe(self._debt)
-        for one in self._processes:
-            with suppress(psutil.NoSuchProcess):
-                one.send_signal(signal.SIGSTOP)
-        self._began = time.monotonic()
-        if not self._stands():
-            self._healing.pay(self._debt)
-            raise NoProcessError(f"{self._debt.what}: it does not stand still")
-        return self._who, now_ms()
+        return self._healing.strike(self.debt, self._stop)
 
     def resume(self) -> None:
         """Continue them, and take the time. Safe to repeat."""
-        self._healing.pay(self._debt)
+        self._healing.pay(self.debt)
 
     def gone(self) -> bool:
         """Whether the first one has ended."""
-        first = self._processes[0]
-        try:
-            return not first.is_running() or first.status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
+        return not _lives(self._processes[0])
 
     def all_gone(self) -> bool:
         """Whether all of them have ended: nobody is left who stands still."""
-        return self.gone() and not any(_lives(one) for one in self._processes)
+        return not any(_lives(one) for one in self._processes)
+
+    def _stop(self) -> Struck:
+        for one in self._processes:
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGSTOP)
+        if not self._stands():
+            raise NoProcessError(f"{self.debt.what}: it does not stand still")
+        return self._who, now_ms()
 
     def _stands(self) -> bool:
         """Whether all of them that are left stand still soon, the first one among them."""
@@ -70,9 +72,6 @@ class Stopped:
         return False
 
     def _continue(self) -> None:
-        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
-        if self._began is not None and self.stopped_s is None:
-            self.stopped_s = round(time.monotonic() - self._began, 3)
         for one in reversed(self._processes):
             with suppress(psutil.NoSuchProcess):
                 one.send_signal(signal.SIGCONT)

@@ -7,13 +7,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked, Choice, Treatment
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Fault, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.server import Restartable
+from tests.harness.faults.server import Restartable, family, present
 from tests.harness.mixture import ERRORS, LATE, LOST, NO_ROOM
 
 WRITES = ("PUT", "POST")
@@ -91,11 +90,8 @@ class StoreAnswers(Fault):
         self._debt = Debt("let the object store's answers pass again", link.calm)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._store.running():
-            raise NoProcessError(f"the {self._store.name} does not run")
-        who = named(process_of(self._store.pid))
-        self._healing.owe(self._debt)
-        self._link.strike(self._choice)
+        who = named(family(self._store)[0])
+        self._healing.strike(self._debt, lambda: self._link.strike(self._choice))
         return [(who, now_ms())]
 
     def endure(self) -> None:
@@ -106,8 +102,7 @@ class StoreAnswers(Fault):
 
     def after(self) -> list[str]:
         """The store, which was there all the time."""
-        who = identity(self._store.pid) if self._store.running() else None
-        return [who] if who else []
+        return present(self._store)
 
     def landed(self) -> bool:
         """Whether a request was hit: of lost answers, that to a conditional put which replaces an object (head)."""

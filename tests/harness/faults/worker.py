@@ -33,16 +33,8 @@ class KilledWorker(Fault):
     def after(self) -> list[str]:
         """The worker that announced a step of the same shard since, of this epoch or, if it was done, a later one."""
         who, at = self._struck
-        with self._watch.changed:
-            told = [
-                one["pid"]
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= at
-                and one["shard"] == self._event["shard"]
-                and one["epoch"] >= self._event["epoch"]
-                and one["pid"] != self._event["pid"]
-            ]
+        steps = self._watch.steps_after(self._event, at)
+        told = [one["pid"] for one in steps if one["pid"] != self._event["pid"]]
         return [found for pid in told[:20] if (found := identity(pid)) is not None and found != who][:1]
 
     def _blow(self, pid: int) -> Struck:

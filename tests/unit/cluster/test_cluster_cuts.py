@@ -24,8 +24,7 @@ from tests.harness.cut_sorts import CUT, IN_PODS, OF_NODES, DrawnCut, draw_cuts
 from tests.harness.faults import cluster_cut
 from tests.harness.faults.cluster_cut import CutPods
 from tests.harness.faults.cluster_cut_arsenal import cut_makers, heal_cuts
-from tests.harness.faults.cluster_stop import SPARE_S
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DECLARED, PlannedFault

@@ -17,7 +17,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.checkers import cuts
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
 from tests.harness.faults.cluster_kubelet_cut import CutKubelet
-from tests.harness.faults.cluster_stop import SPARE_S
+from tests.harness.faults.healing import SPARE_S
 from tests.harness.results import BOTH, IN, OUT, Fault
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.unit.cluster.fake_platform import FakePlatform, node, server

@@ -63,7 +63,7 @@ class FakeDrivers:
         return next((one for one in self.known if one.uid == uid), None)
 
 
-class FakeWatch:
+class FakeWatch(Watch):
     """Announcements that a test makes."""
 
     def __init__(self) -> None:

@@ -90,7 +90,7 @@ def test_one_broker_has_no_other_that_could_lead() -> None:
 def test_of_several_brokers_one_is_struck_for_what_it_leads(brokers: int, by_leadership: bool) -> None:
     for (_, target), one in faults(brokers=brokers).items():
         if isinstance(one, EndedServerPod | StoppedServerPod):
-            chosen_by = getattr(one._pick, "__self__", None)
+            chosen_by = getattr(one.picked.pick, "__self__", None)
             assert isinstance(chosen_by, LeadingBroker) is (by_leadership and target == BROKER)
 
 
