@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,14 +13,14 @@ from tests.harness.adapters.cluster import ready
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
-from tests.harness.faults.fault import Fault, missed, now_ms
+from tests.harness.faults.fault import Lasting, missed, now_ms
 from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 API_OUTAGE_S, DNS_OUTAGE_S = 60.0, 60.0
 """kubelet gives up an API server that does not answer after some two minutes, a CoreDNS after 50 s or more."""
 
 
-class StoppedControl(Fault):
+class StoppedControl(Lasting):
     """A part of the control plane stands still, on all its nodes: connections stay open, and nobody answers.
 
     It is stopped and continued through the engine, which needs no API server.
@@ -31,15 +30,11 @@ class StoppedControl(Fault):
         nodes: reaches their nodes.
         seconds: for so long.
         healing: continues it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(
-        self, part: ServerPods, nodes: Nodes, seconds: float, *, healing: Healing, ended: threading.Event
-    ) -> None:
-        self._part, self._nodes, self._seconds, self._healing, self._ended = part, nodes, seconds, healing, ended
+    def __init__(self, part: ServerPods, nodes: Nodes, seconds: float, *, healing: Healing) -> None:
+        super().__init__(healing, seconds)
+        self._part, self._nodes = part, nodes
         self._found: dict[str, dict[int, str]] = {}
         self._before: list[ServerPod] = []
         self._debt = Debt(f"continue {part.what}", self._continue)
@@ -62,14 +57,13 @@ class StoppedControl(Fault):
         at = now_ms()
         return [(pod.who, at) for pod in self._before]
 
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
-
     def heal(self) -> None:
         """Continue it, and see that it serves and every node is well. Raises ClusterTimeoutError. Safe to repeat."""
-        self._healing.pay(self._debt)
+        super().heal()
         what = f"{self._part.what} and the nodes to be well again"
-        self._part.cluster.wait_for(what, lambda: self._ended.is_set() or self._serves(), READY_S, self._part.seen)
+        self._part.cluster.wait_for(
+            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.seen
+        )
 
     def after(self) -> list[str]:
         """The same containers; others where kubelet gave one up meanwhile."""

@@ -39,7 +39,7 @@ class StalledKubelet(Stall):
     def heal(self) -> None:
         """Continue it, and see that its node is well again. Raises ClusterTimeoutError, EngineError."""
         self._healing.pay(self._debt)
-        self._kubelet.wait_well(self._ended)
+        self._kubelet.wait_well(self._healing.ended)
         super().heal()
 
     def evidence(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class StalledKubelet(Stall):
 
         def stop() -> int:
             with missed("no kubelet was stopped", NoProcessError, ClusterError, EngineError):
-                self._nodes.stop(node, processes, self._planned_s + SPARE_S)
+                self._nodes.stop(node, processes, self._seconds + SPARE_S)
             return now_ms()
 
         self._debt = Debt(f"continue the kubelet of node {node}", lambda: self._nodes.resume(node, processes))

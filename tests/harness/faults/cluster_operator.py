@@ -39,7 +39,6 @@ class OperatorWithDriver(Fault):
         watch: what is announced.
         order: OPERATOR_FIRST or DRIVER_FIRST; the latter counts only if the operator had not yet acted.
         healing: told that the operator has to come back.
-        ended: ends waits early.
     """
 
     lasting = True
@@ -53,10 +52,9 @@ class OperatorWithDriver(Fault):
         order: str,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
         self._operator, self._drivers, self._watch, self._order = operator, drivers, watch, order
-        self._healing, self._ended = healing, ended
+        self._healing = healing
         self._armed: ArmedSignal | None = None
         self._before: ServerPod
         self._driver: Struck
@@ -65,7 +63,7 @@ class OperatorWithDriver(Fault):
 
     def arm(self) -> None:
         """Wait for both, and open a session in each. Raises ClusterTimeoutError."""
-        wait_ready(self._operator, self._ended)
+        wait_ready(self._operator, self._healing.ended)
         self._drivers.arm_driver(SIGKILL)
         self._disarm()
         with suppress(NoProcessError):
@@ -86,7 +84,7 @@ class OperatorWithDriver(Fault):
         """Until the operator is back. Raises ClusterTimeoutError."""
         self._operator.cluster.wait_for(
             "the operator to be ready again",
-            lambda: self._ended.is_set() or bool(self._fresh()),
+            lambda: self._healing.ended.is_set() or bool(self._fresh()),
             READY_S,
             self._operator.seen,
         )
@@ -144,10 +142,8 @@ class OperatorAtSubmission(OperatorWithDriver):
     the object touched.
     """
 
-    def __init__(
-        self, operator: ServerPods, drivers: SupervisedPods, watch: Watch, *, healing: Healing, ended: threading.Event
-    ) -> None:
-        super().__init__(operator, drivers, watch, AT_SUBMISSION, healing=healing, ended=ended)
+    def __init__(self, operator: ServerPods, drivers: SupervisedPods, watch: Watch, *, healing: Healing) -> None:
+        super().__init__(operator, drivers, watch, AT_SUBMISSION, healing=healing)
         self._settled = False
         self._by_hand = False
 
@@ -157,7 +153,7 @@ class OperatorAtSubmission(OperatorWithDriver):
         When the run ends nothing of this is owed: the application is the run's own and goes with it.
         """
         super().heal()
-        if not self._settled and not self._ended.is_set():
+        if not self._settled and not self._healing.ended.is_set():
             self._make_known()
             self._settled = True
 
@@ -181,7 +177,7 @@ class OperatorAtSubmission(OperatorWithDriver):
         for _ in range(tries):
             if any(pod.uid not in known for pod in self._drivers.log.pods(DRIVER)):
                 return
-            if self._ended.wait(LOOK_S):
+            if self._healing.ended.wait(LOOK_S):
                 break
         raise NoProcessError(f"no driver followed {self._driver[0]} within {SUBMITTED_S:.0f} s")
 

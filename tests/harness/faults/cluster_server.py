@@ -78,7 +78,6 @@ class EndedServerPod(Fault):
         server: whose pod.
         kind: `sigkill` or `pod_delete_now`.
         healing: told that it has to come back.
-        ended: ends the wait early.
         grace_s: of a deletion, see NO_GRACE_S and LEAST_GRACE_S.
         pick: chooses one of several pods; left out the announced shard decides.
 
@@ -94,14 +93,13 @@ class EndedServerPod(Fault):
         kind: str,
         *,
         healing: Healing,
-        ended: threading.Event,
         grace_s: int = LEAST_GRACE_S,
         pick: Pick | None = None,
     ) -> None:
         if kind not in (SIGKILL, DELETE_NOW):
             raise ValueError(f"a pod of the {server.what} is not struck by {kind}")
-        self._server, self._kind, self._healing, self._ended, self._grace_s = server, kind, healing, ended, grace_s
-        self.picked = PickedServer(server, pick, ended)
+        self._server, self._kind, self._healing, self._grace_s = server, kind, healing, grace_s
+        self.picked = PickedServer(server, pick, healing.ended)
         self._armed: dict[str, ArmedSignal] = {}
         self._debt = Debt(f"see the {server.what} ready again", self._see_ready, server=True)
         self._before: ServerPod
@@ -132,7 +130,9 @@ class EndedServerPod(Fault):
     def endure(self) -> None:
         """Until it serves again, from a container that is not the struck one. Raises ClusterTimeoutError."""
         what = f"{self._before.name} of the {self._server.what} to be ready again"
-        self._server.cluster.wait_for(what, lambda: self._ended.is_set() or self._back(), READY_S, self._server.seen)
+        self._server.cluster.wait_for(
+            what, lambda: self._healing.ended.is_set() or self._back(), READY_S, self._server.seen
+        )
 
     def heal(self) -> None:
         self._healing.pay(self._debt)
@@ -164,7 +164,7 @@ class EndedServerPod(Fault):
         while time.monotonic() < deadline:
             if not any(one.who == pod.who and one.ready for one in self._server.pods()):
                 return True
-            if self._ended.wait(POLL_S):
+            if self._healing.ended.wait(POLL_S):
                 break
         return False
 

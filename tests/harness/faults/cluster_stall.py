@@ -50,7 +50,7 @@ class StalledPod(Stall):
         return self._drivers.gone(self._stopped.pod.who)
 
     def _entered(self, pod: Enterable) -> HeldPod:
-        return HeldPod(self._cluster, pod, self._held, self._planned_s + SPARE_S)
+        return HeldPod(self._cluster, pod, self._held, self._seconds + SPARE_S)
 
     def _named(self, pod: Enterable) -> str:
         return pod.who

@@ -125,7 +125,7 @@ class StalledServerPod(StallOfServer, StalledPod):
 
     def __init__(self, *given: Any, server: ServerPods, pick: Pick | None = None, **owed: Any) -> None:
         super().__init__(*given, **owed)
-        self._server, self._picked = server, PickedServer(server, pick, self._ended)
+        self._server, self._picked = server, PickedServer(server, pick, self._healing.ended)
 
     def evidence(self) -> dict[str, Any]:
         return {**super().evidence(), **self._picked.told}

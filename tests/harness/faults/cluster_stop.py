@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,32 +9,27 @@ from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.held_pod import ALONE, HeldPod, server_held
 from tests.harness.adapters.server_pods import Pick, ServerPod, ServerPods
 from tests.harness.faults.cluster_server import PickedServer
-from tests.harness.faults.fault import Fault
+from tests.harness.faults.fault import Lasting
 from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.faults.stopped_pod import StoppedPod
 
 
-class StoppedServerPod(Fault):
+class StoppedServerPod(Lasting):
     """A server stands still in its container for some seconds: its connections stay open, and nobody answers.
 
     Args:
         server: whose pod.
         seconds: for so long.
         healing: continues it whatever happens.
-        ended: ends the wait early.
         pick: chooses one of several pods; left out the announced shard decides.
 
     Attributes:
         picked: whom it strikes.
     """
 
-    lasting = True
-
-    def __init__(
-        self, server: ServerPods, seconds: float, *, healing: Healing, ended: threading.Event, pick: Pick | None = None
-    ) -> None:
-        self._server, self._seconds, self._healing, self._ended = server, seconds, healing, ended
-        self.picked = PickedServer(server, pick, ended)
+    def __init__(self, server: ServerPods, seconds: float, *, healing: Healing, pick: Pick | None = None) -> None:
+        super().__init__(healing, seconds)
+        self._server, self.picked = server, PickedServer(server, pick, healing.ended)
         self._stopped = StoppedPod(server.what, self._entered, healing)
 
     def arm(self) -> None:
@@ -45,14 +39,12 @@ class StoppedServerPod(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         at = self._stopped.stop(lambda: self.picked.choose(event))
+        self._debt = self._stopped.debt
         return [(self._stopped.pod.who, at)]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
 
     def heal(self) -> None:
         """Continue it, and see that it serves. Safe to repeat."""
-        self._healing.pay(self._stopped.debt)
+        super().heal()
         self.picked.wait_ready()
 
     def after(self) -> list[str]:
@@ -60,7 +52,7 @@ class StoppedServerPod(Fault):
         return self.picked.present()
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.debt.lasted_s, **self.picked.told}
+        return {"stopped_s": self._debt.lasted_s, **self.picked.told}
 
     def _entered(self, pod: ServerPod) -> HeldPod:
         held = server_held(self._server.what, self._server.program, ALONE)

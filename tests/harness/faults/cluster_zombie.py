@@ -82,7 +82,6 @@ class ZombiePod(Fault):
         run: named on the node that is closed.
         longest_s: how long the other driver may take to publish; the first one is woken then at the latest.
         healing: wakes it, starts the kubelet and opens the node whatever happens.
-        ended: ends all waits early.
         say: told what did not come in time.
     """
 
@@ -99,11 +98,10 @@ class ZombiePod(Fault):
         run: str,
         longest_s: float,
         healing: Healing,
-        ended: threading.Event,
         say: Callable[[str], None],
     ) -> None:
         self._drivers, self._watch, self._cluster, self._nodes = drivers, watch, cluster, nodes
-        self._run, self._longest_s, self._healing, self._ended, self._say = run, longest_s, healing, ended, say
+        self._run, self._longest_s, self._healing, self._say = run, longest_s, healing, say
         self._zombie: Pod
         self._struck: Struck
         self._epoch = 0
@@ -139,7 +137,7 @@ class ZombiePod(Fault):
         self._alone = True
         self._watch.wait_for(
             "the driver beside the zombie to publish",
-            lambda: self._ended.is_set() or self._followed(),
+            lambda: self._healing.ended.is_set() or self._followed(),
             self._longest_s,
             self._drivers.alive,
         )
@@ -151,7 +149,7 @@ class ZombiePod(Fault):
             self._alone = False
             if self._gone_within(REFUSED_S):
                 self._refusal = refusal(self._log())
-            elif not self._ended.is_set():
+            elif not self._healing.ended.is_set():
                 self._say(f"✗ zombie {driver_name(self._zombie)} lives on {REFUSED_S:.0f} s after it was woken")
         self._pay()
 
@@ -205,7 +203,7 @@ class ZombiePod(Fault):
     def _gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self._processes():
-            if time.monotonic() > deadline or self._ended.wait(POLL_S):
+            if time.monotonic() > deadline or self._healing.ended.wait(POLL_S):
                 return False
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cut_sorts import Between, DrawnCut
-from tests.harness.faults.fault import Fault, named, now_ms
+from tests.harness.faults.fault import Lasting, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import Restartable, family, present
-from tests.harness.faults.stall import UNPLANNED_S
-from tests.harness.schedule import PlannedFault
 
 
-class Cut(Fault):
+class Cut(Lasting):
     """What every cut has in common, wherever it is made: it comes, lasts as long as planned, and is undone.
 
     It has hit only if something was really held back while it lasted.
@@ -26,20 +23,15 @@ class Cut(Fault):
         between: the two roles.
         drawn: which way, and who.
         healing: undoes it whatever happens.
-        ended: ends waits early.
     """
 
-    lasting = True
     # The epoch that is struck may end before the cut does: what comes next is to meet it too.
     flowing = True
 
-    def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing, ended: threading.Event) -> None:
-        self._between, self._drawn, self._healing, self._ended = between, drawn, healing, ended
+    def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing) -> None:
+        super().__init__(healing)
+        self._between, self._drawn = between, drawn
         self._debt = Debt(f"let packets pass again between {between.target}", self._mend)
-        self._planned_s = UNPLANNED_S
-
-    def prepare(self, planned: PlannedFault) -> None:
-        self._planned_s = planned.planned_s or UNPLANNED_S
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         """Cut. Raises NoProcessError: nothing is cut."""
@@ -48,19 +40,13 @@ class Cut(Fault):
         at = now_ms()
         return [(who, at) for who in victims]
 
-    def endure(self) -> None:
-        self._ended.wait(self._planned_s)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
-
     def landed(self) -> bool:
         """Whether anything was held back."""
         return sum(self._count().values()) > 0
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s,
+            "planned_s": self._seconds,
             "cut_s": self._debt.lasted_s,
             "direction": self._drawn.direction,
             "between": self._ends(),
@@ -97,7 +83,6 @@ class CutLink(Cut):
         server: which is not touched.
         drawn: which way, and who.
         healing: undoes it whatever happens.
-        ended: ends waits early.
     """
 
     def __init__(
@@ -108,9 +93,8 @@ class CutLink(Cut):
         drawn: DrawnCut,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
-        super().__init__(between, drawn, healing=healing, ended=ended)
+        super().__init__(between, drawn, healing=healing)
         self._link, self._server = link, server
 
     def after(self) -> list[str]:

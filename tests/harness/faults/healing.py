@@ -40,9 +40,14 @@ class Debt:
 
 
 class Healing:
-    """Everything that has to be undone, at any moment of a run."""
+    """Everything that has to be undone, at any moment of a run.
+
+    Attributes:
+        ended: set when the run ends: what lasts gives up.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
+        self.ended = threading.Event()
         self._say = say
         self._debts: list[Debt] = []
         self._lock = threading.Lock()
@@ -83,11 +88,14 @@ class Healing:
             return [debt.what for debt in self._debts]
 
     def close(self, *, torn_down: bool) -> None:
-        """Undo what is left, the last first, and say so. Nothing that fails here keeps the rest from being undone.
+        """Have what lasts give up, undo what is left, the last first, and say so.
+
+        Nothing that fails here keeps the rest from being undone.
 
         Args:
             torn_down: whether the stack ends now, so that no server has to be brought back.
         """
+        self.ended.set()
         with self._lock:
             left, self._debts = self._debts[::-1], []
         for debt in left:

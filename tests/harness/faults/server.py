@@ -11,9 +11,9 @@ import psutil
 
 from infra.embedded.process import descendants, identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.faults.fault import Fault, killed, process_of
+from tests.harness.faults.fault import Lasting, killed, process_of
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.stopped import Standstill
 
 
 class Restartable(Protocol):
@@ -46,20 +46,21 @@ def present(server: Restartable) -> list[str]:
     return [who] if who else []
 
 
-class KilledServer(Fault):
+class KilledServer(Lasting):
     """A server gets SIGKILL, with the processes below it, and is started again, at once or after a while.
 
     Args:
         server: whom.
         down_s: how long it stays down, the time of its start not counted.
         healing: starts it whatever happens.
-        ended: ends the wait early.
+        ended: ends the wait early; left out, the end of the run does.
     """
 
-    lasting = True
-
-    def __init__(self, server: Restartable, down_s: float, healing: Healing, ended: threading.Event) -> None:
-        self._server, self._down_s, self._healing, self._ended = server, down_s, healing, ended
+    def __init__(
+        self, server: Restartable, down_s: float, healing: Healing, ended: threading.Event | None = None
+    ) -> None:
+        super().__init__(healing, down_s)
+        self._server, self._ended = server, ended or healing.ended
         self._debt = Debt(f"start the {server.name} again", server.restart, server=True)
         self._who = ""
 
@@ -71,10 +72,7 @@ class KilledServer(Fault):
         return [struck]
 
     def endure(self) -> None:
-        self._ended.wait(self._down_s)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
+        self._ended.wait(self._seconds)
 
     def after(self) -> list[str]:
         return [who for who in present(self._server) if who != self._who]
@@ -87,27 +85,15 @@ class KilledServer(Fault):
         return struck
 
 
-class StoppedServer(Fault):
+class StoppedServer(Standstill):
     """A server and the processes below it stand still for some seconds: connections stay open, and nobody answers."""
 
-    lasting = True
-
-    def __init__(self, server: Restartable, seconds: float, healing: Healing, ended: threading.Event) -> None:
-        self._server, self._seconds, self._healing, self._ended = server, seconds, healing, ended
-        self._stopped: Stopped
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        self._stopped = Stopped(self._server.name, family(self._server), self._healing)
-        return [self._stopped.stop()]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
-
-    def heal(self) -> None:
-        self._stopped.resume()
+    def __init__(self, server: Restartable, seconds: float, healing: Healing) -> None:
+        super().__init__(server.name, healing, seconds)
+        self._server = server
 
     def after(self) -> list[str]:
         return present(self._server)
 
-    def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.stopped_s}
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        return family(self._server)

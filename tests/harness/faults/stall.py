@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,19 +11,18 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
-from tests.harness.faults.fault import POLL_S, Fault
-from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.fault import POLL_S, Lasting
+from tests.harness.faults.healing import Healing
 from tests.harness.faults.response import Response
 from tests.harness.faults.stopped import Stopped
 from tests.harness.schedule import PlannedFault
 
 SETTLE_S = 5.0
 """Whoever was given up while it stood still gets its SIGTERM with the SIGCONT, and ends within moments."""
-UNPLANNED_S = 3.0
 _One = TypeVar("_One")
 
 
-class Stall(Fault):
+class Stall(Lasting):
     """Somebody stands still for as long as the plan says, and goes on: in the same place, or after another took it.
 
     Args:
@@ -32,11 +30,8 @@ class Stall(Fault):
         role: of who stands still, as the response names it.
         time_out_s: after so long somebody gives it up.
         healing: continues it whatever happens.
-        ended: ends the wait early.
         settle_s: so long after it went on its successor is waited for, where it stood still beyond `time_out_s`.
     """
-
-    lasting = True
 
     def __init__(
         self,
@@ -45,21 +40,19 @@ class Stall(Fault):
         *,
         time_out_s: float,
         healing: Healing,
-        ended: threading.Event,
         settle_s: float = SETTLE_S,
     ) -> None:
+        super().__init__(healing)
         self._drivers, self._role, self._time_out_s, self._settle_s = drivers, role, time_out_s, settle_s
-        self._healing, self._ended = healing, ended
-        self._planned_s, self._draw = UNPLANNED_S, random.Random(0)
+        self._draw = random.Random(0)
         self._event: Mapping[str, Any] = {}
         self._response: Response
         self._struck: Struck
-        self._debt: Debt
         self._settled_at = 0.0
         self._after: list[str] = []
 
     def prepare(self, planned: PlannedFault) -> None:
-        self._planned_s = planned.planned_s or UNPLANNED_S
+        super().prepare(planned)
         # The same plan takes the same one of several.
         self._draw = random.Random(f"victim of {planned}")
 
@@ -70,13 +63,13 @@ class Stall(Fault):
 
     def endure(self) -> None:
         """As long as planned, and no longer than one of those that stand still is left."""
-        deadline = time.monotonic() + self._planned_s
+        deadline = time.monotonic() + self._seconds
         while (left_s := deadline - time.monotonic()) > 0 and not self._gone():
-            if self._ended.wait(min(POLL_S, left_s)):
+            if self._healing.ended.wait(min(POLL_S, left_s)):
                 return
 
     def heal(self) -> None:
-        self._healing.pay(self._debt)
+        super().heal()
         self._settled_at = self._settled_at or time.monotonic() + self._settle_s
 
     def after(self) -> list[str]:
@@ -90,11 +83,11 @@ class Stall(Fault):
 
     def landed(self) -> bool:
         """Whether it stood still as long as planned, or another one took its place before."""
-        return self._stopped_s >= self._planned_s or self._replaced()
+        return self._stopped_s >= self._seconds or self._replaced()
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s,
+            "planned_s": self._seconds,
             "stopped_s": self._debt.lasted_s,
             "response": self._response.read(self._role if self._replaced() else None),
         }

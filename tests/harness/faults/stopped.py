@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import psutil
 
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.faults.fault import named, now_ms
+from tests.harness.faults.fault import Lasting, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 STANDS_S, POLL_S = 2.0, 0.002
@@ -33,18 +35,9 @@ class Stopped:
         self._who = named(self._processes[0])
         self.debt = Debt(f"continue {name} {self._processes[0].pid}", self._continue)
 
-    @property
-    def stopped_s(self) -> float | None:
-        """For how long they stood still; None before it is over."""
-        return self.debt.lasted_s
-
     def stop(self) -> Struck:
         """Stop them all; who, and when all stood still. Raises NoProcessError, with all of them continued."""
         return self._healing.strike(self.debt, self._stop)
-
-    def resume(self) -> None:
-        """Continue them, and take the time. Safe to repeat."""
-        self._healing.pay(self.debt)
 
     def gone(self) -> bool:
         """Whether the first one has ended."""
@@ -75,6 +68,35 @@ class Stopped:
         for one in reversed(self._processes):
             with suppress(psutil.NoSuchProcess):
                 one.send_signal(signal.SIGCONT)
+
+
+class Standstill(Lasting):
+    """A fault of which that is all: they stand still for some seconds, and go on.
+
+    Args:
+        name: for messages.
+        healing: continues them whatever happens.
+        seconds: for so long.
+    """
+
+    _stopped: Stopped
+    _struck: Struck
+
+    def __init__(self, name: str, healing: Healing, seconds: float) -> None:
+        super().__init__(healing, seconds)
+        self._name = name
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self._stopped = Stopped(self._name, self._victims(event), self._healing)
+        self._debt, self._struck = self._stopped.debt, self._stopped.stop()
+        return [self._struck]
+
+    def evidence(self) -> dict[str, Any]:
+        return {"stopped_s": self._debt.lasted_s}
+
+    @abstractmethod
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        """Who is to stand still, the one that counts as struck first. Raises NoProcessError."""
 
 
 def _still(one: psutil.Process) -> bool:

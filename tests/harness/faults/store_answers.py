@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked, Choice, Treatment
-from tests.harness.faults.fault import Fault, named, now_ms
+from tests.harness.faults.fault import Lasting, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.server import Restartable, family, present
 from tests.harness.mixture import ERRORS, LATE, LOST, NO_ROOM
@@ -53,7 +52,7 @@ def choice_of(kind: str, rng: random.Random) -> Choice:
     return {ERRORS: errors, LATE: late, LOST: lost, NO_ROOM: no_room}[kind]
 
 
-class StoreAnswers(Fault):
+class StoreAnswers(Lasting):
     """Answers of the object store go wrong for some seconds, on the link that the pipeline reaches it by.
 
     Args:
@@ -63,11 +62,9 @@ class StoreAnswers(Fault):
         seconds: how long; longer, until something was hit that the kind is about.
         longest_s: at most so long.
         healing: calms the link whatever happens.
-        ended: ends the wait early.
         rng: draws which requests are hit.
     """
 
-    lasting = True
     # Between two epochs a pipeline asks its store for nothing; the next epoch's declaration is what is to be hit.
     flowing = True
 
@@ -80,12 +77,10 @@ class StoreAnswers(Fault):
         seconds: float,
         longest_s: float,
         healing: Healing,
-        ended: threading.Event,
         rng: random.Random,
     ) -> None:
-        self._kind, self._link, self._store = kind, link, store
-        self._seconds, self._longest_s = seconds, longest_s
-        self._healing, self._ended = healing, ended
+        super().__init__(healing, seconds)
+        self._kind, self._link, self._store, self._longest_s = kind, link, store, longest_s
         self._choice = choice_of(kind, rng)
         self._debt = Debt("let the object store's answers pass again", link.calm)
 
@@ -95,10 +90,7 @@ class StoreAnswers(Fault):
         return [(who, now_ms())]
 
     def endure(self) -> None:
-        self._last(self._seconds, self._longest_s, self._ended)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
+        self._last(self._longest_s)
 
     def after(self) -> list[str]:
         """The store, which was there all the time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -123,14 +122,12 @@ class Lost(WhileHeld):
 class LongStoppedServer(StoppedServer):
     """A server stands still for longer than it lets a transaction stay open (`beyond_s`)."""
 
-    def __init__(
-        self, server: Restartable, seconds: float, beyond_s: float, healing: Healing, ended: threading.Event
-    ) -> None:
-        super().__init__(server, seconds, healing, ended)
+    def __init__(self, server: Restartable, seconds: float, beyond_s: float, healing: Healing) -> None:
+        super().__init__(server, seconds, healing)
         self._beyond_s = beyond_s
 
     def landed(self) -> bool:
-        return (self._stopped.stopped_s or 0.0) > self._beyond_s
+        return (self._debt.lasted_s or 0.0) > self._beyond_s
 
 
 class RestartedServer(KilledServer):

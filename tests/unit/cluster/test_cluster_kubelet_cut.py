@@ -47,7 +47,7 @@ def platform() -> FakePlatform:
 def fault(world: World, platform: FakePlatform, machines: Machines, direction: str = BOTH) -> CutKubelet:
     parties = Parties(cast("SupervisedPods", world.drivers), world.servers, cast("PodNetwork", world.network))
     kubelet = Kubelet(cast("Nodes", machines), cast("Cluster", platform))
-    made = CutKubelet(kubelet, parties, DrawnCut(direction), "mark-1", healing=world.healing, ended=world.ended)
+    made = CutKubelet(kubelet, parties, DrawnCut(direction), "mark-1", healing=world.healing)
     made.prepare(PlannedFault(1, DECLARED, None, 0, BETWEEN.strike, planned_s=0.1))
     made.arm()
     return made

@@ -31,7 +31,8 @@ class World:
         self.platform = FakePlatform(*(pods or (server(),)))
         self.server = ServerPods(cast("Cluster", self.platform), "broker", "app=kafka", "java", max(1, len(pods)))
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.opened: list[FakeSession] = []
 
     def sessions(self, *lines: str, then: list[dict[str, Any]] | None = None, silent: bool = False) -> None:
@@ -51,10 +52,10 @@ class World:
         platform.sessions = opened
 
     def ending(self, kind: str, **named: Any) -> EndedServerPod:
-        return EndedServerPod(self.server, kind, healing=self.healing, ended=self.ended, **named)
+        return EndedServerPod(self.server, kind, healing=self.healing, **named)
 
     def stopping(self, seconds: float = 0.2) -> StoppedServerPod:
-        return StoppedServerPod(self.server, seconds, healing=self.healing, ended=self.ended)
+        return StoppedServerPod(self.server, seconds, healing=self.healing)
 
 
 def test_a_killed_server_is_back_when_another_container_of_its_pod_serves() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,7 +50,8 @@ class World:
         self.platform = FakePlatform(server())
         self.platform.sessions = self.container.shell
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
         self.pods = [POD]
         self.log: Any = None
@@ -78,7 +78,7 @@ class World:
         return not any(one.who == who and one.runs for one in self.pods)
 
     def prepared(self, kind: Callable[..., Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
-        owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
+        owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing}
         fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
         fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
         fault.arm()
@@ -273,7 +273,6 @@ def stalled_kubelet(world: World, nodes: Machines, seconds: float = 0.2) -> Stal
         cast("Cluster", world.platform),
         time_out_s=600.0,
         healing=world.healing,
-        ended=world.ended,
     )
     fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
     fault.arm()
