@@ -161,18 +161,18 @@ class OperatorAtSubmission(OperatorWithDriver):
         return {**super().evidence(), "healed_by_hand": self._by_hand}
 
     def _both(self, armed: ArmedSignal) -> list[Struck]:
+        # Before: the next one may be there as soon as the kill is known.
+        known = {pod.uid for pod in self._drivers.log.pods(DRIVER)}
         self._driver = self._drivers.kill_driver(SIGKILL)
-        former = self._driver[0].partition("@")[2]
-        self._watch_for_next(former)
+        self._watch_for_next(known)
         operator = self._kill(armed)
         self._state = state_of(self._drivers.cluster.application(self._drivers.name))
         if self._state in WRITTEN:
             raise NoProcessError(f"the operator had written the submission's status: {self._state}")
         return [self._driver, operator]
 
-    def _watch_for_next(self, former: str) -> None:
+    def _watch_for_next(self, known: set[str]) -> None:
         """Return at the moment when the next driver's pod is there."""
-        known = {pod.uid for pod in self._drivers.log.pods(DRIVER)} | {former}
         tries = int(SUBMITTED_S / LOOK_S)
         for _ in range(tries):
             if any(pod.uid not in known for pod in self._drivers.log.pods(DRIVER)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import cast
 
@@ -54,7 +53,6 @@ def faults(*without: str, nodes: bool = True, brokers: int = 3) -> dict[tuple[st
         cast("SupervisedPods", FakeDrivers()),
         cast("Watch", None),
         Healing(lambda _: None),
-        threading.Event(),
         Leaders("b:1", "p", "events_p", 2, lambda _: None),
     )
     return {strike: make() for strike, make in makers.items()}
