@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def slowed(stack: EmbeddedStack, database: PostgresServer, tmp_path: Path) -> Ca
     def slow(name: str) -> dict[str, Any]:
         healing, strike, server = Healing(print), SERVER_DISKS[name], servers[name]
         roles = {SERVER_DISKS[one].target: SlowableServer(there) for one, there in servers.items()}
-        makers = slow_disks(disks, Drivers(), roles, healing=healing, ended=threading.Event())
+        makers = slow_disks(disks, Drivers(), roles, healing=healing)
         fault = makers[strike.kind, strike.target]()
         family = [psutil.Process(server.pid), *descendants(server.pid)]
         fault.prepare(PlannedFault(1, DECLARED, None, 0, strike, planned_s=PLANNED_S))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,22 @@ class Watch:
                     at += 1
                 self.changed.wait(0.05)
         return None
+
+    def announced(self, event: str, since: int, **fields: Any) -> list[dict[str, Any]]:
+        """What was announced of one sort from a moment on (ms), with these fields."""
+        with self.changed:
+            return [
+                one
+                for one in self.seen
+                if one["event"] == event
+                and one["t"] >= since
+                and all(one.get(name) == value for name, value in fields.items())
+            ]
+
+    def steps_after(self, event: Mapping[str, Any], since: int) -> list[dict[str, Any]]:
+        """Steps from a moment on of the shard and epoch of `event`, or a later one; of any shard if it names none."""
+        shard = {"shard": event["shard"]} if "shard" in event else {}
+        return [one for one in self.announced("step", since, **shard) if one["epoch"] >= event["epoch"]]
 
     def stepped(self, step_ms: int) -> None:
         """Take note that the clock of who announces is being moved by `step_ms`.

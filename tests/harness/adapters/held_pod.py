@@ -11,6 +11,7 @@ from typing import Any
 from tests.harness.adapters.armed import ARMED_S, FIRED_S, STILL_S, Session
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError
+from tests.harness.adapters.pod_shell import Enterable, ask_shell
 from tests.harness.adapters.server_pods import LOCATE
 
 FIND_JVM = """
@@ -58,7 +59,7 @@ kill -CONT {whom}
 kill "$sleeper"
 echo "go on $victim"
 """
-CONTINUE = "kill -CONT {whom}; echo continued; read -r _"
+CONTINUE = "kill -CONT {whom}; echo continued"
 ALONE, EVERYTHING = '"$victim"', "-1"
 
 
@@ -95,9 +96,9 @@ DRIVER = Held("driver", FIND_JVM)
 """The driver's Python process with its JVM: nothing else is in its pod."""
 
 
-def server_held(what: str, program: str) -> Held:
-    """A server with all the processes below it, as sessions of a database are."""
-    return Held(what, LOCATE.format(program=program))
+def server_held(what: str, program: str, whom: str = EVERYTHING) -> Held:
+    """A server with all the processes below it, as sessions of a database are, or alone."""
+    return Held(what, LOCATE.format(program=program), whom)
 
 
 class HeldPod:
@@ -105,8 +106,7 @@ class HeldPod:
 
     Args:
         cluster: the namespace.
-        pod: its name.
-        container: where the shell is.
+        pod: where the shell is.
         held: who stands still.
         longest_s: after so long they are continued in any case.
 
@@ -114,13 +114,13 @@ class HeldPod:
         NoProcessError: there is nobody to stop, or the pod cannot be entered.
     """
 
-    def __init__(self, cluster: Cluster, pod: str, container: str, held: Held, longest_s: float) -> None:
-        self._cluster, self._pod, self._container, self._held = cluster, pod, container, held
-        self._session: Session | Any = cluster.enter(pod, container, held.script(longest_s))
+    def __init__(self, cluster: Cluster, pod: Enterable, held: Held, longest_s: float) -> None:
+        self._cluster, self._pod, self._held = cluster, pod, held
+        self._session: Session | Any = cluster.enter(pod.name, pod.container, held.script(longest_s))
         told = self._session.readline_stdout(timeout=ARMED_S).split()
         if len(told) != 2 or told[0] != "armed":
             self.close()
-            raise NoProcessError(f"{pod}: no {held.what} to stop ({' '.join(told) or 'no answer'})")
+            raise NoProcessError(f"{pod.who}: no {held.what} to stop ({' '.join(told) or 'no answer'})")
         self.pid = 0
 
     def stop(self, number: int | None = None) -> int:
@@ -132,14 +132,12 @@ class HeldPod:
         Raises:
             NoProcessError: it does not stand still; all are continued.
         """
-        told: list[str] = []
-        with suppress(Exception):
-            self._session.write_stdin(f"go {number or ''}\n")
-            told = self._session.readline_stdout(timeout=STILL_S).split()
+        told = self._said(f"go {number or ''}\n", STILL_S).split()
         at = time.time_ns() // 1_000_000
         if len(told) != 2 or told[0] != "stop":
             self.close()
-            raise NoProcessError(f"{self._pod}: {self._held.what} was not stopped ({' '.join(told) or 'no answer'})")
+            why = " ".join(told) or "no answer"
+            raise NoProcessError(f"{self._pod.who}: {self._held.what} was not stopped ({why})")
         self.pid = int(told[1])
         return at
 
@@ -149,18 +147,20 @@ class HeldPod:
         Raises:
             NoProcessError: the pod cannot be entered: it is gone, or the sleeper has to see to it.
         """
-        told = ""
-        with suppress(Exception):
-            self._session.write_stdin("go\n")
-            told = self._session.readline_stdout(timeout=FIRED_S).strip()
+        told = self._said("go\n", FIRED_S)
         self.close()
         if told != f"go on {self.pid}":
             whom = EVERYTHING if self._held.whom == EVERYTHING else str(self.pid)
-            session = self._cluster.enter(self._pod, self._container, CONTINUE.format(whom=whom))
-            session.readline_stdout(timeout=ARMED_S)
-            session.close()
+            ask_shell(self._cluster, self._pod, CONTINUE.format(whom=whom))
 
     def close(self) -> None:
         """End the session: what stands still is continued."""
         with suppress(Exception):
             self._session.close()
+
+    def _said(self, word: str, patience_s: float) -> str:
+        """What the shell answers to a word; nothing where it does not."""
+        with suppress(Exception):
+            self._session.write_stdin(word)
+            return str(self._session.readline_stdout(timeout=patience_s)).strip()
+        return ""

@@ -162,44 +162,40 @@ class EmbeddedArsenal(DrawingArsenal):
         self._steps_s = itertools.cycle(steps_s)
 
     def _makers(self) -> Makers:
-        drivers, watch, healing, ended, lengths = self.drivers, self.watch, self.healing, self.ended, self.lengths
+        drivers, watch, healing, lengths = self.drivers, self.watch, self.healing, self.lengths
         broker, store = self.broker, self.object_store
         long_stop_s = lengths.broker_long_stop_s
         down_s = {BROKER: lengths.broker_down_s, OBJECT_STORE: lengths.store_down_s}
         return {
-            **kill_makers(drivers, watch, self._servers, down_s, healing=healing, ended=ended),
-            (SIGSTOP, EXECUTOR): lambda: StoppedExecutor(drivers, lengths.executor_stop_s, healing, ended),
-            (ZOMBIE, DRIVER): lambda: ZombieDriver(drivers, watch, lengths.zombie_s, healing, ended),
-            (SECOND, DRIVER): lambda: SecondDriver(drivers, watch, lengths.zombie_s, ended),
-            (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing, ended),
-            (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing, ended),
+            **kill_makers(drivers, watch, self._servers, down_s, healing=healing),
+            (SIGSTOP, EXECUTOR): lambda: StoppedExecutor(drivers, lengths.executor_stop_s, healing),
+            (ZOMBIE, DRIVER): lambda: ZombieDriver(drivers, watch, lengths.zombie_s, healing),
+            (SECOND, DRIVER): lambda: SecondDriver(drivers, watch, lengths.zombie_s, healing.ended),
+            (SIGSTOP, PYTHON_WORKER): lambda: HungWorker(watch, lengths.worker_hang_s, healing),
+            (SIGSTOP, BROKER): lambda: StoppedServer(broker, lengths.broker_stop_s, healing),
             (LONG_STOP, BROKER): lambda: self._while_held(
-                LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing, ended)
+                LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing)
             ),
-            (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing, ended)),
+            (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing)),
             (TAKEN_ID, PRODUCER): lambda: self._while_held(TakenId(self.bootstrap, self.pipeline, watch)),
-            (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing, ended),
+            (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing),
             **self._of_result_store(),
             **self._of_clock(),
             **self._of_stalls(),
             **request_makers(self.requests, drivers),
-            **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, ended, held=self._while_held),
+            **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, held=self._while_held),
             **self._of_disks(),
             **self._of_lags(),
             **{(kind, OBJECT_STORE): partial(self._answers, kind) for kind in (ERRORS, LATE, LOST, NO_ROOM)},
         }
 
     def _of_result_store(self) -> Makers:
-        server, lengths, healing, ended = self.result_store, self.lengths, self.healing, self.ended
+        server, lengths, healing = self.result_store, self.lengths, self.healing
         if server is None:
             return {}
         return {
-            (SIGKILL, RESULT_STORE): lambda: self._while_held(
-                KilledServer(server, lengths.database_down_s, healing, ended)
-            ),
-            (SIGSTOP, RESULT_STORE): lambda: self._while_held(
-                StoppedServer(server, lengths.database_stop_s, healing, ended)
-            ),
+            (SIGKILL, RESULT_STORE): lambda: self._while_held(KilledServer(server, lengths.database_down_s, healing)),
+            (SIGSTOP, RESULT_STORE): lambda: self._while_held(StoppedServer(server, lengths.database_stop_s, healing)),
         }
 
     def _of_clock(self) -> Makers:
@@ -215,7 +211,6 @@ class EmbeddedArsenal(DrawingArsenal):
                 seconds=lengths.clock_s,
                 longest_s=lengths.clock_longest_s,
                 healing=self.healing,
-                ended=self.ended,
             )
         }
 
@@ -225,7 +220,6 @@ class EmbeddedArsenal(DrawingArsenal):
             self.watch,
             self._servers,
             self.healing,
-            self.ended,
             time_out_s=self.network_s,
             held=self._while_held,
         )
@@ -235,14 +229,14 @@ class EmbeddedArsenal(DrawingArsenal):
         if disks is None:
             return {}
         servers = {role: SlowableServer(server) for role, server in self._servers.items()}
-        return slow_disks(disks, self.drivers, servers, healing=self.healing, ended=self.ended, held=self._while_held)
+        return slow_disks(disks, self.drivers, servers, healing=self.healing, held=self._while_held)
 
     def _of_lags(self) -> Makers:
         lags = self.lags
         if lags is None:
             return {}
-        away = partial(AwayDriver, self.drivers, self.watch, self.healing, self.ended)
-        return {(AWAY, DRIVER): away, **lags.makers(self.healing, self.ended)}
+        away = partial(AwayDriver, self.drivers, self.watch, self.healing)
+        return {(AWAY, DRIVER): away, **lags.makers(self.healing)}
 
     @property
     def _servers(self) -> dict[str, Restartable]:
@@ -262,6 +256,5 @@ class EmbeddedArsenal(DrawingArsenal):
             seconds=lengths.store_answers_s,
             longest_s=lengths.store_answers_longest_s,
             healing=self.healing,
-            ended=self.ended,
             rng=random.Random(f"answers {next(self._tries)} of {self.seed}"),
         )

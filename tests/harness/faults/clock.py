@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from infra.embedded.process import identity
 from tests.harness.adapters.driver_clock import DriverClock
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import KilledDriver
-from tests.harness.faults.fault import named, now_ms, process_of
+from tests.harness.faults.driver import running, taken_over
+from tests.harness.faults.fault import Lasting, named, now_ms, process_of
 from tests.harness.faults.healing import Debt, Healing
 
 STEPS_S = (120, -120, 3600, -3600)
@@ -21,7 +20,7 @@ NAMED = "clock"
 """A driver that ends of its clock says so."""
 
 
-class SteppedClock(KilledDriver):
+class SteppedClock(Lasting):
     """The clock of the driver, and of any that starts meanwhile, is off by a step for some seconds.
 
     Whoever works then is the same driver, or one that took over after the first had ended of it by itself.
@@ -34,10 +33,8 @@ class SteppedClock(KilledDriver):
         seconds: how long; longer, until an announcement or a driver's last words show the step.
         longest_s: at most so long.
         healing: sets it right whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
     # What goes wrong shows in the next epochs: with the clock wrong, and when it jumps back.
     flowing = True
     wants_records = True
@@ -52,44 +49,37 @@ class SteppedClock(KilledDriver):
         seconds: float,
         longest_s: float,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
-        super().__init__(drivers, watch)
-        self.step_s = step_s
-        self._clock, self._seconds, self._longest_s = clock, seconds, longest_s
-        self._healing, self._ended = healing, ended
+        super().__init__(healing, seconds)
+        self._drivers, self._watch, self._clock = drivers, watch, clock
+        self.step_s, self._longest_s = step_s, longest_s
         self._debt = Debt(f"set the drivers' clock right ({step_s:+} s)", self._set_right)
+        self._struck: Struck
         self._former: list[int] = []
         self._healed_at: int | None = None
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        child = self._drivers.child
-        if child is None or not child.running():
-            raise NoProcessError("no driver runs")
-        who = named(process_of(child.pid))
+        who = named(process_of(running(self._drivers).pid))
         self._former = list(self._drivers.last_words)
-        self._healing.owe(self._debt)
-        self._watch.stepped(self.step_s * 1000)
-        self._drivers.under = f"a clock off by {self.step_s:+} s"
-        self._clock.step(self.step_s)
+        self._healing.strike(self._debt, self._step)
         self._struck = who, now_ms()
         return [self._struck]
 
     def endure(self) -> None:
-        self._last(self._seconds, self._longest_s, self._ended)
+        self._last(self._longest_s)
 
     def heal(self) -> None:
-        self._healing.pay(self._debt)
+        super().heal()
         if self._healed_at is None:
             self._healed_at = now_ms()
 
     def after(self) -> list[str]:
         """Who works, once an epoch was published by the right clock: who was struck, or who has taken over."""
-        if not self._published_since():
+        if self._healed_at is None or not self._watch.announced("epoch", self._healed_at, state="published"):
             return []
         pid = self._drivers.driver
         who = identity(pid) if isinstance(pid, int) else None
-        return [who] if who == self._struck[0] else super().after()
+        return [who] if who == self._struck[0] else taken_over(self._drivers, self._watch, *self._struck)
 
     def landed(self) -> bool:
         """Whether a driver showed that it saw the step: by the date of what it announced, or in its last words."""
@@ -105,13 +95,10 @@ class SteppedClock(KilledDriver):
         """Last words of drivers that ended by themselves since the strike."""
         return [words for pid, words in self._drivers.last_words.items() if pid not in self._former]
 
-    def _published_since(self) -> bool:
-        healed_at = self._healed_at
-        with self._watch.changed:
-            return healed_at is not None and any(
-                one["event"] == "epoch" and one["state"] == "published" and one["t"] >= healed_at
-                for one in self._watch.seen
-            )
+    def _step(self) -> None:
+        self._watch.stepped(self.step_s * 1000)
+        self._drivers.under = f"a clock off by {self.step_s:+} s"
+        self._clock.step(self.step_s)
 
     def _set_right(self) -> None:
         self._clock.right()

@@ -82,7 +82,7 @@ class ClusterArsenal(DrawingArsenal):
                 self.healing.owe(Debt(f"delete {PLACE} at the {role}", probe.forget))
 
     def _makers(self) -> Makers:
-        drivers, watch, healing, ended = self.drivers, self.watch, self.healing, self.ended
+        drivers, watch, healing = self.drivers, self.watch, self.healing
         makers: Makers = {(kind, DRIVER): partial(EndedDriver, drivers, watch, kind) for kind in (SIGKILL, DELETE_NOW)}
         for kind in (SIGKILL, DELETE_NOW, DELETE_GRACEFULLY):
             makers[kind, EXECUTOR] = partial(EndedExecutors, drivers, kind, everyone=False)
@@ -97,7 +97,6 @@ class ClusterArsenal(DrawingArsenal):
                 run=self.run,
                 longest_s=self.zombie_s,
                 healing=healing,
-                ended=ended,
                 say=self.say,
             )
             makers |= cut_makers(
@@ -108,23 +107,20 @@ class ClusterArsenal(DrawingArsenal):
                 drawn=self._drawn_cuts,
                 numbers=self._numbers,
                 healing=healing,
-                ended=ended,
             )
         if (lags := self.lags) is not None:
-            makers |= lags.makers(healing, ended)
-        platform = self.platform.makers(drivers, watch, healing, ended, self.leaders)
-        stalls = cluster_stalls(
-            drivers, watch, self.platform, healing, ended, leaders=self.leaders, time_out_s=self.network_s
-        )
+            makers |= lags.makers(healing)
+        platform = self.platform.makers(drivers, watch, healing, self.leaders)
+        stalls = cluster_stalls(drivers, watch, self.platform, healing, leaders=self.leaders, time_out_s=self.network_s)
         requests = request_makers(self.requests, drivers)
         if (disks := self.disks) is not None:
-            picks = self.platform.picks(self.leaders)
-            pods = {role: SlowablePod(server, picks.get(role), ended) for role, server in self.platform.servers.items()}
-            makers |= slow_disks(disks, drivers, pods, healing=healing, ended=ended)
+            picks, servers = self.platform.picks(self.leaders), self.platform.servers.items()
+            pods = {role: SlowablePod(server, picks.get(role), healing.ended) for role, server in servers}
+            makers |= slow_disks(disks, drivers, pods, healing=healing)
         return {**makers, **platform, **stalls, **requests, (OUT_OF_MEMORY, EXECUTOR): self._starvation}
 
     def _starvation(self) -> Fault:
-        return StarvedExecutor(self.drivers, ended=self.ended, of=self._rng.randrange(1 << 16))
+        return StarvedExecutor(self.drivers, ended=self.healing.ended, of=self._rng.randrange(1 << 16))
 
 
 def heal_nodes(cluster: Cluster, nodes: Nodes, say: Callable[[str], None]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,15 +13,14 @@ from tests.harness.adapters.cluster import ready
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.server_pods import READY_S, ServerPod, ServerPods
-from tests.harness.faults.cluster_stop import SPARE_S
-from tests.harness.faults.fault import Fault, now_ms
-from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.fault import Lasting, missed, now_ms
+from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 API_OUTAGE_S, DNS_OUTAGE_S = 60.0, 60.0
 """kubelet gives up an API server that does not answer after some two minutes, a CoreDNS after 50 s or more."""
 
 
-class StoppedControl(Fault):
+class StoppedControl(Lasting):
     """A part of the control plane stands still, on all its nodes: connections stay open, and nobody answers.
 
     It is stopped and continued through the engine, which needs no API server.
@@ -33,20 +30,14 @@ class StoppedControl(Fault):
         nodes: reaches their nodes.
         seconds: for so long.
         healing: continues it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(
-        self, part: ServerPods, nodes: Nodes, seconds: float, *, healing: Healing, ended: threading.Event
-    ) -> None:
-        self._part, self._nodes, self._seconds, self._healing, self._ended = part, nodes, seconds, healing, ended
+    def __init__(self, part: ServerPods, nodes: Nodes, seconds: float, *, healing: Healing) -> None:
+        super().__init__(healing, seconds)
+        self._part, self._nodes = part, nodes
         self._found: dict[str, dict[int, str]] = {}
         self._before: list[ServerPod] = []
         self._debt = Debt(f"continue {part.what}", self._continue)
-        self._began = 0.0
-        self._stopped_s: float | None = None
 
     def arm(self) -> None:
         """Find its processes. Raises ClusterTimeoutError."""
@@ -62,24 +53,17 @@ class StoppedControl(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         if sum(map(len, self._found.values())) < len(self._before) or not self._before:
             raise NoProcessError(f"not every process of {self._part.what} was found")
-        self._healing.owe(self._debt)
-        try:
-            for node, containers in self._found.items():
-                self._nodes.stop(node, containers, self._seconds + SPARE_S)
-        except (NoProcessError, EngineError) as error:
-            self._healing.pay(self._debt)
-            raise NoProcessError(str(error)) from error
-        at, self._began = now_ms(), time.monotonic()
+        self._healing.strike(self._debt, self._stop)
+        at = now_ms()
         return [(pod.who, at) for pod in self._before]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
 
     def heal(self) -> None:
         """Continue it, and see that it serves and every node is well. Raises ClusterTimeoutError. Safe to repeat."""
-        self._healing.pay(self._debt)
+        super().heal()
         what = f"{self._part.what} and the nodes to be well again"
-        self._part.cluster.wait_for(what, lambda: self._ended.is_set() or self._serves(), READY_S, self._part.seen)
+        self._part.cluster.wait_for(
+            what, lambda: self._healing.ended.is_set() or self._serves(), READY_S, self._part.seen
+        )
 
     def after(self) -> list[str]:
         """The same containers; others where kubelet gave one up meanwhile."""
@@ -88,7 +72,7 @@ class StoppedControl(Fault):
         return []
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped_s, "node": " ".join(sorted(self._found))}
+        return {"stopped_s": self._debt.lasted_s, "node": " ".join(sorted(self._found))}
 
     def _serves(self) -> bool:
         with suppress(ClusterError, OSError):
@@ -96,9 +80,11 @@ class StoppedControl(Fault):
             return len(self._part.ready()) >= self._part.count and all(ready(one) for one in nodes)
         return False
 
+    def _stop(self) -> None:
+        for node, containers in self._found.items():
+            with missed(f"{self._part.what} was not stopped", EngineError):
+                self._nodes.stop(node, containers, self._seconds + SPARE_S)
+
     def _continue(self) -> None:
-        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
-        if self._began and self._stopped_s is None:
-            self._stopped_s = round(time.monotonic() - self._began, 3)
         for node, containers in self._found.items():
             self._nodes.resume(node, containers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +16,9 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, rules
 from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
-from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
 from tests.harness.faults.fault import SEPARATOR
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import OPERATOR
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DRIVER, EXECUTOR
@@ -47,7 +45,6 @@ class CutPods(Cut):
         drawn: which way, and who.
         mark: comment of the rules, of no other cut.
         healing: removes them whatever happens.
-        ended: ends waits early.
     """
 
     def __init__(
@@ -58,9 +55,8 @@ class CutPods(Cut):
         mark: str,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
-        super().__init__(between, drawn, healing=healing, ended=ended)
+        super().__init__(between, drawn, healing=healing)
         self._parties, self._mark = parties, mark
         self._there: dict[str, list[Party]] = {}
         self._first: list[Party] = []
@@ -78,15 +74,15 @@ class CutPods(Cut):
             elif role == DRIVER:
                 drivers.arm_driver(DELETE_NOW)
             else:
-                wait_ready(self._parties.servers[role], self._ended)
+                wait_ready(self._parties.servers[role], self._healing.ended)
         # What cannot be found now is looked for when it is struck.
         with suppress(NoProcessError, ClusterError, EngineError, OSError):
             self._look()
 
     def endure(self) -> None:
         """Until it is over; a pod that ends meanwhile takes its counters with it, so they are read now and then."""
-        until = time.monotonic() + self._planned_s
-        while (left := until - time.monotonic()) > 0 and not self._ended.wait(min(left, COUNT_S)):
+        until = time.monotonic() + self._seconds
+        while (left := until - time.monotonic()) > 0 and not self._healing.ended.wait(min(left, COUNT_S)):
             self._note(self._parties.network.count)
 
     def after(self) -> list[str]:
@@ -152,7 +148,7 @@ class CutPods(Cut):
             raise NoProcessError(f"the network of {one.who} or the address of its peer is not known")
         self._walls[one.netns] = is_first
         try:
-            self._parties.network.drop(one.netns, wanted, self._mark, self._planned_s + SPARE_S)
+            self._parties.network.drop(one.netns, wanted, self._mark, self._seconds + SPARE_S)
         except EngineError as error:
             raise NoProcessError(f"the network of {one.who} was not cut: {error}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -31,7 +30,6 @@ def cut_makers(
     drawn: Iterator[DrawnCut],
     numbers: Iterator[int],
     healing: Healing,
-    ended: threading.Event,
 ) -> Makers:
     """Who makes the cuts of which both ends are there.
 
@@ -43,18 +41,17 @@ def cut_makers(
         drawn: one cut after the other, for as many as are made.
         numbers: one for each of them, which the run has given to no other.
         healing: told what is to be undone.
-        ended: ends waits early.
     """
     parties = Parties(drivers, servers, PodNetwork(nodes))
 
     def cut(between: Between) -> CutPods:
         mark = mark_of(run, next(numbers))
-        return CutPods(between, parties, next(drawn), mark, healing=healing, ended=ended)
+        return CutPods(between, parties, next(drawn), mark, healing=healing)
 
     def of_node() -> Fault:
         mark = mark_of(run, next(numbers))
         kubelet = Kubelet(nodes, drivers.cluster)
-        return CutKubelet(kubelet, parties, next(drawn), mark, healing=healing, ended=ended)
+        return CutKubelet(kubelet, parties, next(drawn), mark, healing=healing)
 
     roles = {DRIVER, EXECUTOR, *servers}
     there = [one for one in IN_PODS.values() if {one.first, one.second} <= roles]

@@ -38,9 +38,4 @@ def taken_over(drivers: SupervisedPods, watch: Watch, former: str, at: int) -> l
         return []
     if pod.who == former:
         return []
-    with watch.changed:
-        told = any(
-            one["event"] == "driver" and one["state"] == "started" and one["pid"] == driver_name(pod) and one["t"] >= at
-            for one in watch.seen
-        )
-    return [pod.who] if told else []
+    return [pod.who] if watch.announced("driver", at, state="started", pid=driver_name(pod)) else []

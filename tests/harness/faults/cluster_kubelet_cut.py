@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,10 +14,9 @@ from tests.harness.adapters.parties import Parties, Party
 from tests.harness.adapters.pod_network import Netns, rules
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
 from tests.harness.faults.cluster_cut import WAYS
-from tests.harness.faults.cluster_stop import SPARE_S
 from tests.harness.faults.cut import Cut
 from tests.harness.faults.fault import SEPARATOR
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import API_SERVER
 from tests.harness.results import IN, OUT
 from tests.harness.schedule import PlannedFault
@@ -35,7 +33,6 @@ class CutKubelet(Cut):
         drawn: which way.
         mark: comment of the rules, of no other cut.
         healing: removes them whatever happens.
-        ended: ends waits early.
     """
 
     def __init__(
@@ -46,9 +43,8 @@ class CutKubelet(Cut):
         mark: str,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
-        super().__init__(OF_NODES["kubelet-api-cut"], drawn, healing=healing, ended=ended)
+        super().__init__(OF_NODES["kubelet-api-cut"], drawn, healing=healing)
         self._kubelet, self._parties, self._mark = kubelet, parties, mark
         self._servers: list[Party] = []
         self._netns: Netns | None = None
@@ -64,7 +60,7 @@ class CutKubelet(Cut):
     def heal(self) -> None:
         """Remove the rules, and see that the node is well again. Raises ClusterTimeoutError, EngineError."""
         super().heal()
-        self._kubelet.wait_well(self._ended)
+        self._kubelet.wait_well(self._healing.ended)
 
     def after(self) -> list[str]:
         """Both, which were there all the time, or who is there in their places."""
@@ -91,7 +87,7 @@ class CutKubelet(Cut):
         peer = tuple(dict.fromkeys(address for one in self._servers for address in one.addresses))
         wanted = rules(peer, WAYS[True][self._drawn.direction], self._mark)
         try:
-            self._parties.network.drop(self._netns, wanted, self._mark, self._planned_s + SPARE_S)
+            self._parties.network.drop(self._netns, wanted, self._mark, self._seconds + SPARE_S)
         except EngineError as error:
             raise NoProcessError(f"the network of node {self._kubelet.node} was not cut: {error}") from error
 

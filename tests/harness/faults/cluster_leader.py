@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -35,13 +34,12 @@ class MovedLeaders(Fault):
         brokers: their pods.
         healing: told that those that were prepared have to lead: else Kafka elects them within five minutes by itself,
             in the middle of another fault.
-        ended: ends waits early.
     """
 
     lasting = True
 
-    def __init__(self, leaders: Leaders, brokers: ServerPods, *, healing: Healing, ended: threading.Event) -> None:
-        self._leaders, self._brokers, self._healing, self._ended = leaders, brokers, healing, ended
+    def __init__(self, leaders: Leaders, brokers: ServerPods, *, healing: Healing) -> None:
+        self._leaders, self._brokers, self._healing = leaders, brokers, healing
         self._debt = Debt("have those brokers lead that were prepared to", self._settle)
         self._wanted: dict[Where, int] = {}
         self._known: dict[Where, Led] = {}
@@ -53,7 +51,7 @@ class MovedLeaders(Fault):
 
     def arm(self) -> None:
         """Wait until every copy is in sync, and prepare who is to lead. Raises ClusterTimeoutError."""
-        wait_ready(self._brokers, self._ended)
+        wait_ready(self._brokers, self._healing.ended)
         what = "every copy of the pipeline's partitions to be in sync"
         self._brokers.cluster.wait_for(what, self._synchronous, READY_S, self._brokers.seen)
         try:
@@ -152,14 +150,14 @@ class MovedLeaders(Fault):
                 }
             if len(moved) >= (len(partitions) if every else 1) or time.monotonic() > deadline:
                 return moved
-            if self._ended.wait(POLL_S):
+            if self._healing.ended.wait(POLL_S):
                 return moved
 
     def _synchronous(self) -> bool:
         with suppress(KafkaException):
             led = self._leaders.led()
-            return self._ended.is_set() or all(len(one.in_sync) == len(one.copies) for one in led.values())
-        return self._ended.is_set()
+            return self._healing.ended.is_set() or all(len(one.in_sync) == len(one.copies) for one in led.values())
+        return self._healing.ended.is_set()
 
     def _settle(self) -> None:
         now = self._leaders.led()

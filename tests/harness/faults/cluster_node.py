@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,14 +15,14 @@ from tests.harness.adapters.pod_log import DRIVER
 from tests.harness.adapters.server_pods import READY_S, ServerPod
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.tenancy import OURS
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.fault import Lasting, missed, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 DOWN_S = 5.0
 """A node that is back within 50 s is not even missed, but all its containers have ended."""
 
 
-class RestartedNode(Fault):
+class RestartedNode(Lasting):
     """A worker node fails with everything on it, and comes back some seconds later on its own disk.
 
     Args:
@@ -32,34 +31,21 @@ class RestartedNode(Fault):
         drivers: told when their driver was on it.
         seconds: it stays down for so long, its start not counted.
         healing: starts it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
     def __init__(
-        self,
-        nodes: Nodes,
-        cluster: Cluster,
-        drivers: SupervisedPods,
-        seconds: float,
-        *,
-        healing: Healing,
-        ended: threading.Event,
+        self, nodes: Nodes, cluster: Cluster, drivers: SupervisedPods, seconds: float, *, healing: Healing
     ) -> None:
+        super().__init__(healing, seconds)
         self._nodes, self._cluster, self._drivers = nodes, cluster, drivers
-        self._seconds, self._healing, self._ended = seconds, healing, ended
         self._node = self._former = ""
         self._pods: list[ServerPod] = []
-        self._debt: Debt
         self._after = ""
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        try:
+        with missed("no node was struck", ClusterError):
             # Of several, the one with most of ours on it: its failure is the greatest.
             on = {node: self._nodes.pods_on(node, OURS) for node in self._nodes.workers()}
-        except ClusterError as error:
-            raise NoProcessError(f"no node was struck: {error}") from error
         self._node = max(on, key=lambda node: len(on[node]), default="")
         self._pods = on.get(self._node, [])
         if not self._pods:
@@ -68,18 +54,18 @@ class RestartedNode(Fault):
         for pod in self._drivers.log.pods(DRIVER):
             if pod.node == self._node and pod.runs:
                 self._drivers.struck(pod)
-        self._debt = self._healing.owe(Debt(f"start node {self._node}", lambda: self._nodes.start(self._node)))
-        self._nodes.crash(self._node)
+        self._debt = Debt(f"start node {self._node}", lambda: self._nodes.start(self._node))
+        self._healing.strike(self._debt, lambda: self._nodes.crash(self._node))
         return [(f"{self._node}@{self._former}", now_ms())]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
 
     def heal(self) -> None:
         """Start it, and see that it and its pods are well. Raises ClusterTimeoutError, EngineError. Safe to repeat."""
-        self._healing.pay(self._debt)
+        super().heal()
         self._cluster.wait_for(
-            f"node {self._node} to be well again", lambda: self._ended.is_set() or self._well(), READY_S, self._seen
+            f"node {self._node} to be well again",
+            lambda: self._healing.ended.is_set() or self._well(),
+            READY_S,
+            self._seen,
         )
 
     def after(self) -> list[str]:

@@ -39,7 +39,6 @@ class OperatorWithDriver(Fault):
         watch: what is announced.
         order: OPERATOR_FIRST or DRIVER_FIRST; the latter counts only if the operator had not yet acted.
         healing: told that the operator has to come back.
-        ended: ends waits early.
     """
 
     lasting = True
@@ -53,10 +52,9 @@ class OperatorWithDriver(Fault):
         order: str,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
         self._operator, self._drivers, self._watch, self._order = operator, drivers, watch, order
-        self._healing, self._ended = healing, ended
+        self._healing = healing
         self._armed: ArmedSignal | None = None
         self._before: ServerPod
         self._driver: Struck
@@ -65,7 +63,7 @@ class OperatorWithDriver(Fault):
 
     def arm(self) -> None:
         """Wait for both, and open a session in each. Raises ClusterTimeoutError."""
-        wait_ready(self._operator, self._ended)
+        wait_ready(self._operator, self._healing.ended)
         self._drivers.arm_driver(SIGKILL)
         self._disarm()
         with suppress(NoProcessError):
@@ -86,7 +84,7 @@ class OperatorWithDriver(Fault):
         """Until the operator is back. Raises ClusterTimeoutError."""
         self._operator.cluster.wait_for(
             "the operator to be ready again",
-            lambda: self._ended.is_set() or bool(self._fresh()),
+            lambda: self._healing.ended.is_set() or bool(self._fresh()),
             READY_S,
             self._operator.seen,
         )
@@ -144,10 +142,8 @@ class OperatorAtSubmission(OperatorWithDriver):
     the object touched.
     """
 
-    def __init__(
-        self, operator: ServerPods, drivers: SupervisedPods, watch: Watch, *, healing: Healing, ended: threading.Event
-    ) -> None:
-        super().__init__(operator, drivers, watch, AT_SUBMISSION, healing=healing, ended=ended)
+    def __init__(self, operator: ServerPods, drivers: SupervisedPods, watch: Watch, *, healing: Healing) -> None:
+        super().__init__(operator, drivers, watch, AT_SUBMISSION, healing=healing)
         self._settled = False
         self._by_hand = False
 
@@ -157,7 +153,7 @@ class OperatorAtSubmission(OperatorWithDriver):
         When the run ends nothing of this is owed: the application is the run's own and goes with it.
         """
         super().heal()
-        if not self._settled and not self._ended.is_set():
+        if not self._settled and not self._healing.ended.is_set():
             self._make_known()
             self._settled = True
 
@@ -165,23 +161,23 @@ class OperatorAtSubmission(OperatorWithDriver):
         return {**super().evidence(), "healed_by_hand": self._by_hand}
 
     def _both(self, armed: ArmedSignal) -> list[Struck]:
+        # Before: the next one may be there as soon as the kill is known.
+        known = {pod.uid for pod in self._drivers.log.pods(DRIVER)}
         self._driver = self._drivers.kill_driver(SIGKILL)
-        former = self._driver[0].partition("@")[2]
-        self._watch_for_next(former)
+        self._watch_for_next(known)
         operator = self._kill(armed)
         self._state = state_of(self._drivers.cluster.application(self._drivers.name))
         if self._state in WRITTEN:
             raise NoProcessError(f"the operator had written the submission's status: {self._state}")
         return [self._driver, operator]
 
-    def _watch_for_next(self, former: str) -> None:
+    def _watch_for_next(self, known: set[str]) -> None:
         """Return at the moment when the next driver's pod is there."""
-        known = {pod.uid for pod in self._drivers.log.pods(DRIVER)} | {former}
         tries = int(SUBMITTED_S / LOOK_S)
         for _ in range(tries):
             if any(pod.uid not in known for pod in self._drivers.log.pods(DRIVER)):
                 return
-            if self._ended.wait(LOOK_S):
+            if self._healing.ended.wait(LOOK_S):
                 break
         raise NoProcessError(f"no driver followed {self._driver[0]} within {SUBMITTED_S:.0f} s")
 

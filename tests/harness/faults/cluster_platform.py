@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -117,12 +116,11 @@ class Platform:
         drivers: SupervisedPods,
         watch: Watch,
         healing: Healing,
-        ended: threading.Event,
         leaders: Leaders | None = None,
     ) -> Makers:
         """Who makes the fault of each kind and target that there is here; of several brokers, `leaders` tells whom."""
         lengths, servers, makers = self.lengths, self.servers, Makers()
-        owed: dict[str, Any] = {"healing": healing, "ended": ended}
+        owed: dict[str, Any] = {"healing": healing}
         picks = self.picks(leaders)
         if leaders is not None and picks:
             makers[LEADER_MOVE, BROKER] = partial(MovedLeaders, leaders, servers[BROKER], **owed)
@@ -148,5 +146,5 @@ class Platform:
                 makers[SIGSTOP, role] = partial(StoppedControl, servers[role], nodes, seconds, **owed)
             cluster, down_s = drivers.cluster, lengths.node_down_s
             makers[NODE_RESTART, NODE] = partial(RestartedNode, nodes, cluster, drivers, down_s, **owed)
-        makers[OUT_OF_MEMORY, EXECUTOR] = partial(StarvedExecutor, drivers, ended=ended)
+        makers[OUT_OF_MEMORY, EXECUTOR] = partial(StarvedExecutor, drivers, ended=healing.ended)
         return makers

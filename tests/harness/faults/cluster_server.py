@@ -12,7 +12,7 @@ from infra.cluster.api import ClusterError
 from tests.harness.adapters.armed import ArmedSignal
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError, Struck
 from tests.harness.adapters.server_pods import READY_S, Pick, ServerPod, ServerPods
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.fault import Fault, missed, now_ms
 from tests.harness.faults.healing import Debt, Healing
 
 FALL_S, POLL_S = 10.0, 0.05
@@ -34,6 +34,43 @@ def wait_ready(server: ServerPods, ended: threading.Event, longest_s: float = RE
     server.cluster.wait_for(f"the {server.what} to be ready", holds, longest_s, server.seen)
 
 
+class PickedServer:
+    """Whom of a server's pods a fault strikes, and who is there in its place.
+
+    Args:
+        server: its pods.
+        pick: chooses one of several; None: the announced shard decides.
+        ended: ends waits early.
+
+    Attributes:
+        pick: who chooses.
+        told: what history is to tell of why it is this one.
+    """
+
+    def __init__(self, server: ServerPods, pick: Pick | None, ended: threading.Event) -> None:
+        self._server, self._ended = server, ended
+        self.pick: Pick = pick or server.picked
+        self._pod: ServerPod | None = None
+        self.told: Mapping[str, Any] = {}
+
+    def wait_ready(self) -> None:
+        """Wait until every pod serves. Raises ClusterTimeoutError."""
+        wait_ready(self._server, self._ended)
+
+    def choose(self, event: Mapping[str, Any]) -> ServerPod:
+        """The one to strike. Raises NoProcessError."""
+        with missed(f"the {self._server.what} was not struck", ClusterError):
+            picked = self.pick(event)
+        self._pod, self.told = picked.pod, picked.told
+        return picked.pod
+
+    def present(self) -> list[str]:
+        """Who is there now, as history names it: kubelet may have started another container."""
+        with suppress(ClusterError, OSError):
+            return [one.who for one in self._server.ready() if self._pod and one.name == self._pod.name]
+        return []
+
+
 class EndedServerPod(Fault):
     """A server is killed by exec in its container, which kubelet starts again, or its pod is deleted.
 
@@ -41,9 +78,11 @@ class EndedServerPod(Fault):
         server: whose pod.
         kind: `sigkill` or `pod_delete_now`.
         healing: told that it has to come back.
-        ended: ends the wait early.
         grace_s: of a deletion, see NO_GRACE_S and LEAST_GRACE_S.
         pick: chooses one of several pods; left out the announced shard decides.
+
+    Attributes:
+        picked: whom it strikes.
     """
 
     lasting = True
@@ -54,15 +93,13 @@ class EndedServerPod(Fault):
         kind: str,
         *,
         healing: Healing,
-        ended: threading.Event,
         grace_s: int = LEAST_GRACE_S,
         pick: Pick | None = None,
     ) -> None:
         if kind not in (SIGKILL, DELETE_NOW):
             raise ValueError(f"a pod of the {server.what} is not struck by {kind}")
-        self._server, self._kind, self._healing, self._ended, self._grace_s = server, kind, healing, ended, grace_s
-        self._pick: Pick = pick or server.picked
-        self._told: Mapping[str, Any] = {}
+        self._server, self._kind, self._healing, self._grace_s = server, kind, healing, grace_s
+        self.picked = PickedServer(server, pick, healing.ended)
         self._armed: dict[str, ArmedSignal] = {}
         self._debt = Debt(f"see the {server.what} ready again", self._see_ready, server=True)
         self._before: ServerPod
@@ -71,7 +108,7 @@ class EndedServerPod(Fault):
 
     def arm(self) -> None:
         """Wait until it serves, and for a SIGKILL open a session in every pod. Raises ClusterTimeoutError."""
-        wait_ready(self._server, self._ended)
+        self.picked.wait_ready()
         if self._kind == SIGKILL:
             self._disarm()
             for pod in self._server.ready():
@@ -81,13 +118,10 @@ class EndedServerPod(Fault):
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         try:
-            picked = self._pick(event)
-            pod, self._told = picked.pod, picked.told
-            self._before = pod
-            self._there = {one.who for one in self._server.pods()}
-            at = self._kill(pod) if self._kind == SIGKILL else self._delete(pod)
-        except ClusterError as error:
-            raise NoProcessError(f"the {self._server.what} was not struck: {error}") from error
+            pod = self._before = self.picked.choose(event)
+            with missed(f"the {self._server.what} was not struck", ClusterError):
+                self._there = {one.who for one in self._server.pods()}
+                at = self._kill(pod) if self._kind == SIGKILL else self._delete(pod)
         finally:
             self._disarm()
         self._healing.owe(self._debt)
@@ -96,7 +130,9 @@ class EndedServerPod(Fault):
     def endure(self) -> None:
         """Until it serves again, from a container that is not the struck one. Raises ClusterTimeoutError."""
         what = f"{self._before.name} of the {self._server.what} to be ready again"
-        self._server.cluster.wait_for(what, lambda: self._ended.is_set() or self._back(), READY_S, self._server.seen)
+        self._server.cluster.wait_for(
+            what, lambda: self._healing.ended.is_set() or self._back(), READY_S, self._server.seen
+        )
 
     def heal(self) -> None:
         self._healing.pay(self._debt)
@@ -107,7 +143,7 @@ class EndedServerPod(Fault):
     def evidence(self) -> dict[str, Any]:
         if self._after is None:
             return {}
-        told = {"restarts": self._after.restarts, "node": self._after.node, **self._told}
+        told = {"restarts": self._after.restarts, "node": self._after.node, **self.picked.told}
         # The successor of a deleted pod has no former container.
         return told | ({"ended_as": self._after.ended_as} if self._after.ended_as else {})
 
@@ -128,7 +164,7 @@ class EndedServerPod(Fault):
         while time.monotonic() < deadline:
             if not any(one.who == pod.who and one.ready for one in self._server.pods()):
                 return True
-            if self._ended.wait(POLL_S):
+            if self._healing.ended.wait(POLL_S):
                 break
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import Any
 
@@ -41,14 +40,13 @@ def cluster_stalls(
     watch: Watch,
     platform: Platform,
     healing: Healing,
-    ended: threading.Event,
     *,
     time_out_s: float,
     leaders: Leaders | None = None,
 ) -> Makers:
     """Every one that there is here; see `stall_arsenal.stalls`. Of several brokers, `leaders` tells whom."""
     cluster = drivers.cluster
-    owed: dict[str, Any] = {"time_out_s": time_out_s, "settle_s": SETTLE_S, "healing": healing, "ended": ended}
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "settle_s": SETTLE_S, "healing": healing}
     idle = {**owed, "time_out_s": IDLE_S}
     makers: Makers = {
         (STALL, EXECUTOR): partial(StalledExecutorPod, drivers, cluster, HELD_EXECUTOR, **owed),

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from infra.cluster.api import ClusterError
-from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError, Struck
+from tests.harness.adapters.drivers import DELETE_NOW, NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_log import EXECUTOR, Pod
 from tests.harness.adapters.pod_shell import Enterable, ask_shell
 from tests.harness.adapters.server_pods import Pick, ServerPods
+from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_driver import taken_over
-from tests.harness.faults.cluster_server import wait_ready
+from tests.harness.faults.cluster_server import PickedServer
 from tests.harness.faults.cluster_stall import StalledPod
+from tests.harness.faults.stall import StallOfServer
 from tests.harness.processes import WORKER
 
 ALIVE = "kill -0 {pid} 2>/dev/null && echo lives || echo ended"
@@ -25,28 +26,21 @@ class StalledExecutorPod(StalledPod):
 
     def _await(self) -> None:
         # A deletion needs no session of the drivers' own.
-        self._pods_drivers.arm(DELETE_NOW)
-        self._before = set(self._pods_drivers.executors())
+        self._drivers.arm(DELETE_NOW)
 
     def _there(self) -> Sequence[Pod]:
-        return [pod for pod in self._pods_drivers.log.pods(EXECUTOR) if pod.runs]
+        return [pod for pod in self._drivers.log.pods(EXECUTOR) if pod.runs]
 
     def _chosen(self, event: Mapping[str, Any]) -> Pod:
         if event["event"] != "step":
             return self._drawn(self._there())
-        pod = self._pods_drivers.log.pod(str(event.get("pod_uid")))
+        pod = self._drivers.log.pod(str(event.get("pod_uid")))
         if pod is None or pod.role != EXECUTOR or not pod.runs:
             raise NoProcessError(f"pod {event.get('pod')} does not run any more")
         return pod
 
-    def _gone(self) -> bool:
-        return self._pods_drivers.gone(self._pod.who)
-
     def _present(self) -> list[str]:
-        alive = self._pods_drivers.executors()
-        if self._struck[0] in alive:
-            return [self._struck[0]]
-        return [one for one in alive if one not in self._before][:1]
+        return self._executor()
 
 
 class StalledNeighbourPod(StalledExecutorPod):
@@ -72,28 +66,21 @@ class StalledWorkerPod(StalledExecutorPod):
         return int(event["pid"]) if event["event"] == "step" else None
 
     def _named(self, pod: Enterable) -> str:
-        return f"{pod.who}{WORKER}{self._holding.pid}"
+        return f"{pod.who}{WORKER}{self._stopped.held.pid}"
 
     def _present(self) -> list[str]:
         who, at = self._struck
         if self._lives():
             return [who]
-        with self._watch.changed:
-            told = [
-                f"{one['pod']}@{one['pod_uid']}{WORKER}{one['pid']}"
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= at
-                and one["epoch"] >= self._event["epoch"]
-                and one["shard"] == self._event.get("shard", one["shard"])
-            ]
+        steps = self._watch.steps_after(self._event, at)
+        told = [f"{one['pod']}@{one['pod_uid']}{WORKER}{one['pid']}" for one in steps]
         return [one for one in told if one != who][-1:]
 
     def _lives(self) -> bool:
         if self._gone():
             return False
         with suppress(NoProcessError):
-            return ask_shell(self._cluster, self._pod, ALIVE.format(pid=self._holding.pid)) != "ended"
+            return ask_shell(self._cluster, self._stopped.pod, ALIVE.format(pid=self._stopped.held.pid)) != "ended"
         return False
 
 
@@ -110,26 +97,23 @@ class StalledDriverPod(StalledPod):
         self._watch = watch
 
     def _await(self) -> None:
-        self._pods_drivers.arm_driver(DELETE_NOW)
+        self._drivers.arm_driver(DELETE_NOW)
 
     def _there(self) -> Sequence[Pod]:
-        return [self._pods_drivers.running()]
+        return [self._drivers.running()]
 
     def _chosen(self, event: Mapping[str, Any]) -> Pod:
-        return self._pods_drivers.running()
-
-    def _gone(self) -> bool:
-        return self._pods_drivers.gone(self._pod.who)
+        return self._drivers.running()
 
     def _present(self) -> list[str]:
         with suppress(NoProcessError):
-            if self._pods_drivers.running().who == self._struck[0]:
+            if self._drivers.running().who == self._struck[0]:
                 return [self._struck[0]]
-        return taken_over(self._pods_drivers, self._watch, *self._struck)
+        return taken_over(self._drivers, self._watch, *self._struck)
 
 
-class StalledServerPod(StalledPod):
-    """A server with the processes below it. Drivers that end of that meanwhile are news of the server.
+class StalledServerPod(StallOfServer, StalledPod):
+    """A server with the processes below it; kubelet may give it up meanwhile.
 
     Args:
         server: whom.
@@ -137,44 +121,27 @@ class StalledServerPod(StalledPod):
         given: see StalledPod.
     """
 
+    _drivers: SupervisedPods
+
     def __init__(self, *given: Any, server: ServerPods, pick: Pick | None = None, **owed: Any) -> None:
         super().__init__(*given, **owed)
-        self._server, self._pick = server, pick or server.picked
-        self._told: Mapping[str, Any] = {}
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        struck = super().strike(event)
-        self._pods_drivers.under = f"a stall of the {self._role}"
-        return struck
-
-    def heal(self) -> None:
-        """Continue it, and see that it serves: kubelet may have given it up. Raises ClusterTimeoutError."""
-        self._resume()
-        try:
-            self._await()
-        finally:
-            self._pods_drivers.under = None
-        super().heal()
+        self._server, self._picked = server, PickedServer(server, pick, self._healing.ended)
 
     def evidence(self) -> dict[str, Any]:
-        return {**super().evidence(), **self._told}
+        return {**super().evidence(), **self._picked.told}
 
     def _await(self) -> None:
-        wait_ready(self._server, self._ended)
+        self._picked.wait_ready()
 
     def _there(self) -> Sequence[Enterable]:
         return self._server.ready()
 
     def _chosen(self, event: Mapping[str, Any]) -> Enterable:
-        picked = self._pick(event)
-        self._told = picked.told
-        return picked.pod
+        return self._picked.choose(event)
 
     def _gone(self) -> bool:
         # Its container may be another one already: the plan's length is a bound all the same.
         return False
 
     def _present(self) -> list[str]:
-        with suppress(ClusterError, OSError):
-            return [one.who for one in self._server.ready() if one.name == self._pod.name]
-        return []
+        return self._picked.present()

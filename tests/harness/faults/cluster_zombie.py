@@ -18,7 +18,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_driver import taken_over
 from tests.harness.faults.driver import SAYS, STALE
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing import Debt, Healing
+from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 POLL_S, RENEW_S = 0.5, 5.0
 """A node whose lease nobody renews is given up after 50 s, or 40 s."""
@@ -37,7 +37,6 @@ done
 """
 # The node takes its kubelet back by itself, whatever becomes of this process.
 GIVE_BACK = "effectively-once-give-back"
-SPARE_S = 30.0
 LOG = "tail -q -n {lines} /var/log/pods/{namespace}_{pod}_{uid}/*/*.log 2>/dev/null || true"
 
 
@@ -83,7 +82,6 @@ class ZombiePod(Fault):
         run: named on the node that is closed.
         longest_s: how long the other driver may take to publish; the first one is woken then at the latest.
         healing: wakes it, starts the kubelet and opens the node whatever happens.
-        ended: ends all waits early.
         say: told what did not come in time.
     """
 
@@ -100,19 +98,17 @@ class ZombiePod(Fault):
         run: str,
         longest_s: float,
         healing: Healing,
-        ended: threading.Event,
         say: Callable[[str], None],
     ) -> None:
         self._drivers, self._watch, self._cluster, self._nodes = drivers, watch, cluster, nodes
-        self._run, self._longest_s, self._healing, self._ended, self._say = run, longest_s, healing, ended, say
+        self._run, self._longest_s, self._healing, self._say = run, longest_s, healing, say
         self._zombie: Pod
         self._struck: Struck
         self._epoch = 0
+        self._stop: Debt
         self._debts: list[Debt] = []
         self._alone = False
         self._back = threading.Event()
-        self._stopped_at: float | None = None
-        self._stopped_s: float | None = None
         self._refusal: str | None = None
 
     def arm(self) -> None:
@@ -121,13 +117,8 @@ class ZombiePod(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         pod = self._zombie = self._drivers.running()
         self._epoch = event["epoch"]
-        self._owe(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
-        try:
-            self._struck = self._drivers.stop_driver(pod, STOP_ALL)
-        except NoProcessError:
-            self._pay()
-            raise
-        self._stopped_at = time.monotonic()
+        self._stop = Debt(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
+        self._struck = self._healing.strike(self._stop, lambda: self._drivers.stop_driver(pod, STOP_ALL))
         return [self._struck]
 
     def endure(self) -> None:
@@ -146,20 +137,19 @@ class ZombiePod(Fault):
         self._alone = True
         self._watch.wait_for(
             "the driver beside the zombie to publish",
-            lambda: self._ended.is_set() or self._followed(),
+            lambda: self._healing.ended.is_set() or self._followed(),
             self._longest_s,
             self._drivers.alive,
         )
 
     def heal(self) -> None:
         """Wake it, see how it ends, and give its node back to the cluster. Safe to repeat."""
-        if self._debts:
-            self._healing.pay(self._debts[0])
+        self._healing.pay(self._stop)
         if self._alone:
             self._alone = False
             if self._gone_within(REFUSED_S):
                 self._refusal = refusal(self._log())
-            elif not self._ended.is_set():
+            elif not self._healing.ended.is_set():
                 self._say(f"✗ zombie {driver_name(self._zombie)} lives on {REFUSED_S:.0f} s after it was woken")
         self._pay()
 
@@ -167,18 +157,16 @@ class ZombiePod(Fault):
         return taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped_s, "refusal": self._refusal}
+        return {"stopped_s": self._stop.lasted_s, "refusal": self._refusal}
 
     def _followed(self) -> bool:
         """Whether another driver published, or took over where the epoch was done when this one was stopped."""
         at = self._struck[1]
-        epochs = [one for one in self._watch.seen if one["event"] == "epoch" and one["state"] == "published"]
+        epochs = self._watch.announced("epoch", 0, state="published")
         if any(one["t"] >= at and one["driver"] != driver_name(self._zombie) for one in epochs):
             return True
-        missed = any(one["t"] < at and one["epoch"] == self._epoch for one in epochs)
-        return missed and any(
-            one["event"] == "driver" and one["state"] == "started" and one["t"] >= at for one in self._watch.seen
-        )
+        late = any(one["t"] < at and one["epoch"] == self._epoch for one in epochs)
+        return late and bool(self._watch.announced("driver", at, state="started"))
 
     def _owe(self, what: str, undo: Callable[[], None]) -> None:
         self._debts.append(self._healing.owe(Debt(what, undo)))
@@ -190,9 +178,6 @@ class ZombiePod(Fault):
             self._debts.pop()
 
     def _continue(self) -> None:
-        # Taken before the signal: a process that was stopped a little longer is no worse, a shorter stop is.
-        if self._stopped_at is not None and self._stopped_s is None:
-            self._stopped_s = round(time.monotonic() - self._stopped_at, 3)
         if found := self._processes():
             # Some may end meanwhile.
             self._nodes.execute(self._zombie.node, "sh", "-c", f"kill -CONT {' '.join(found)} || true")
@@ -218,7 +203,7 @@ class ZombiePod(Fault):
     def _gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self._processes():
-            if time.monotonic() > deadline or self._ended.wait(POLL_S):
+            if time.monotonic() > deadline or self._healing.ended.wait(POLL_S):
                 return False
         return True
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.cut_sorts import Between, DrawnCut
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Lasting, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.server import Restartable
-from tests.harness.faults.stall import UNPLANNED_S
-from tests.harness.schedule import PlannedFault
+from tests.harness.faults.server import Restartable, family, present
 
 
-class Cut(Fault):
+class Cut(Lasting):
     """What every cut has in common, wherever it is made: it comes, lasts as long as planned, and is undone.
 
     It has hit only if something was really held back while it lasted.
@@ -28,41 +23,22 @@ class Cut(Fault):
         between: the two roles.
         drawn: which way, and who.
         healing: undoes it whatever happens.
-        ended: ends waits early.
     """
 
-    lasting = True
     # The epoch that is struck may end before the cut does: what comes next is to meet it too.
     flowing = True
 
-    def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing, ended: threading.Event) -> None:
-        self._between, self._drawn, self._healing, self._ended = between, drawn, healing, ended
-        self._debt = Debt(f"let packets pass again between {between.target}", self._undo)
-        self._began: float | None = None
-        self._cut_s: float | None = None
-        self._planned_s = UNPLANNED_S
-
-    def prepare(self, planned: PlannedFault) -> None:
-        self._planned_s = planned.planned_s or UNPLANNED_S
+    def __init__(self, between: Between, drawn: DrawnCut, *, healing: Healing) -> None:
+        super().__init__(healing)
+        self._between, self._drawn = between, drawn
+        self._debt = Debt(f"let packets pass again between {between.target}", self._mend)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         """Cut. Raises NoProcessError: nothing is cut."""
         victims = self._victims(event)
-        self._healing.owe(self._debt)
-        try:
-            self._sever()
-        except BaseException:
-            self._healing.pay(self._debt)
-            raise
-        self._began, at = time.monotonic(), now_ms()
-        self._healing.confirm(self._debt)
+        self._healing.strike(self._debt, self._sever)
+        at = now_ms()
         return [(who, at) for who in victims]
-
-    def endure(self) -> None:
-        self._ended.wait(self._planned_s)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
 
     def landed(self) -> bool:
         """Whether anything was held back."""
@@ -70,18 +46,12 @@ class Cut(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s,
-            "cut_s": self._cut_s,
+            "planned_s": self._seconds,
+            "cut_s": self._debt.lasted_s,
             "direction": self._drawn.direction,
             "between": self._ends(),
             "dropped": self._count(),
         }
-
-    def _undo(self) -> None:
-        # Taken before it is undone: a cut that lasted a little longer is no worse, a shorter one is.
-        if self._began is not None and self._cut_s is None:
-            self._cut_s = round(time.monotonic() - self._began, 3)
-        self._mend()
 
     @abstractmethod
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
@@ -113,7 +83,6 @@ class CutLink(Cut):
         server: which is not touched.
         drawn: which way, and who.
         healing: undoes it whatever happens.
-        ended: ends waits early.
     """
 
     def __init__(
@@ -124,20 +93,16 @@ class CutLink(Cut):
         drawn: DrawnCut,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
-        super().__init__(between, drawn, healing=healing, ended=ended)
+        super().__init__(between, drawn, healing=healing)
         self._link, self._server = link, server
 
     def after(self) -> list[str]:
         """The server, which was there all the time."""
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        return present(self._server)
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
-        return [named(process_of(self._server.pid))]
+        return [named(family(self._server)[0])]
 
     def _sever(self) -> None:
         self._link.cut(self._drawn.direction)
@@ -149,4 +114,4 @@ class CutLink(Cut):
         return [self._between.first, self._between.second]
 
     def _count(self) -> dict[str, int]:
-        return self._link.held if self._began is not None else {}
+        return self._link.held if self._debt.since is not None else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -20,7 +19,6 @@ def link_cuts(
     servers: Mapping[str, Restartable],
     drawn: Iterator[DrawnCut],
     healing: Healing,
-    ended: threading.Event,
     *,
     held: Callable[[Fault], Fault] = lambda fault: fault,
 ) -> Makers:
@@ -31,12 +29,11 @@ def link_cuts(
         servers: by role.
         drawn: one cut after the other, for as many as are made.
         healing: lets everything pass again.
-        ended: ends waits early.
         held: has who announced a step held until the result store is cut off; needless where there is none.
     """
 
     def cut(one: Between) -> Fault:
-        made = CutLink(one, links[one.target], servers[one.second], next(drawn), healing=healing, ended=ended)
+        made = CutLink(one, links[one.target], servers[one.second], next(drawn), healing=healing)
         return held(made) if one == TO_RESULTS else made
 
     there = [one for one in EMBEDDED_BETWEEN.values() if one.target in links and one.second in servers]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
+
+import psutil
 
 from infra.embedded.process import Child, descendants, identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
@@ -12,7 +13,7 @@ from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.fault import Fault, process_of
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.stopped import Standstill
 
 STALE, STALE_EXIT = "StaleDriverError", 75
 STALE_S = 300.0
@@ -36,7 +37,7 @@ class KilledDriver(Fault):
         return taken_over(self._drivers, self._watch, *self._struck)
 
 
-class ZombieDriver(Fault):
+class ZombieDriver(Standstill):
     """The driver stands still with all its executors; another takes over and publishes; the first one wakes.
 
     Args:
@@ -44,53 +45,44 @@ class ZombieDriver(Fault):
         watch: what is announced.
         longest_s: how long the other one may take to publish; the first one is woken then at the latest.
         healing: wakes it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
     # A driver that had nothing left to do when it was stopped learns of its replacement from the next epoch.
     wants_records = True
     after_s = STALE_S
+    _zombie: Child
 
-    def __init__(
-        self, drivers: SupervisedDrivers, watch: Watch, longest_s: float, healing: Healing, ended: threading.Event
-    ) -> None:
-        self._drivers, self._watch, self._longest_s = drivers, watch, longest_s
-        self._healing, self._ended = healing, ended
-        self._zombie: Child
-        self._stopped: Stopped
-        self._struck: Struck
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        child = self._drivers.child
-        if child is None or not child.running():
-            raise NoProcessError("no driver runs")
-        self._zombie = child
-        self._stopped = Stopped("driver", [process_of(child.pid), *descendants(child.pid)], self._healing)
-        self._struck = self._stopped.stop()
-        return [self._struck]
+    def __init__(self, drivers: SupervisedDrivers, watch: Watch, longest_s: float, healing: Healing) -> None:
+        super().__init__("driver", healing, longest_s)
+        self._drivers, self._watch = drivers, watch
 
     def endure(self) -> None:
         other = self._drivers.start_beside()
 
         def published() -> bool:
-            done = any(
-                one["event"] == "epoch" and one["state"] == "published" and one["driver"] == other
-                for one in self._watch.seen
+            return self._healing.ended.is_set() or bool(
+                self._watch.announced("epoch", 0, state="published", driver=other)
             )
-            return done or self._ended.is_set()
 
-        self._watch.wait_for("the driver beside the zombie to publish", published, self._longest_s, self._drivers.alive)
-
-    def heal(self) -> None:
-        self._stopped.resume()
+        self._watch.wait_for("the driver beside the zombie to publish", published, self._seconds, self._drivers.alive)
 
     def after(self) -> list[str]:
         """The driver that took over, once the zombie has ended."""
         return [] if self._zombie.running() else taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.stopped_s, "refusal": refusal(self._zombie)}
+        return {**super().evidence(), "refusal": refusal(self._zombie)}
+
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        child = self._zombie = running(self._drivers)
+        return [process_of(child.pid), *descendants(child.pid)]
+
+
+def running(drivers: SupervisedDrivers) -> Child:
+    """The driver that runs. Raises NoProcessError."""
+    if drivers.child is None or not drivers.child.running():
+        raise NoProcessError("no driver runs")
+    return drivers.child
 
 
 def refusal(ended: Child) -> str | None:
@@ -106,9 +98,4 @@ def taken_over(drivers: SupervisedDrivers, watch: Watch, former: str, at: int) -
     who = identity(pid) if pid is not None else None
     if who is None or who == former:
         return []
-    with watch.changed:
-        told = any(
-            one["event"] == "driver" and one["state"] == "started" and one["pid"] == pid and one["t"] >= at
-            for one in watch.seen
-        )
-    return [who] if told else []
+    return [who] if watch.announced("driver", at, state="started", pid=pid) else []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
+
+import psutil
 
 from infra.embedded.process import descendants
 from infra.embedded.spark import executor_of
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.stopped import Standstill
 
 
 class EndedExecutors(Fault):
@@ -41,44 +42,27 @@ class EndedExecutors(Fault):
         return fresh[: len(self._victims)] if done else []
 
 
-class StoppedExecutor(Fault):
+class StoppedExecutor(Standstill):
     """The executor that announced a step stands still, with its Python workers, and is then continued.
 
     Args:
         drivers: whose executors are counted.
         seconds: longer than the time-out of heartbeats: its driver has then given it up, and started another.
         healing: continues it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(self, drivers: Drivers, seconds: float, healing: Healing, ended: threading.Event) -> None:
-        self._drivers, self._seconds, self._healing, self._ended = drivers, seconds, healing, ended
-        self._stopped: Stopped
-        self._before: set[str] = set()
-        self._who = ""
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        victim = executor_of(event["pid"])
-        if victim is None:
-            raise NoProcessError(f"no executor for worker {event['pid']}")
-        self._before = set(self._drivers.executors())
-        self._stopped = Stopped("executor", [victim, *descendants(victim.pid)], self._healing)
-        struck = self._stopped.stop()
-        self._who = struck[0]
-        return [struck]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
-
-    def heal(self) -> None:
-        self._stopped.resume()
+    def __init__(self, drivers: Drivers, seconds: float, healing: Healing) -> None:
+        super().__init__("executor", healing, seconds)
+        self._drivers, self._before = drivers, set[str]()
 
     def after(self) -> list[str]:
         alive = self._drivers.executors()
         fresh = [one for one in alive if one not in self._before]
-        return fresh[:1] or [one for one in alive if one == self._who]
+        return fresh[:1] or [one for one in alive if one == self._struck[0]]
 
-    def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.stopped_s}
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        victim = executor_of(event["pid"])
+        if victim is None:
+            raise NoProcessError(f"no executor for worker {event['pid']}")
+        self._before = set(self._drivers.executors())
+        return [victim, *descendants(victim.pid)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
 
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.faults.healing import Debt, Healing
 from tests.harness.schedule import PlannedFault
 
-POLL_S = 0.1
+POLL_S, UNPLANNED_S = 0.1, 3.0
 SEPARATOR = " + "
 """Between the names of several processes in one fault, and between who of several roles was replaced."""
 
@@ -67,25 +68,56 @@ class Fault(ABC):
         """Whether it met what it was to meet, as far as it knows itself; asked when it is over."""
         return True
 
-    def _last(self, seconds: float, longest_s: float, ended: threading.Event) -> None:
-        """Wait for so long, and longer as long as it has not landed, up to `longest_s` or the end of the run."""
-        began = time.monotonic()
-        while (lasted := time.monotonic() - began) < longest_s and not ended.wait(POLL_S):
-            if lasted >= seconds and self.landed():
-                return
-
     def evidence(self) -> dict[str, Any]:
         """What history tells of it besides: `stopped_s`, `refusal`, `requests`."""
         return {}
 
 
+class Lasting(Fault):
+    """A fault that has to be undone, and lasts as long as it was planned to, or until the run ends.
+
+    Args:
+        healing: undoes it whatever happens.
+        seconds: for so long, where the plan does not say.
+    """
+
+    lasting = True
+    _debt: Debt
+
+    def __init__(self, healing: Healing, seconds: float = UNPLANNED_S) -> None:
+        self._healing, self._seconds = healing, seconds
+
+    def prepare(self, planned: PlannedFault) -> None:
+        self._seconds = planned.planned_s or self._seconds
+
+    def endure(self) -> None:
+        self._healing.ended.wait(self._seconds)
+
+    def heal(self) -> None:
+        self._healing.pay(self._debt)
+
+    def _last(self, longest_s: float) -> None:
+        """Wait for so long, and longer as long as it has not landed, up to `longest_s` or the end of the run."""
+        began = time.monotonic()
+        while (lasted := time.monotonic() - began) < longest_s and not self._healing.ended.wait(POLL_S):
+            if lasted >= self._seconds and self.landed():
+                return
+
+
+@contextmanager
+def missed(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Have errors of these sorts within mean that nobody was struck. Raises NoProcessError, with `what` before."""
+    try:
+        yield
+    except errors as error:
+        raise NoProcessError(f"{what}: {error}") from error
+
+
 def killed(process: psutil.Process) -> Struck:
     """SIGKILL a process. Raises NoProcessError when it has ended."""
     who = named(process)
-    try:
+    with missed(who, psutil.NoSuchProcess):
         process.kill()
-    except psutil.NoSuchProcess as gone:
-        raise NoProcessError(str(gone)) from gone
     return who, now_ms()
 
 
@@ -99,10 +131,8 @@ def named(process: psutil.Process) -> str:
 
 def process_of(pid: int) -> psutil.Process:
     """The process of a number. Raises NoProcessError when there is none."""
-    try:
+    with missed(f"there is no process {pid}", psutil.NoSuchProcess):
         return psutil.Process(pid)
-    except psutil.NoSuchProcess as gone:
-        raise NoProcessError(str(gone)) from gone
 
 
 def now_ms() -> int:

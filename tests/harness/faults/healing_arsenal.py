@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,13 +23,11 @@ class HealingArsenal(ABC):
     Attributes:
         say: told what was healed at the end.
         torn_down: whether the whole stack ends with the run, so that its servers can stay down.
-        ended: set when the run ends: what lasts gives up.
         healing: what is to be undone.
     """
 
     torn_down: ClassVar[bool]
     say: Callable[[str], None] = field(kw_only=True)
-    ended: threading.Event = field(default_factory=threading.Event, init=False)
     healing: Healing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +43,6 @@ class HealingArsenal(ABC):
 
     def close(self) -> None:
         """Give up what lasts and undo it. Safe to repeat."""
-        self.ended.set()
         self.healing.close(torn_down=self.torn_down)
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +32,6 @@ def kill_makers(
     down_s: Mapping[str, float],
     *,
     healing: Healing,
-    ended: threading.Event,
 ) -> Makers:
     """SIGKILL of executors, driver and worker, and of servers.
 
@@ -43,17 +41,13 @@ def kill_makers(
         servers: by role.
         down_s: between the end and the start of those that are killed, by role.
         healing: starts them whatever happens.
-        ended: ends waits early.
     """
     return {
         (SIGKILL, EXECUTOR): partial(EndedExecutors, drivers, SIGKILL, everyone=False),
         (SIGKILL, EVERY_EXECUTOR): partial(EndedExecutors, drivers, SIGKILL, everyone=True),
         (SIGKILL, DRIVER): partial(KilledDriver, drivers, watch),
         (SIGKILL, PYTHON_WORKER): partial(KilledWorker, watch),
-        **{
-            (SIGKILL, role): partial(KilledServer, servers[role], seconds, healing, ended)
-            for role, seconds in down_s.items()
-        },
+        **{(SIGKILL, role): partial(KilledServer, servers[role], seconds, healing) for role, seconds in down_s.items()},
     }
 
 
@@ -81,7 +75,7 @@ class Kills(DrawingArsenal):
         servers = {BROKER: self.broker, OBJECT_STORE: self.object_store}
         down_s = dict.fromkeys(servers, DOWN_S)
         return {
-            **kill_makers(self.drivers, self.watch, servers, down_s, healing=self.healing, ended=self.ended),
-            **executor_stalls(self.drivers, self.healing, self.ended, HEARTBEATS_S),
-            **link_cuts(self.cuts, servers, self._drawn_cuts, self.healing, self.ended),
+            **kill_makers(self.drivers, self.watch, servers, down_s, healing=self.healing),
+            **executor_stalls(self.drivers, self.healing, HEARTBEATS_S),
+            **link_cuts(self.cuts, servers, self._drawn_cuts, self.healing),
         }

@@ -4,69 +4,56 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import KilledDriver
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.driver import taken_over
+from tests.harness.faults.fault import Lasting, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.lag_sorts import GATEWAY, HELD_BACK, PARTITION
-from tests.harness.schedule import PlannedFault
 from tests.harness.workload.gateways import GATEWAYS
 from tests.harness.workload.held_back import HeldBack, Name
 
 
-class AwayDriver(KilledDriver):
+class AwayDriver(Lasting):
     """The driver gets SIGKILL, and the next one is not started before `planned_s` have passed.
 
     Args:
         drivers: whose driver.
         watch: what is announced.
         healing: lets drivers be started whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(self, drivers: SupervisedDrivers, watch: Watch, healing: Healing, ended: threading.Event) -> None:
-        super().__init__(drivers, watch)
-        self._healing, self._ended = healing, ended
+    def __init__(self, drivers: SupervisedDrivers, watch: Watch, healing: Healing) -> None:
+        super().__init__(healing)
+        self._drivers, self._watch = drivers, watch
         self._debt = Debt("let drivers be started again", partial(drivers.keep_away, None))
-        self._planned_s = 0.0
-
-    def prepare(self, planned: PlannedFault) -> None:
-        assert planned.planned_s is not None, "it lasts"
-        self._planned_s = planned.planned_s
+        self._struck: Struck
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        # Before the blow, since who supervises drivers looks twenty times a second. A harness that hangs keeps
-        # nobody away for ever.
-        self._healing.owe(self._debt)
-        self._drivers.keep_away(time.monotonic() + self._planned_s)
-        try:
-            return super().strike(event)
-        except NoProcessError:
-            self.heal()
-            raise
+        self._struck = self._healing.strike(self._debt, self._blow)
+        return [self._struck]
 
-    def endure(self) -> None:
-        self._ended.wait(self._planned_s)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
+    def after(self) -> list[str]:
+        return taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
-        return {"planned_s": self._planned_s}
+        return {"planned_s": self._seconds}
+
+    def _blow(self) -> Struck:
+        # Before the kill, since who supervises drivers looks twenty times a second. A harness that hangs keeps nobody
+        # away for ever.
+        self._drivers.keep_away(time.monotonic() + self._seconds)
+        return self._drivers.kill_driver()
 
 
-class KeptBack(Fault):
+class KeptBack(Lasting):
     """Records are kept back as if their partition's leader were away, or their gateway offline; then they come.
 
     Args:
@@ -74,35 +61,17 @@ class KeptBack(Fault):
         name: of whose records, as `held` knows it.
         who: as the history calls it.
         healing: lets them go whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(self, held: HeldBack, name: Name, who: str, healing: Healing, ended: threading.Event) -> None:
+    def __init__(self, held: HeldBack, name: Name, who: str, healing: Healing) -> None:
+        super().__init__(healing)
         self._held, self._name, self._who = held, name, who
-        self._healing, self._ended = healing, ended
-        self._debt = Debt(f"let go what is kept back of {who}", partial(held.let_go, name))
-        self._planned_s, self._kept = 0.0, 0
-        self._began_s = self._held_s = 0.0
-
-    def prepare(self, planned: PlannedFault) -> None:
-        assert planned.planned_s is not None, "it lasts"
-        self._planned_s = planned.planned_s
+        self._debt = Debt(f"let go what is kept back of {who}", self._let_go)
+        self._kept = 0
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        self._healing.owe(self._debt)
-        self._began_s = time.monotonic()
-        self._held.hold(self._name)
+        self._healing.strike(self._debt, partial(self._held.hold, self._name))
         return [(self._who, now_ms())]
-
-    def endure(self) -> None:
-        self._ended.wait(self._planned_s)
-
-    def heal(self) -> None:
-        if not self._held_s:
-            self._kept, self._held_s = self._held.kept(self._name), time.monotonic() - self._began_s
-        self._healing.pay(self._debt)
 
     def after(self) -> list[str]:
         return [self._who]
@@ -112,7 +81,11 @@ class KeptBack(Fault):
         return self._kept > 0
 
     def evidence(self) -> dict[str, Any]:
-        return {"planned_s": self._planned_s, "held_s": round(self._held_s, 3), "kept": self._kept}
+        return {"planned_s": self._seconds, "held_s": self._debt.lasted_s or 0.0, "kept": self._kept}
+
+    def _let_go(self) -> None:
+        self._kept = self._kept or self._held.kept(self._name)
+        self._held.let_go(self._name)
 
 
 @dataclass(frozen=True)
@@ -136,19 +109,19 @@ class Lags:
         names = random.Random(f"gateways of {seed}").sample(GATEWAYS, len(GATEWAYS))
         return cls(held, itertools.cycle(order), itertools.cycle(names))
 
-    def partition(self, healing: Healing, ended: threading.Event) -> KeptBack:
+    def partition(self, healing: Healing) -> KeptBack:
         """The next one lags."""
         number = next(self.partitions)
-        return KeptBack(self.held, number, f"partition {number}", healing, ended)
+        return KeptBack(self.held, number, f"partition {number}", healing)
 
-    def gateway(self, healing: Healing, ended: threading.Event) -> KeptBack:
+    def gateway(self, healing: Healing) -> KeptBack:
         """The next one is away: it sends nothing, and says nothing."""
         name = next(self.gateways)
-        return KeptBack(self.held, name, f"gateway {name}", healing, ended)
+        return KeptBack(self.held, name, f"gateway {name}", healing)
 
-    def makers(self, healing: Healing, ended: threading.Event) -> dict[tuple[str, str], Callable[[], KeptBack]]:
+    def makers(self, healing: Healing) -> dict[tuple[str, str], Callable[[], KeptBack]]:
         """What makes them, by kind and target."""
         return {
-            (HELD_BACK, PARTITION): partial(self.partition, healing, ended),
-            (HELD_BACK, GATEWAY): partial(self.gateway, healing, ended),
+            (HELD_BACK, PARTITION): partial(self.partition, healing),
+            (HELD_BACK, GATEWAY): partial(self.gateway, healing),
         }

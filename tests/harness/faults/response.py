@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.harness.adapters.drivers import Drivers
 from tests.harness.faults.fault import SEPARATOR
 
@@ -18,6 +20,10 @@ class Response:
     def __init__(self, drivers: Drivers) -> None:
         self._drivers = drivers
         self._driver, self._executors = drivers.driver, set(drivers.executors())
+
+    def fresh(self, executors: Iterable[str]) -> list[str]:
+        """Those that were not there."""
+        return [one for one in executors if one not in self._executors]
 
     def read(self, struck: str | None = None) -> str:
         """`same`, or `driver replaced`, `executor replaced + broker replaced`.

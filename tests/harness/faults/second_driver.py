@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.embedded.process import Child
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
-from tests.harness.faults.driver import STALE_S, KilledDriver, refusal
+from tests.harness.faults.driver import STALE_S, KilledDriver, refusal, running
 from tests.harness.faults.fault import named, now_ms, process_of
 
 
@@ -36,10 +36,8 @@ class SecondDriver(KilledDriver):
         self._first: Child
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        child = self._drivers.child
-        if child is None or not child.running():
-            raise NoProcessError("no driver runs")
-        self._first, self._struck = child, (named(process_of(child.pid)), now_ms())
+        self._first = running(self._drivers)
+        self._struck = named(process_of(self._first.pid)), now_ms()
         self._drivers.start_beside()
         return [self._struck]
 

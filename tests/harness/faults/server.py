@@ -11,9 +11,9 @@ import psutil
 
 from infra.embedded.process import descendants, identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.faults.fault import Fault, killed, process_of
+from tests.harness.faults.fault import Lasting, killed, process_of
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.stopped import Standstill
 
 
 class Restartable(Protocol):
@@ -32,76 +32,68 @@ class Restartable(Protocol):
         """Start it again on the same data and port; returns when it answers."""
 
 
-class KilledServer(Fault):
+def family(server: Restartable) -> list[psutil.Process]:
+    """Its process, and those below it. Raises NoProcessError: it does not run."""
+    if not server.running():
+        raise NoProcessError(f"the {server.name} does not run")
+    process = process_of(server.pid)
+    return [process, *descendants(process.pid)]
+
+
+def present(server: Restartable) -> list[str]:
+    """Who is there now, as history names it: itself, another one in its place, or nobody."""
+    who = identity(server.pid) if server.running() else None
+    return [who] if who else []
+
+
+class KilledServer(Lasting):
     """A server gets SIGKILL, with the processes below it, and is started again, at once or after a while.
 
     Args:
         server: whom.
         down_s: how long it stays down, the time of its start not counted.
         healing: starts it whatever happens.
-        ended: ends the wait early.
+        ended: ends the wait early; left out, the end of the run does.
     """
 
-    lasting = True
-
-    def __init__(self, server: Restartable, down_s: float, healing: Healing, ended: threading.Event) -> None:
-        self._server, self._down_s, self._healing, self._ended = server, down_s, healing, ended
+    def __init__(
+        self, server: Restartable, down_s: float, healing: Healing, ended: threading.Event | None = None
+    ) -> None:
+        super().__init__(healing, down_s)
+        self._server, self._ended = server, ended or healing.ended
         self._debt = Debt(f"start the {server.name} again", server.restart, server=True)
         self._who = ""
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
+        processes = family(self._server)
         self._healing.owe(self._debt)
-        struck = self._blow()
+        struck = self._blow(processes)
         self._who = struck[0]
         return [struck]
 
     def endure(self) -> None:
-        self._ended.wait(self._down_s)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
+        self._ended.wait(self._seconds)
 
     def after(self) -> list[str]:
-        who = identity(self._server.pid) if self._server.running() else None
-        return [] if who in (None, self._who) else [str(who)]
+        return [who for who in present(self._server) if who != self._who]
 
-    def _blow(self) -> Struck:
-        process = process_of(self._server.pid)
-        family = descendants(process.pid)
-        struck = killed(process)
-        for one in family:
+    def _blow(self, processes: list[psutil.Process]) -> Struck:
+        struck = killed(processes[0])
+        for one in processes[1:]:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         return struck
 
 
-class StoppedServer(Fault):
+class StoppedServer(Standstill):
     """A server and the processes below it stand still for some seconds: connections stay open, and nobody answers."""
 
-    lasting = True
-
-    def __init__(self, server: Restartable, seconds: float, healing: Healing, ended: threading.Event) -> None:
-        self._server, self._seconds, self._healing, self._ended = server, seconds, healing, ended
-        self._stopped: Stopped
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
-        process = process_of(self._server.pid)
-        self._stopped = Stopped(self._server.name, [process, *descendants(process.pid)], self._healing)
-        return [self._stopped.stop()]
-
-    def endure(self) -> None:
-        self._ended.wait(self._seconds)
-
-    def heal(self) -> None:
-        self._stopped.resume()
+    def __init__(self, server: Restartable, seconds: float, healing: Healing) -> None:
+        super().__init__(server.name, healing, seconds)
+        self._server = server
 
     def after(self) -> list[str]:
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        return present(self._server)
 
-    def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.stopped_s}
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        return family(self._server)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Any, Protocol
 
+import psutil
+
 from tests.harness.adapters.disk_probes import Probe
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.slow_disk import SlowDisk
-from tests.harness.faults.fault import Fault, now_ms
+from tests.harness.faults.fault import Lasting, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.faults.slowable import Slowable
-from tests.harness.faults.stall import UNPLANNED_S
 from tests.harness.schedule import PlannedFault
 from tests.harness.slow_disk_sorts import DELAYS_MS
 
@@ -34,7 +34,7 @@ class Supervised(Protocol):
     under: str | None
 
 
-class SlowedServer(Fault):
+class SlowedServer(Lasting):
     """Every file-system call of a server and of the processes below it takes longer.
 
     It has hit when a write of ours, which has to touch the disk, took less than one delay before, and none less
@@ -47,10 +47,8 @@ class SlowedServer(Fault):
         disk: slows it.
         probe: writes.
         healing: has it let go whatever happens.
-        ended: ends waits early.
     """
 
-    lasting = True
     # The epoch that is struck may be nearly done: those that come next are to meet it too.
     flowing = True
 
@@ -63,19 +61,18 @@ class SlowedServer(Fault):
         probe: Probe,
         *,
         healing: Healing,
-        ended: threading.Event,
     ) -> None:
+        super().__init__(healing)
         self._drivers, self._server, self._role = drivers, server, role
-        self._disk, self._probe, self._healing, self._ended = disk, probe, healing, ended
+        self._disk, self._probe = disk, probe
         self._debt = Debt(f"let the disk of the {role} be as fast as it was", self._undo)
-        self._planned_s, self._delay_ms = UNPLANNED_S, DELAYS_MS[0]
-        self._began: float | None = None
+        self._delay_ms = DELAYS_MS[0]
         self._held_at = 0.0
         self._slowed_s: float | None = None
         self._took_ms: dict[str, list[float]] = {"before": [], "during": [], "after": []}
 
     def prepare(self, planned: PlannedFault) -> None:
-        self._planned_s = planned.planned_s or UNPLANNED_S
+        super().prepare(planned)
         # The same plan takes the same.
         self._delay_ms = random.Random(f"delay of {planned}").choice(DELAYS_MS)
 
@@ -88,24 +85,16 @@ class SlowedServer(Fault):
         who, family = self._server.family(event)
         if len(self._took_ms["before"]) < LEAST:
             raise NoProcessError(f"how fast the {self._role} writes is not known")
-        self._healing.owe(self._debt)
-        try:
-            self._disk.attach(family, self._delay_ms)
-        except BaseException:
-            self._healing.pay(self._debt)
-            raise
-        self._began = self._held_at = time.monotonic()
-        self._drivers.under = f"a slow disk of the {self._role}"
-        self._healing.confirm(self._debt)
+        self._healing.strike(self._debt, lambda: self._slow(family))
         return [(who, now_ms())]
 
     def endure(self) -> None:
         """As long as planned, and longer until enough writes were measured; no longer than strace holds it."""
-        assert self._began is not None
-        while self._holds() and not self._ended.wait(EVERY_S):
-            lasted = time.monotonic() - self._began
-            enough = len(self._took_ms["during"]) >= LEAST or lasted >= self._planned_s + LONGEST_S
-            if enough and lasted >= self._planned_s:
+        assert self._debt.since is not None
+        while self._holds() and not self._healing.ended.wait(EVERY_S):
+            lasted = time.monotonic() - self._debt.since
+            enough = len(self._took_ms["during"]) >= LEAST or lasted >= self._seconds + LONGEST_S
+            if enough and lasted >= self._seconds:
                 return
             with suppress(Exception):  # who gave a write up has measured nothing
                 took_s = self._probe()
@@ -115,9 +104,9 @@ class SlowedServer(Fault):
 
     def heal(self) -> None:
         """Have it as fast as it was, and see that it serves. Raises ClusterTimeoutError."""
-        self._healing.pay(self._debt)
+        super().heal()
         self._server.wait_ready()
-        if not self._took_ms["after"] and self._began is not None:
+        if not self._took_ms["after"] and self._debt.since is not None:
             self._measure("after")
 
     def after(self) -> list[str]:
@@ -130,16 +119,20 @@ class SlowedServer(Fault):
         if "before" not in told or len(self._took_ms["during"]) < LEAST:
             return False
         slow = told["before"] < self._delay_ms <= told["fastest"]
-        return slow and (self._slowed_s or 0.0) >= self._planned_s
+        return slow and (self._slowed_s or 0.0) >= self._seconds
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s,
+            "planned_s": self._seconds,
             "slowed_s": self._slowed_s,
             "delay_ms": self._delay_ms,
             "latency_ms": self._latencies(),
-            **self._server.told(),
+            **self._server.told,
         }
+
+    def _slow(self, family: Sequence[psutil.Process]) -> None:
+        self._disk.attach(family, self._delay_ms)
+        self._drivers.under = f"a slow disk of the {self._role}"
 
     def _holds(self) -> bool:
         """Whether strace still holds it, and when that was known last."""
@@ -150,7 +143,7 @@ class SlowedServer(Fault):
     def _measure(self, when: str) -> None:
         took = self._took_ms[when]
         for _ in range(TRIES):
-            if len(took) >= LEAST or self._ended.is_set():
+            if len(took) >= LEAST or self._healing.ended.is_set():
                 return
             with suppress(Exception):  # a server may have to come back first; another try tells
                 took.append(1000 * self._probe())
@@ -164,9 +157,9 @@ class SlowedServer(Fault):
     def _undo(self) -> None:
         # Taken before it is undone: one that lasted a little longer is no worse, a shorter one is.
         # Where strace had ended, a write that nobody answers may have hidden for how long.
-        if self._began is not None and self._slowed_s is None:
+        if self._debt.since is not None and self._slowed_s is None:
             self._holds()
-            self._slowed_s = round(self._held_at - self._began, 3)
+            self._slowed_s = round(max(self._held_at - self._debt.since, 0.0), 3)
         self._disk.detach()
-        if self._began is not None:
+        if self._debt.since is not None:
             self._drivers.under = None

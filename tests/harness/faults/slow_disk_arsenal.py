@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +69,6 @@ def slow_disks(
     servers: Mapping[str, Slowable],
     *,
     healing: Healing,
-    ended: threading.Event,
     held: Callable[[Fault], Fault] = lambda made: made,
 ) -> Makers:
     """Every one.
@@ -80,13 +78,12 @@ def slow_disks(
         drivers: whose pipeline uses the servers.
         servers: by role.
         healing: has a server let go whatever happens.
-        ended: ends waits early.
         held: has who announced a step held until the strike came; left out nobody is.
     """
 
     def make(role: str, server: Slowable, probe: Probe) -> Fault:
         disk = SlowDisk(disks.strace, disks.log, by_name=role == BROKER)
-        made = SlowedServer(drivers, server, role, disk, probe, healing=healing, ended=ended)
+        made = SlowedServer(drivers, server, role, disk, probe, healing=healing)
         # Announced and committed are a moment apart.
         return held(made) if role == RESULT_STORE else made
 

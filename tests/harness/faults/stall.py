@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.harness.adapters.drivers import Drivers, NoProcessError, Struck
-from tests.harness.faults.fault import POLL_S, Fault
+from tests.harness.faults.fault import POLL_S, Lasting
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.response import Response
 from tests.harness.faults.stopped import Stopped
@@ -20,11 +19,10 @@ from tests.harness.schedule import PlannedFault
 
 SETTLE_S = 5.0
 """Whoever was given up while it stood still gets its SIGTERM with the SIGCONT, and ends within moments."""
-UNPLANNED_S = 3.0
 _One = TypeVar("_One")
 
 
-class Stall(Fault):
+class Stall(Lasting):
     """Somebody stands still for as long as the plan says, and goes on: in the same place, or after another took it.
 
     Args:
@@ -32,11 +30,8 @@ class Stall(Fault):
         role: of who stands still, as the response names it.
         time_out_s: after so long somebody gives it up.
         healing: continues it whatever happens.
-        ended: ends the wait early.
         settle_s: so long after it went on its successor is waited for, where it stood still beyond `time_out_s`.
     """
-
-    lasting = True
 
     def __init__(
         self,
@@ -45,12 +40,11 @@ class Stall(Fault):
         *,
         time_out_s: float,
         healing: Healing,
-        ended: threading.Event,
         settle_s: float = SETTLE_S,
     ) -> None:
+        super().__init__(healing)
         self._drivers, self._role, self._time_out_s, self._settle_s = drivers, role, time_out_s, settle_s
-        self._healing, self._ended = healing, ended
-        self._planned_s, self._draw = UNPLANNED_S, random.Random(0)
+        self._draw = random.Random(0)
         self._event: Mapping[str, Any] = {}
         self._response: Response
         self._struck: Struck
@@ -58,7 +52,7 @@ class Stall(Fault):
         self._after: list[str] = []
 
     def prepare(self, planned: PlannedFault) -> None:
-        self._planned_s = planned.planned_s or UNPLANNED_S
+        super().prepare(planned)
         # The same plan takes the same one of several.
         self._draw = random.Random(f"victim of {planned}")
 
@@ -69,19 +63,19 @@ class Stall(Fault):
 
     def endure(self) -> None:
         """As long as planned, and no longer than one of those that stand still is left."""
-        deadline = time.monotonic() + self._planned_s
+        deadline = time.monotonic() + self._seconds
         while (left_s := deadline - time.monotonic()) > 0 and not self._gone():
-            if self._ended.wait(min(POLL_S, left_s)):
+            if self._healing.ended.wait(min(POLL_S, left_s)):
                 return
 
     def heal(self) -> None:
-        self._resume()
+        super().heal()
         self._settled_at = self._settled_at or time.monotonic() + self._settle_s
 
     def after(self) -> list[str]:
         """Who works in its place; itself only once it is clear that nobody gives it up any more."""
         found = self._present()
-        outlasted = (self._stopped_s or 0.0) > self._time_out_s
+        outlasted = self._stopped_s > self._time_out_s
         if found == [self._struck[0]] and outlasted and time.monotonic() < self._settled_at:
             return []
         self._after = found
@@ -89,12 +83,12 @@ class Stall(Fault):
 
     def landed(self) -> bool:
         """Whether it stood still as long as planned, or another one took its place before."""
-        return (self._stopped_s or 0.0) >= self._planned_s or self._replaced()
+        return self._stopped_s >= self._seconds or self._replaced()
 
     def evidence(self) -> dict[str, Any]:
         return {
-            "planned_s": self._planned_s,
-            "stopped_s": self._stopped_s,
+            "planned_s": self._seconds,
+            "stopped_s": self._debt.lasted_s,
             "response": self._response.read(self._role if self._replaced() else None),
         }
 
@@ -108,17 +102,18 @@ class Stall(Fault):
         return self._draw.choice(there)
 
     @property
-    @abstractmethod
-    def _stopped_s(self) -> float | None:
-        """For how long somebody stood still; None before it is over."""
+    def _stopped_s(self) -> float:
+        """For how long somebody stood still; 0 before it is over."""
+        return self._debt.lasted_s or 0.0
+
+    def _executor(self) -> list[str]:
+        """The executor that was struck; where it has ended, one that came since, or nobody."""
+        there = self._drivers.executors()
+        return [self._struck[0]] if self._struck[0] in there else self._response.fresh(there)[:1]
 
     @abstractmethod
     def _stop(self, event: Mapping[str, Any]) -> Struck:
         """Stop whoever it is, with a debt to continue them. Raises NoProcessError, with all of them continued."""
-
-    @abstractmethod
-    def _resume(self) -> None:
-        """Continue them, and take the time. Safe to repeat."""
 
     @abstractmethod
     def _gone(self) -> bool:
@@ -134,16 +129,10 @@ class StalledProcesses(Stall):
 
     _stopped: Stopped
 
-    @property
-    def _stopped_s(self) -> float | None:
-        return self._stopped.stopped_s
-
     def _stop(self, event: Mapping[str, Any]) -> Struck:
         self._stopped = Stopped(self._role, self._victims(event), self._healing)
+        self._debt = self._stopped.debt
         return self._stopped.stop()
-
-    def _resume(self) -> None:
-        self._stopped.resume()
 
     def _gone(self) -> bool:
         return self._stopped.all_gone()
@@ -151,3 +140,26 @@ class StalledProcesses(Stall):
     @abstractmethod
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
         """Who is to stand still, the one that counts as struck first. Raises NoProcessError."""
+
+
+class StallOfServer(Stall):
+    """A server stands still: drivers that end of that meanwhile are news of the server."""
+
+    _drivers: Any
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        struck = super().strike(event)
+        self._drivers.under = f"a stall of the {self._role}"
+        return struck
+
+    def heal(self) -> None:
+        """Continue it, and see that it serves. Raises ClusterTimeoutError."""
+        self._healing.pay(self._debt)
+        try:
+            self._await()
+        finally:
+            self._drivers.under = None
+        super().heal()
+
+    def _await(self) -> None:
+        """Wait until it serves; here it does once it goes on."""

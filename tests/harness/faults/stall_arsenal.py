@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -24,9 +23,9 @@ IDLE_S = 120.0
 """Its idle time-out of Python workers."""
 
 
-def executor_stalls(drivers: SupervisedDrivers, healing: Healing, ended: threading.Event, time_out_s: float) -> Makers:
+def executor_stalls(drivers: SupervisedDrivers, healing: Healing, time_out_s: float) -> Makers:
     """Those of executors, which need nothing else."""
-    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing, "ended": ended}
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing}
     return {
         (STALL, EXECUTOR): partial(StalledExecutor, drivers, alone=False, **owed),
         (STALL, EXECUTOR_JVM): partial(StalledExecutor, drivers, alone=True, **owed),
@@ -38,7 +37,6 @@ def stalls(
     watch: Watch,
     servers: Mapping[str, Restartable],
     healing: Healing,
-    ended: threading.Event,
     *,
     time_out_s: float,
     held: Callable[[Fault], Fault],
@@ -50,13 +48,12 @@ def stalls(
         watch: what they announce.
         servers: by role.
         healing: continues whoever stands still.
-        ended: ends waits early.
         time_out_s: of heartbeats.
         held: has who announced a step held until the strike came.
     """
-    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing, "ended": ended}
+    owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing}
     makers: Makers = {
-        **executor_stalls(drivers, healing, ended, time_out_s),
+        **executor_stalls(drivers, healing, time_out_s),
         (STALL, NEIGHBOURS): partial(_held, held, partial(StalledNeighbours, drivers, alone=False, **owed)),
         (STALL, PYTHON_WORKER): partial(StalledWorker, drivers, watch, **{**owed, "time_out_s": IDLE_S}),
         (STALL, DRIVER): partial(StalledDriver, drivers, watch, **owed),

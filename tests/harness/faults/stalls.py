@@ -9,14 +9,14 @@ import psutil
 
 from infra.embedded.process import descendants, identity
 from infra.embedded.spark import executor_of, executors
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.embedded import ProcessDrivers
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.driver import taken_over
 from tests.harness.faults.fault import process_of
-from tests.harness.faults.server import Restartable
-from tests.harness.faults.stall import StalledProcesses
+from tests.harness.faults.server import Restartable, family, present
+from tests.harness.faults.stall import StalledProcesses, StallOfServer
 
 
 class StalledExecutor(StalledProcesses):
@@ -30,10 +30,9 @@ class StalledExecutor(StalledProcesses):
 
     def __init__(self, drivers: ProcessDrivers, *, alone: bool, **owed: Any) -> None:
         super().__init__(drivers, "executor", **owed)
-        self._alone, self._before = alone, set[str]()
+        self._alone = alone
 
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
-        self._before = set(self._drivers.executors())
         there = executors(_driver(self._drivers.driver))
         victim = executor_of(event["pid"]) if event["event"] == "step" else self._drawn(there)
         if victim is None:
@@ -41,17 +40,13 @@ class StalledExecutor(StalledProcesses):
         return [victim, *([] if self._alone else descendants(victim.pid))]
 
     def _present(self) -> list[str]:
-        alive = self._drivers.executors()
-        if self._struck[0] in alive:
-            return [self._struck[0]]
-        return [one for one in alive if one not in self._before][:1]
+        return self._executor()
 
 
 class StalledNeighbours(StalledExecutor):
     """Every executor but the one that announced a step stands still, with its Python workers."""
 
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
-        self._before = set(self._drivers.executors())
         reading = executor_of(event["pid"])
         beside = [one for one in executors(_driver(self._drivers.driver)) if one != reading]
         if reading is None or not beside:
@@ -82,15 +77,7 @@ class StalledWorker(StalledProcesses):
         who, at = self._struck
         if not self._stopped.gone():
             return [who]
-        with self._watch.changed:
-            told = [
-                one["pid"]
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= at
-                and one["shard"] == self._event.get("shard", one["shard"])
-                and one["epoch"] >= self._event["epoch"]
-            ]
+        told = [one["pid"] for one in self._watch.steps_after(self._event, at)]
         return [found for pid in told[-20:] if (found := identity(pid)) is not None and found != who][:1]
 
 
@@ -103,9 +90,11 @@ class StalledDriver(StalledProcesses):
         owed: see Stall.
     """
 
+    _drivers: SupervisedDrivers
+
     def __init__(self, drivers: SupervisedDrivers, watch: Watch, **owed: Any) -> None:
         super().__init__(drivers, "driver", **owed)
-        self._watch, self._supervised = watch, drivers
+        self._watch = watch
 
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
         pid = _driver(self._drivers.driver)
@@ -116,11 +105,11 @@ class StalledDriver(StalledProcesses):
         pid = self._drivers.driver
         if isinstance(pid, int) and identity(pid) == self._struck[0]:
             return [self._struck[0]]
-        return taken_over(self._supervised, self._watch, *self._struck)
+        return taken_over(self._drivers, self._watch, *self._struck)
 
 
-class StalledServer(StalledProcesses):
-    """A server and the processes below it stand still. Drivers that end of that meanwhile are news of the server.
+class StalledServer(StallOfServer, StalledProcesses):
+    """A server and the processes below it stand still.
 
     Args:
         drivers: whose pipeline uses it.
@@ -131,26 +120,13 @@ class StalledServer(StalledProcesses):
 
     def __init__(self, drivers: SupervisedDrivers, server: Restartable, role: str, **owed: Any) -> None:
         super().__init__(drivers, role, **owed)
-        self._server, self._supervised = server, drivers
-
-    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        struck = super().strike(event)
-        self._supervised.under = f"a stall of the {self._role}"
-        return struck
-
-    def heal(self) -> None:
-        super().heal()
-        self._supervised.under = None
+        self._server = server
 
     def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
-        if not self._server.running():
-            raise NoProcessError(f"the {self._server.name} does not run")
-        process = process_of(self._server.pid)
-        return [process, *descendants(process.pid)]
+        return family(self._server)
 
     def _present(self) -> list[str]:
-        who = identity(self._server.pid) if self._server.running() else None
-        return [who] if who else []
+        return present(self._server)
 
 
 def workers(driver_pid: int) -> list[psutil.Process]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError, Struck
+from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked, Choice, Treatment
-from tests.harness.faults.fault import Fault, named, now_ms, process_of
+from tests.harness.faults.fault import Lasting, named, now_ms
 from tests.harness.faults.healing import Debt, Healing
-from tests.harness.faults.server import Restartable
+from tests.harness.faults.server import Restartable, family, present
 from tests.harness.mixture import ERRORS, LATE, LOST, NO_ROOM
 
 WRITES = ("PUT", "POST")
@@ -54,7 +52,7 @@ def choice_of(kind: str, rng: random.Random) -> Choice:
     return {ERRORS: errors, LATE: late, LOST: lost, NO_ROOM: no_room}[kind]
 
 
-class StoreAnswers(Fault):
+class StoreAnswers(Lasting):
     """Answers of the object store go wrong for some seconds, on the link that the pipeline reaches it by.
 
     Args:
@@ -64,11 +62,9 @@ class StoreAnswers(Fault):
         seconds: how long; longer, until something was hit that the kind is about.
         longest_s: at most so long.
         healing: calms the link whatever happens.
-        ended: ends the wait early.
         rng: draws which requests are hit.
     """
 
-    lasting = True
     # Between two epochs a pipeline asks its store for nothing; the next epoch's declaration is what is to be hit.
     flowing = True
 
@@ -81,33 +77,24 @@ class StoreAnswers(Fault):
         seconds: float,
         longest_s: float,
         healing: Healing,
-        ended: threading.Event,
         rng: random.Random,
     ) -> None:
-        self._kind, self._link, self._store = kind, link, store
-        self._seconds, self._longest_s = seconds, longest_s
-        self._healing, self._ended = healing, ended
+        super().__init__(healing, seconds)
+        self._kind, self._link, self._store, self._longest_s = kind, link, store, longest_s
         self._choice = choice_of(kind, rng)
         self._debt = Debt("let the object store's answers pass again", link.calm)
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        if not self._store.running():
-            raise NoProcessError(f"the {self._store.name} does not run")
-        who = named(process_of(self._store.pid))
-        self._healing.owe(self._debt)
-        self._link.strike(self._choice)
+        who = named(family(self._store)[0])
+        self._healing.strike(self._debt, lambda: self._link.strike(self._choice))
         return [(who, now_ms())]
 
     def endure(self) -> None:
-        self._last(self._seconds, self._longest_s, self._ended)
-
-    def heal(self) -> None:
-        self._healing.pay(self._debt)
+        self._last(self._longest_s)
 
     def after(self) -> list[str]:
         """The store, which was there all the time."""
-        who = identity(self._store.pid) if self._store.running() else None
-        return [who] if who else []
+        return present(self._store)
 
     def landed(self) -> bool:
         """Whether a request was hit: of lost answers, that to a conditional put which replaces an object (head)."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import psutil
 from confluent_kafka import KafkaException, Producer
 
 from effectively_once.sinks.kafka import ShardAddress
@@ -122,14 +122,12 @@ class Lost(WhileHeld):
 class LongStoppedServer(StoppedServer):
     """A server stands still for longer than it lets a transaction stay open (`beyond_s`)."""
 
-    def __init__(
-        self, server: Restartable, seconds: float, beyond_s: float, healing: Healing, ended: threading.Event
-    ) -> None:
-        super().__init__(server, seconds, healing, ended)
+    def __init__(self, server: Restartable, seconds: float, beyond_s: float, healing: Healing) -> None:
+        super().__init__(server, seconds, healing)
         self._beyond_s = beyond_s
 
     def landed(self) -> bool:
-        return (self._stopped.stopped_s or 0.0) > self._beyond_s
+        return (self._debt.lasted_s or 0.0) > self._beyond_s
 
 
 class RestartedServer(KilledServer):
@@ -141,10 +139,9 @@ class RestartedServer(KilledServer):
             waited += POLL_S
         super().endure()
 
-    def _blow(self) -> Struck:
-        process = process_of(self._server.pid)
-        who = named(process)
-        process.terminate()
+    def _blow(self, processes: list[psutil.Process]) -> Struck:
+        who = named(processes[0])
+        processes[0].terminate()
         return who, now_ms()
 
 
@@ -182,15 +179,8 @@ class TakenId(Fault):
     def after(self) -> list[str]:
         """Who opened the shard's transaction again, or has published a later epoch: nothing had to be opened again."""
         again = self._again()
-        with self._watch.changed:
-            later = [
-                one["pid"]
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= self._at
-                and one["shard"] == self._event["shard"]
-                and one["epoch"] > self._event["epoch"]
-            ]
+        shard = self._watch.steps_after(self._event, self._at)
+        later = [one["pid"] for one in shard if one["epoch"] > self._event["epoch"]]
         pids = [one["pid"] for one in again] + later
         return [found for pid in pids[:20] if (found := identity(pid)) is not None][:1]
 
@@ -203,12 +193,5 @@ class TakenId(Fault):
 
     def _again(self) -> list[dict[str, Any]]:
         """Announcements that the same shard of the same epoch opened its transaction, since the id was taken."""
-        same = ("step", "epoch", "shard", "sink")
-        with self._watch.changed:
-            return [
-                one
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= self._at
-                and all(one[name] == self._event[name] for name in same)
-            ]
+        same = {name: self._event[name] for name in ("step", "epoch", "shard", "sink")}
+        return self._watch.announced("step", self._at, **same)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
+
+import psutil
 
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.faults.fault import Fault, killed, process_of
 from tests.harness.faults.healing import Healing
-from tests.harness.faults.stopped import Stopped
+from tests.harness.faults.stopped import Standstill
 
 POLL_S = 0.2
 
@@ -26,30 +27,14 @@ class KilledWorker(Fault):
         self._event: Mapping[str, Any] = {}
 
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
-        self._event = event
-        self._struck = self._blow(event["pid"])
+        self._event, self._struck = event, killed(process_of(event["pid"]))
         return [self._struck]
 
     def after(self) -> list[str]:
-        """The worker that announced a step of the same shard since, of this epoch or, if it was done, a later one."""
-        who, at = self._struck
-        with self._watch.changed:
-            told = [
-                one["pid"]
-                for one in self._watch.seen
-                if one["event"] == "step"
-                and one["t"] >= at
-                and one["shard"] == self._event["shard"]
-                and one["epoch"] >= self._event["epoch"]
-                and one["pid"] != self._event["pid"]
-            ]
-        return [found for pid in told[:20] if (found := identity(pid)) is not None and found != who][:1]
-
-    def _blow(self, pid: int) -> Struck:
-        return killed(process_of(pid))
+        return followers(self._watch, self._event, *self._struck)
 
 
-class HungWorker(KilledWorker):
+class HungWorker(Standstill):
     """The worker that announced a step stands still; Spark has to find out and to end it.
 
     Spark 4.2 sends SIGTERM (`ProcessHandle.destroy`), which reaches a stopped process when it is continued.
@@ -58,31 +43,29 @@ class HungWorker(KilledWorker):
         watch: what is announced.
         longest_s: it is continued then at the latest.
         healing: continues it whatever happens.
-        ended: ends the wait early.
     """
 
-    lasting = True
-
-    def __init__(self, watch: Watch, longest_s: float, healing: Healing, ended: threading.Event) -> None:
-        super().__init__(watch)
-        self._longest_s, self._healing, self._ended = longest_s, healing, ended
-        self._stopped: Stopped
+    def __init__(self, watch: Watch, longest_s: float, healing: Healing) -> None:
+        super().__init__("python worker", healing, longest_s)
+        self._watch = watch
+        self._event: Mapping[str, Any] = {}
 
     def endure(self) -> None:
-        deadline = time.monotonic() + self._longest_s
-        while not self._stopped.gone() and time.monotonic() < deadline and not self._ended.wait(POLL_S):
+        deadline = time.monotonic() + self._seconds
+        while not self._stopped.gone() and time.monotonic() < deadline and not self._healing.ended.wait(POLL_S):
             pass
-
-    def heal(self) -> None:
-        self._stopped.resume()
 
     def after(self) -> list[str]:
         """As for a killed one; the same worker where it outlived the stop."""
-        return super().after() or ([] if self._stopped.gone() else [self._struck[0]])
+        others = followers(self._watch, self._event, *self._struck)
+        return others or ([] if self._stopped.gone() else [self._struck[0]])
 
-    def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stopped.stopped_s}
+    def _victims(self, event: Mapping[str, Any]) -> list[psutil.Process]:
+        self._event = event
+        return [process_of(event["pid"])]
 
-    def _blow(self, pid: int) -> Struck:
-        self._stopped = Stopped("python worker", [process_of(pid)], self._healing)
-        return self._stopped.stop()
+
+def followers(watch: Watch, event: Mapping[str, Any], who: str, at: int) -> list[str]:
+    """The worker that announced a step of the same shard since, of this epoch or, if it was done, a later one."""
+    told = [one["pid"] for one in watch.steps_after(event, at) if one["pid"] != event["pid"]]
+    return [found for pid in told[:20] if (found := identity(pid)) is not None and found != who][:1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -73,5 +72,5 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
         yield Scene(
             ground,
             presenter,
-            lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing, ended=threading.Event()),
+            lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing),
         )

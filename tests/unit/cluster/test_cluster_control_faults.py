@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, cast
 
 import pytest
@@ -90,11 +89,12 @@ class World:
         self.platform = FakePlatform(*pods)
         self.nodes, self.drivers = FakeNodes(self.platform), FakeDrivers()
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
 
     def stopping(self, seconds: float = 0.2) -> StoppedControl:
         part = ServerPods(cast("Cluster", self.platform), "DNS", "k8s-app=kube-dns", "coredns", 2)
-        fault = StoppedControl(part, cast("Nodes", self.nodes), seconds, healing=self.healing, ended=self.ended)
+        fault = StoppedControl(part, cast("Nodes", self.nodes), seconds, healing=self.healing)
         fault.arm()
         return fault
 
@@ -106,7 +106,6 @@ class World:
             cast("SupervisedPods", self.drivers),
             0.1,
             healing=self.healing,
-            ended=self.ended,
         )
 
 

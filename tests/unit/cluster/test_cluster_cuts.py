@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,8 +23,7 @@ from tests.harness.cut_sorts import CUT, IN_PODS, OF_NODES, DrawnCut, draw_cuts
 from tests.harness.faults import cluster_cut
 from tests.harness.faults.cluster_cut import CutPods
 from tests.harness.faults.cluster_cut_arsenal import cut_makers, heal_cuts
-from tests.harness.faults.cluster_stop import SPARE_S
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, OPERATOR, RESULT_STORE
 from tests.harness.results import BOTH, IN, OUT
 from tests.harness.schedule import DECLARED, PlannedFault
@@ -158,7 +156,8 @@ class World:
             self.servers[role] = ServerPods.of(cast("Any", platform), role)
         self.network = FakeNetwork()
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
 
     def pods(self, selector: Any = "") -> Any:
         """Of the cluster by selector, of the log by role."""
@@ -188,7 +187,7 @@ class World:
     def fault(self, name: str, direction: str = BOTH, planned_s: float = 0.1, of: int = 0) -> CutPods:
         parties = Parties(cast("SupervisedPods", self.drivers), self.servers, cast("PodNetwork", self.network))
         drawn, between = DrawnCut(direction, of), IN_PODS[name]
-        made = CutPods(between, parties, drawn, "mark-1", healing=self.healing, ended=self.ended)
+        made = CutPods(between, parties, drawn, "mark-1", healing=self.healing)
         made.prepare(PlannedFault(1, DECLARED, None, 0, between.strike, planned_s=planned_s))
         made.arm()
         return made
@@ -492,7 +491,6 @@ def test_a_cluster_has_the_cuts_of_which_both_ends_are_there(world: World) -> No
             drawn=draw_cuts(1),
             numbers=itertools.count(1),
             healing=world.healing,
-            ended=world.ended,
         )
 
     assert set(makers(*world.servers)) == {(CUT, one.target) for one in (IN_PODS | OF_NODES).values()}

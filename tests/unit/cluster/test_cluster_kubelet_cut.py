@@ -17,7 +17,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.checkers import cuts
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
 from tests.harness.faults.cluster_kubelet_cut import CutKubelet
-from tests.harness.faults.cluster_stop import SPARE_S
+from tests.harness.faults.healing import SPARE_S
 from tests.harness.results import BOTH, IN, OUT, Fault
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.unit.cluster.fake_platform import FakePlatform, node, server
@@ -47,7 +47,7 @@ def platform() -> FakePlatform:
 def fault(world: World, platform: FakePlatform, machines: Machines, direction: str = BOTH) -> CutKubelet:
     parties = Parties(cast("SupervisedPods", world.drivers), world.servers, cast("PodNetwork", world.network))
     kubelet = Kubelet(cast("Nodes", machines), cast("Cluster", platform))
-    made = CutKubelet(kubelet, parties, DrawnCut(direction), "mark-1", healing=world.healing, ended=world.ended)
+    made = CutKubelet(kubelet, parties, DrawnCut(direction), "mark-1", healing=world.healing)
     made.prepare(PlannedFault(1, DECLARED, None, 0, BETWEEN.strike, planned_s=0.1))
     made.arm()
     return made

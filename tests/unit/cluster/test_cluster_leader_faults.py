@@ -85,11 +85,12 @@ class World:
         self.platform = FakePlatform(*(server(f"kafka-{one}", uid=f"u{one}", cid=f"c{one}") for one in range(3)))
         self.brokers = ServerPods(cast("Cluster", self.platform), "broker", "app=kafka", "java", 3)
         self.leaders, self.said = FakeLeaders(), list[str]()
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
 
     def moving(self) -> MovedLeaders:
         made = cast("Leaders", self.leaders)
-        fault = MovedLeaders(made, self.brokers, healing=self.healing, ended=self.ended)
+        fault = MovedLeaders(made, self.brokers, healing=self.healing)
         fault.arm()
         return fault
 
@@ -272,7 +273,7 @@ def test_a_leader_that_is_not_ready_or_not_known_is_missed(world: World) -> None
 
 
 def test_a_deleted_leader_tells_what_it_led(world: World) -> None:
-    fault = EndedServerPod(world.brokers, DELETE_NOW, healing=world.healing, ended=world.ended, pick=world.pick())
+    fault = EndedServerPod(world.brokers, DELETE_NOW, healing=world.healing, pick=world.pick())
     fault.arm()
     back = server("kafka-1", uid="v1", cid="d1")
     world.platform.on_delete = lambda: world.platform.there.__setitem__(1, back)
@@ -283,7 +284,7 @@ def test_a_deleted_leader_tells_what_it_led(world: World) -> None:
 
 def test_a_stopped_leader_tells_what_it_led(world: World) -> None:
     world.platform.sessions = lambda _: FakeSession("armed 7", "stop 7", "go on 7")
-    fault = StoppedServerPod(world.brokers, 0.0, healing=world.healing, ended=world.ended, pick=world.pick())
+    fault = StoppedServerPod(world.brokers, 0.0, healing=world.healing, pick=world.pick())
     assert fault.strike(STEP)[0][0] == "kafka-1@u1/c1"
     fault.heal()
     assert fault.evidence()["led"] == ["uc.accepted/1"]

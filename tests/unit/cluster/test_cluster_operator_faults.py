@@ -63,7 +63,7 @@ class FakeDrivers:
         return next((one for one in self.known if one.uid == uid), None)
 
 
-class FakeWatch:
+class FakeWatch(Watch):
     """Announcements that a test makes."""
 
     def __init__(self) -> None:
@@ -83,7 +83,8 @@ class World:
         self.platform = FakePlatform(OPERATOR)
         self.drivers, self.watch = FakeDrivers(self.platform, self.order), FakeWatch()
         self.platform.states = ["RUNNING"]
-        self.healing, self.ended = Healing(self.order.append), threading.Event()
+        self.healing = Healing(self.order.append)
+        self.ended = self.healing.ended
         platform, order = self.platform, self.order
 
         class Session(FakeSession):
@@ -100,12 +101,12 @@ class World:
         return operator, cast("SupervisedPods", self.drivers), cast("Watch", self.watch)
 
     def pair(self, order: str) -> OperatorWithDriver:
-        fault = OperatorWithDriver(*self._needs, order, healing=self.healing, ended=self.ended)
+        fault = OperatorWithDriver(*self._needs, order, healing=self.healing)
         fault.arm()
         return fault
 
     def at_submission(self) -> OperatorAtSubmission:
-        fault = OperatorAtSubmission(*self._needs, healing=self.healing, ended=self.ended)
+        fault = OperatorAtSubmission(*self._needs, healing=self.healing)
         fault.arm()
         return fault
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import cast
 
@@ -54,7 +53,6 @@ def faults(*without: str, nodes: bool = True, brokers: int = 3) -> dict[tuple[st
         cast("SupervisedPods", FakeDrivers()),
         cast("Watch", None),
         Healing(lambda _: None),
-        threading.Event(),
         Leaders("b:1", "p", "events_p", 2, lambda _: None),
     )
     return {strike: make() for strike, make in makers.items()}
@@ -90,7 +88,7 @@ def test_one_broker_has_no_other_that_could_lead() -> None:
 def test_of_several_brokers_one_is_struck_for_what_it_leads(brokers: int, by_leadership: bool) -> None:
     for (_, target), one in faults(brokers=brokers).items():
         if isinstance(one, EndedServerPod | StoppedServerPod):
-            chosen_by = getattr(one._pick, "__self__", None)
+            chosen_by = getattr(one.picked.pick, "__self__", None)
             assert isinstance(chosen_by, LeadingBroker) is (by_leadership and target == BROKER)
 
 

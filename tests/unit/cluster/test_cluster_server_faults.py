@@ -11,10 +11,10 @@ import pytest
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import DELETE_NOW, SIGKILL, NoProcessError
 from tests.harness.adapters.server_pods import ServerPods, server_pod
-from tests.harness.faults import cluster_server, cluster_stop
+from tests.harness.faults import cluster_server
 from tests.harness.faults.cluster_server import NO_GRACE_S, EndedServerPod
 from tests.harness.faults.cluster_stop import StoppedServerPod
-from tests.harness.faults.healing import Healing
+from tests.harness.faults.healing import SPARE_S, Healing
 from tests.unit.cluster.fake_platform import FakePlatform, server
 from tests.unit.harness.test_armed import FakeSession
 
@@ -31,7 +31,8 @@ class World:
         self.platform = FakePlatform(*(pods or (server(),)))
         self.server = ServerPods(cast("Cluster", self.platform), "broker", "app=kafka", "java", max(1, len(pods)))
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.opened: list[FakeSession] = []
 
     def sessions(self, *lines: str, then: list[dict[str, Any]] | None = None, silent: bool = False) -> None:
@@ -51,10 +52,10 @@ class World:
         platform.sessions = opened
 
     def ending(self, kind: str, **named: Any) -> EndedServerPod:
-        return EndedServerPod(self.server, kind, healing=self.healing, ended=self.ended, **named)
+        return EndedServerPod(self.server, kind, healing=self.healing, **named)
 
     def stopping(self, seconds: float = 0.2) -> StoppedServerPod:
-        return StoppedServerPod(self.server, seconds, healing=self.healing, ended=self.ended)
+        return StoppedServerPod(self.server, seconds, healing=self.healing)
 
 
 def test_a_killed_server_is_back_when_another_container_of_its_pod_serves() -> None:
@@ -189,13 +190,13 @@ def test_a_stopped_server_is_the_same_container_and_tells_for_how_long() -> None
     fault = world.stopping(0.2)
     fault.arm()
     assert fault.strike({})[0][0] == STRUCK
-    assert world.healing.owed == ["continue kafka-0 of the broker"]
+    assert world.healing.owed == ["continue the broker in kafka-0"]
     fault.endure()
     fault.heal()
     fault.heal()
     assert fault.after() == [STRUCK]
     assert 0.2 <= fault.evidence()["stopped_s"] < 5
-    assert world.opened[0].said == "go\ngo\n"
+    assert world.opened[0].said == "go \ngo\n"
     assert world.healing.owed == []
 
 
@@ -216,7 +217,7 @@ def test_a_stop_ends_with_the_run_and_is_said() -> None:
     world.ended.set()
     fault.endure()
     world.healing.close(torn_down=False)
-    assert world.said == ["✓ healed at the end of the run: continue kafka-0 of the broker"]
+    assert world.said == ["✓ healed at the end of the run: continue the broker in kafka-0"]
 
 
 def test_a_pod_that_is_gone_meanwhile_leaves_nothing_to_continue() -> None:
@@ -240,7 +241,7 @@ def test_what_stands_still_goes_on_by_itself_only_after_it_was_to_be_continued()
 
     world.platform.sessions = session
     world.stopping(12.5).strike({})
-    assert f"sleep {round(12.5 + cluster_stop.SPARE_S + 0.5)};" in scripts[0]
+    assert f"sleep {round(12.5 + SPARE_S + 0.5)};" in scripts[0]
 
 
 def test_a_pod_is_told_by_its_container_and_how_the_former_one_ended() -> None:

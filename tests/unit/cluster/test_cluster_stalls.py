@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ from tests.harness.adapters import held_pod
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
-from tests.harness.adapters.held_pod import Held, HeldPod, server_held
+from tests.harness.adapters.held_pod import Held, server_held
 from tests.harness.adapters.kubelet import MAIN
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR, Pod
@@ -35,45 +34,12 @@ from tests.harness.faults.stall import Stall
 from tests.harness.history import History
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
-from tests.unit.cluster.fake_platform import FakePlatform, Shell, node, server
+from tests.unit.cluster.fake_platform import FakePlatform, node, server
 from tests.unit.cluster.test_cluster_control_faults import FakeNodes
-from tests.unit.harness.sleepers import sleeper, soon, state_of
+from tests.unit.cluster.test_cluster_held import POD, Container
+from tests.unit.harness.sleepers import soon, state_of
 
 DECLARATION = {"event": "epoch", "state": "declared", "epoch": 3}
-
-
-class Container:
-    """Processes of this machine that stand for those of a container: a JVM, what forks workers, two workers."""
-
-    def __init__(self, folder: Path) -> None:
-        self.proc = folder / "proc"
-        self.proc.mkdir()
-        self.children = [sleeper(folder, name=name) for name in ("jvm", "daemon", "first", "second")]
-        self.children.sort(key=lambda one: one.pid)
-        self.jvm, self.daemon, self.first, self.second = (one.pid for one in self.children)
-        stats = {
-            self.jvm: f"{self.jvm} (java) S 1 1",
-            self.daemon: f"{self.daemon} (python3) S {self.jvm} 1",
-            self.first: f"{self.first} (python3) S {self.daemon} 1",
-            self.second: f"{self.second} (a b) c) S {self.daemon} 1",
-        }
-        for pid, stat in stats.items():
-            (self.proc / str(pid)).mkdir()
-            (self.proc / str(pid) / "stat").write_text(stat + "\n")
-        self.shells: list[Shell] = []
-
-    def shell(self, script: str) -> Shell:
-        # Everything is everything of the container: on this machine these four.
-        everything = " ".join(str(one.pid) for one in self.children)
-        script = script.replace("-STOP -1", f"-STOP {everything}").replace("-CONT -1", f"-CONT {everything}")
-        assert " -1" not in script.replace("-gt", ""), "that would be every process of this machine"
-        self.shells.append(Shell(self.proc, script, "nobody", 5))
-        return self.shells[-1]
-
-    @property
-    def still(self) -> list[bool]:
-        """JVM, what forks workers, first worker, second worker."""
-        return [state_of(one.pid) == psutil.STATUS_STOPPED for one in self.children]
 
 
 class World:
@@ -84,9 +50,10 @@ class World:
         self.platform = FakePlatform(server())
         self.platform.sessions = self.container.shell
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.watch = Watch(folder / "events.jsonl", History(folder / "history.jsonl"))
-        self.pods = [Pod("exec-a", "a", EXECUTOR, "uc", "c", started=True)]
+        self.pods = [POD]
         self.log: Any = None
         self.driver = "driver-1"
         self.under: str | None = None
@@ -111,7 +78,7 @@ class World:
         return not any(one.who == who and one.runs for one in self.pods)
 
     def prepared(self, kind: Callable[..., Stall], held: Held, seconds: float = 0.2, **more: Any) -> Any:
-        owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing, "ended": self.ended}
+        owed: dict[str, Any] = {"time_out_s": 600.0, "settle_s": 0.4, "healing": self.healing}
         fault = kind(cast("SupervisedPods", self), cast("Cluster", self.platform), held, **{**owed, **more})
         fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
         fault.arm()
@@ -146,67 +113,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.log = log
     yield made
     made.healing.close(torn_down=True)
-    for shell in made.container.shells:
-        shell.close()
-    for one in made.container.children:
-        one.kill()
-
-
-@pytest.mark.parametrize(
-    ("held", "still"),
-    [
-        (held_pod.EXECUTOR, [True] * 4),
-        (held_pod.EXECUTOR_JVM, [True, False, False, False]),
-        (held_pod.PYTHON_WORKER, [False, False, False, True]),
-        (held_pod.DRIVER, [True] * 4),
-        (server_held("broker", "java"), [True] * 4),
-    ],
-    ids=["executor", "its JVM", "its newest worker", "driver", "server"],
-)
-def test_those_stand_still_who_are_meant_and_go_on_at_the_word(world: World, held: Held, still: list[bool]) -> None:
-    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held, 10)
-    assert world.container.still == [False] * 4
-    stop.stop()
-    soon("all who are meant to stand still", lambda: world.container.still == still)
-    stop.resume()
-    assert world.container.still == [False] * 4
-    assert len(world.platform.done) == 1, "the shell that stopped them continues them"
-
-
-def test_a_worker_that_is_named_is_the_one(world: World) -> None:
-    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.PYTHON_WORKER, 10)
-    stop.stop(world.container.first)
-    assert world.container.still == [False, False, True, False]
-    assert stop.pid == world.container.first
-    stop.resume()
-
-
-def test_they_go_on_when_the_session_ends_or_its_shell_is_killed(world: World) -> None:
-    """A harness that is killed closes its sessions, and can do no more."""
-    HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 10).stop()
-    world.container.shells[0].close()
-    soon("them to go on", lambda: not any(world.container.still))
-    HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 0.6).stop()
-    world.container.shells[1].process.kill()
-    soon("all to stand still", lambda: all(world.container.still))
-    soon("them to go on", lambda: not any(world.container.still))
-
-
-def test_where_the_shell_does_not_answer_another_one_continues_them(world: World) -> None:
-    stop = HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 60)
-    stop.stop()
-    world.container.shells[0].process.kill()
-    world.container.shells[0].process.wait()
-    stop.resume()
-    soon("them to go on", lambda: not any(world.container.still))
-
-
-def test_a_container_without_a_jvm_or_a_worker_is_refused(world: World) -> None:
-    (world.container.proc / str(world.container.jvm) / "stat").write_text("1 (sh) S 1 1\n")
-    with pytest.raises(NoProcessError, match="no executor to stop"):
-        HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.EXECUTOR, 10)
-    with pytest.raises(NoProcessError, match=r"python worker was not stopped \(no JVM\)"):
-        HeldPod(cast("Cluster", world.platform), "p", "c", held_pod.PYTHON_WORKER, 10).stop()
+    made.container.close()
 
 
 def test_an_executor_stalls_and_goes_on_with_the_time_taken(world: World) -> None:
@@ -366,7 +273,6 @@ def stalled_kubelet(world: World, nodes: Machines, seconds: float = 0.2) -> Stal
         cast("Cluster", world.platform),
         time_out_s=600.0,
         healing=world.healing,
-        ended=world.ended,
     )
     fault.prepare(PlannedFault(1, DECLARED, None, 0, Strike(STALL), planned_s=seconds))
     fault.arm()

@@ -70,7 +70,8 @@ class World:
         self.hold = Hold(folder / "points")
         self.history = History(folder / "history.jsonl")
         self.watch = Watch(folder / "events.jsonl", self.history)
-        self.healing, self.ended = Healing(lambda _: None), threading.Event()
+        self.healing = Healing(lambda _: None)
+        self.ended = self.healing.ended
         self.tasks: list[subprocess.Popen[str]] = []
 
     def task(self, *words: str) -> subprocess.Popen[str]:
@@ -204,7 +205,7 @@ def test_a_long_stop_has_landed_when_it_was_longer_than_the_time_out(
     world: World, beyond_s: float, landed: bool
 ) -> None:
     server = world.server()
-    fault = LongStoppedServer(server, 0.2, beyond_s, world.healing, world.ended)
+    fault = LongStoppedServer(server, 0.2, beyond_s, world.healing)
     fault.strike({})
     assert not fault.landed()
     assert state_of(server.pid) == psutil.STATUS_STOPPED
@@ -227,7 +228,7 @@ def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: Worl
     server.child.kill()
     server.child = sleeper(world.folder, ORDERLY)
     before = identity(server.pid)
-    fault = RestartedServer(server, 0.0, world.healing, world.ended)
+    fault = RestartedServer(server, 0.0, world.healing)
     ((who, _),) = fault.strike({})
     assert who == before
     fault.endure()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -41,7 +40,8 @@ class World:
         self.link = StoreLink("127.0.0.1", 1)
         self.link.start()
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.http = urllib3.PoolManager(retries=False, timeout=10.0)
 
     def fault(self, kind: str, seconds: float = 0.1, longest_s: float = 0.4, seed: int = 1) -> StoreAnswers:
@@ -52,7 +52,6 @@ class World:
             seconds=seconds,
             longest_s=longest_s,
             healing=self.healing,
-            ended=self.ended,
             rng=random.Random(seed),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +41,8 @@ class World:
         self.drivers = SupervisedDrivers(self.home, "m", self.watch.path, history=self.history)  # type: ignore[arg-type]
         self.offset = folder / "clock" / "offset"
         self.clock = DriverClock(folder / "library", self.offset)
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.drivers.start("driver", folder / "settings.json")
         soon("the driver", lambda: (folder / "driver-1.log").read_text() == "up\n")
 
@@ -60,7 +60,6 @@ class World:
             seconds=seconds,
             longest_s=longest_s,
             healing=self.healing,
-            ended=self.ended,
         )
 
     def announce(self, off_s: int = 0, **fields: Any) -> None:

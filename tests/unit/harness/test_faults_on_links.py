@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,11 +54,12 @@ class World:
         self.link.start()
         self.link.target = self.behind.getsockname()
         self.said: list[str] = []
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
 
     def fault(self, direction: str = "both", planned_s: float = 0.2) -> CutLink:
         drawn = DrawnCut(direction)
-        made = CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing, ended=self.ended)
+        made = CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing)
         made.prepare(PlannedFault(1, DECLARED, None, 0, TO_STORE.strike, planned_s=planned_s))
         return made
 

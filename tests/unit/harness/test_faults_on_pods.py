@@ -69,7 +69,8 @@ class World(Supervised):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.watch = Watch(folder / "events.jsonl", History(folder / "other.jsonl"))
-        self.healing, self.ended = Healing(self.said.append), threading.Event()
+        self.healing = Healing(self.said.append)
+        self.ended = self.healing.ended
         self.done = self.cluster.done
         self.nodes = FakeNodes(self.done)
         self.cluster.cordon = lambda node, run: self.done.append(("cordon", node, run))  # type: ignore[attr-defined]
@@ -100,7 +101,6 @@ class World(Supervised):
             run="r-1",
             longest_s=0.2,
             healing=self.healing,
-            ended=self.ended,
             say=self.said.append,
         )
         fault.arm()

@@ -41,7 +41,7 @@ class World:
         self.watch = Watch(folder / "events.jsonl", self.history)
         self.said: list[str] = []
         self.healing = Healing(self.said.append)
-        self.ended = threading.Event()
+        self.ended = self.healing.ended
         self.children: list[Child] = []
 
     def child(self, code: str = SLEEP, name: str = "sleeper") -> Child:
@@ -90,11 +90,11 @@ def test_who_is_stopped_stands_still_and_goes_on_with_the_time_taken(world: Worl
     assert all(stopped(pid) for pid in (child.pid, below[0].pid))
     assert world.healing.owed == [f"continue sleeper {child.pid}"]
     time.sleep(STOP_S)
-    one.resume()
-    one.resume()
+    world.healing.pay(one.debt)
+    world.healing.pay(one.debt)
     assert not any(stopped(pid) for pid in (child.pid, below[0].pid))
-    assert one.stopped_s is not None
-    assert STOP_S <= one.stopped_s < STOP_S + 5
+    assert one.debt.lasted_s is not None
+    assert STOP_S <= one.debt.lasted_s < STOP_S + 5
     assert world.healing.owed == []
 
 
@@ -110,7 +110,7 @@ def test_who_has_ended_cannot_be_stopped(world: World) -> None:
 def test_a_killed_server_is_another_process_once_healed(world: World) -> None:
     server = world.server()
     before = identity(server.pid)
-    fault = KilledServer(server, 0.0, world.healing, world.ended)
+    fault = KilledServer(server, 0.0, world.healing)
     ((who, at),) = fault.strike({})
     assert who == before
     soon("its end", lambda: not server.running())
@@ -130,8 +130,8 @@ def test_a_server_that_is_down_already_is_missed(world: World) -> None:
     assert server.child is not None
     server.child.kill()
     for fault in (
-        KilledServer(server, 0, world.healing, world.ended),
-        StoppedServer(server, 0, world.healing, world.ended),
+        KilledServer(server, 0, world.healing),
+        StoppedServer(server, 0, world.healing),
     ):
         with pytest.raises(NoProcessError):
             fault.strike({})
@@ -140,7 +140,7 @@ def test_a_server_that_is_down_already_is_missed(world: World) -> None:
 
 def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
     server = world.server()
-    fault = StoppedServer(server, STOP_S, world.healing, world.ended)
+    fault = StoppedServer(server, STOP_S, world.healing)
     ((who, _),) = fault.strike({})
     assert stopped(server.pid)
     fault.endure()
@@ -163,13 +163,13 @@ def with_processes_below(world: World) -> tuple[Server, psutil.Process]:
 
 def test_a_server_is_killed_with_the_processes_below_it(world: World) -> None:
     server, below = with_processes_below(world)
-    KilledServer(server, 0.0, world.healing, world.ended).strike({})
+    KilledServer(server, 0.0, world.healing).strike({})
     soon("the end of both", lambda: not server.running() and not below.is_running())
 
 
 def test_a_server_is_stopped_with_the_processes_below_it(world: World) -> None:
     server, below = with_processes_below(world)
-    fault = StoppedServer(server, 0.0, world.healing, world.ended)
+    fault = StoppedServer(server, 0.0, world.healing)
     fault.strike({})
     assert stopped(server.pid)
     assert stopped(below.pid)
@@ -179,7 +179,7 @@ def test_a_server_is_stopped_with_the_processes_below_it(world: World) -> None:
 
 def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: World) -> None:
     server = world.server()
-    fault = StoppedServer(server, 600, world.healing, world.ended)
+    fault = StoppedServer(server, 600, world.healing)
     fault.strike({})
     world.ended.set()
     fault.endure()
@@ -212,7 +212,7 @@ def test_a_worker_that_has_ended_is_missed(world: World) -> None:
 
 def test_a_hung_worker_is_waited_for_until_somebody_ends_it(world: World) -> None:
     worker, next_one = world.child(name="worker"), world.child(name="next")
-    fault = HungWorker(world.watch, 600, world.healing, world.ended)
+    fault = HungWorker(world.watch, 600, world.healing)
     fault.strike(world.step(worker.pid))
     assert stopped(worker.pid)
     ender = threading.Timer(STOP_S, worker.kill)
@@ -227,7 +227,7 @@ def test_a_hung_worker_is_waited_for_until_somebody_ends_it(world: World) -> Non
 
 def test_a_hung_worker_that_nobody_ends_goes_on(world: World) -> None:
     worker = world.child()
-    fault = HungWorker(world.watch, STOP_S, world.healing, world.ended)
+    fault = HungWorker(world.watch, STOP_S, world.healing)
     ((who, _),) = fault.strike(world.step(worker.pid))
     fault.endure()
     assert stopped(worker.pid)
@@ -275,7 +275,7 @@ def test_a_stopped_executor_stands_still_with_its_workers(world: World, monkeypa
     (worker,) = psutil.Process(executor.pid).children()
     monkeypatch.setattr(of_executors, "executor_of", lambda _: psutil.Process(worker.pid).parent())
     drivers = Executors(executor)
-    fault = StoppedExecutor(drivers, STOP_S, world.healing, world.ended)  # type: ignore[arg-type]
+    fault = StoppedExecutor(drivers, STOP_S, world.healing)  # type: ignore[arg-type]
     ((who, _),) = fault.strike(world.step(worker.pid))
     assert stopped(executor.pid)
     assert stopped(worker.pid)
@@ -328,7 +328,7 @@ def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refu
         first = drivers.driver
         assert first is not None
         soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
-        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing, world.ended)
+        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
         ((who, _),) = fault.strike({})
         assert stopped(first)
         waiting = threading.Thread(target=fault.endure)
@@ -356,7 +356,7 @@ def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refu
 def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
     drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
     try:
-        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing, world.ended)
+        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
         fault.strike({})
         drivers.start_beside()
         fault.heal()

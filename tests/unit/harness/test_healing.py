@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -108,15 +109,41 @@ def test_a_server_is_started_again_unless_the_whole_stack_ends(torn_down: bool, 
     assert ("torn down" in said[0]) is torn_down
 
 
-def test_a_fault_that_is_done_after_the_end_of_the_run_is_undone_and_one_before_it_is_owed() -> None:
+def test_a_fault_is_owed_from_before_it_is_done_and_tells_for_how_long_it_was_done() -> None:
     struck: list[str] = []
     healing, debt = Healing(lambda _: None), Debt("let it go", struck.clear)
-    healing.owe(debt)
-    struck.append("struck")
-    healing.confirm(debt)
-    assert (struck, healing.owed) == (["struck"], ["let it go"])
-    healing.close(torn_down=False)
-    assert not struck
-    struck.append("struck")
-    healing.confirm(debt)
+
+    def strike() -> str:
+        assert healing.owed == ["let it go"]
+        struck.append("struck")
+        return "who"
+
+    assert healing.strike(debt, strike) == "who"
+    assert (struck, healing.owed, debt.lasted_s) == (["struck"], ["let it go"], None)
+    time.sleep(0.05)
+    healing.pay(debt)
+    lasted_s = debt.lasted_s
+    assert lasted_s is not None
+    assert lasted_s >= 0.05
+    debt.settle()
+    assert (struck, healing.owed, debt.lasted_s) == ([], [], lasted_s)
+
+
+def test_what_fails_is_undone_at_once_and_lasted_no_time() -> None:
+    undone: list[str] = []
+    healing, debt = Healing(lambda _: None), Debt("let it go", lambda: undone.append("undone"))
+    with pytest.raises(RuntimeError, match="cannot"):
+        healing.strike(debt, _failing)
+    assert (undone, healing.owed, debt.lasted_s) == (["undone"], [], None)
+
+
+def test_a_fault_that_is_done_after_the_end_of_the_run_is_undone() -> None:
+    struck: list[str] = []
+    healing, debt = Healing(lambda _: None), Debt("let it go", struck.clear)
+
+    def strike() -> None:
+        healing.close(torn_down=False)
+        struck.append("struck")
+
+    healing.strike(debt, strike)
     assert not struck

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def world(tmp_path: Path) -> Iterator[Supervised]:
 
 def away(world: Supervised, seconds: float) -> tuple[AwayDriver, Healing]:
     watch, healing = Watch(world.folder / "events.jsonl", History(world.folder / "told.jsonl")), Healing(print)
-    one = AwayDriver(world.drivers, watch, healing, threading.Event())
+    one = AwayDriver(world.drivers, watch, healing)
     one.prepare(planned(seconds))
     return one, healing
 
@@ -92,7 +91,7 @@ def test_where_there_is_no_driver_nobody_is_kept_away(world: Supervised) -> None
 
 def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
     held, healing = HeldBack(), Healing(print)
-    one = KeptBack(held, 2, "partition 2", healing, threading.Event())
+    one = KeptBack(held, 2, "partition 2", healing)
     one.prepare(planned(0.05, "partition-lag"))
     ((who, _),) = one.strike({})
     assert who == "partition 2"
@@ -109,7 +108,7 @@ def test_records_of_a_partition_are_kept_for_the_time_and_counted() -> None:
 
 
 def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
-    one = KeptBack(HeldBack(), 2, "partition 2", Healing(print), threading.Event())
+    one = KeptBack(HeldBack(), 2, "partition 2", Healing(print))
     one.prepare(planned(0.01, "partition-lag"))
     one.strike({})
     one.endure()
@@ -119,10 +118,10 @@ def test_a_partition_to_which_nothing_was_sent_did_not_lag() -> None:
 
 def test_every_partition_lags_before_one_lags_twice() -> None:
     lags = Lags.of(HeldBack(), 8, 3)
-    who = [lags.partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    who = [lags.partition(Healing(print)).after()[0] for _ in range(16)]
     assert len({*who[:8]}) == 8
     assert who[8:] == who[:8]
-    assert who != [Lags.of(HeldBack(), 8, 4).partition(Healing(print), threading.Event()).after()[0] for _ in range(16)]
+    assert who != [Lags.of(HeldBack(), 8, 4).partition(Healing(print)).after()[0] for _ in range(16)]
 
 
 LAG: dict[str, Any] = {"after": "partition 2", "planned_s": 2.0, "held_s": 2.1, "kept": 90, "healed_at": 4_000}
@@ -238,7 +237,7 @@ def test_the_plan_has_a_hundred_outages_on_both_stacks_and_records_for_as_long_a
 def test_gateways_are_away_one_after_the_other_and_send_and_say_nothing_meanwhile() -> None:
     held = HeldBack()
     lags = Lags.of(held, 8, 3)
-    first, second, third = (lags.gateway(Healing(print), threading.Event()) for _ in range(3))
+    first, second, third = (lags.gateway(Healing(print)) for _ in range(3))
     assert {*first.after(), *second.after()} == {f"gateway {name}" for name in GATEWAYS}
     assert third.after() == first.after()
     name = first.after()[0].removeprefix("gateway ")

@@ -98,7 +98,6 @@ def fault(
         disk,
         probe or disk,  # type: ignore[arg-type]
         healing=world.healing,
-        ended=world.ended,
     )
     made.prepare(PlannedFault(1, DECLARED, None, 0, SERVER_DISKS["broker-slow-disk"], planned_s=seconds))
     made.arm()
@@ -249,7 +248,7 @@ def test_the_same_plan_draws_the_same_delay_and_plans_differ() -> None:
     drawn = []
     for one in planned:
         for _ in range(2):
-            made = SlowedServer(Drivers(), None, "", None, lambda: 0.0, healing=None, ended=threading.Event())  # type: ignore[arg-type]
+            made = SlowedServer(Drivers(), None, "", None, lambda: 0.0, healing=None)  # type: ignore[arg-type]
             made.prepare(one)
             drawn.append(made._delay_ms)
     assert drawn[::2] == drawn[1::2]

@@ -92,7 +92,7 @@ def test_a_pod_is_slowed_by_its_processes_here_and_named_as_the_cluster_names_it
     monkeypatch.setattr(slowable, "find_first", found)
     pods = Pods(POD)
     pod = SlowablePod(pods, None, threading.Event())
-    assert (pod.present(), pod.told()) == ([], {})
+    assert (pod.present(), pod.told) == ([], {})
     who, family = pod.family({"shard": 0})
     assert (who, family[0].pid, asked) == (POD.who, server.pid, [ID])
     assert pod.present() == [POD.who]
@@ -113,7 +113,7 @@ def test_of_several_pods_the_one_that_is_chosen_is_slowed_and_why_is_told(
     other = ServerPod("kafka-1", "u2", "kafka", "77" * 32, "node-2", ready=True)
     pod = SlowablePod(Pods(POD, other), lambda _: Picked(other, {"led": 3}), threading.Event())
     assert pod.family({})[0] == other.who
-    assert (pod.present(), pod.told()) == ([other.who], {"led": 3})
+    assert (pod.present(), pod.told) == ([other.who], {"led": 3})
 
 
 def test_where_the_engine_is_on_another_machine_no_disk_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ class Pipeline:
 
     def owed(self, time_out_s: float = LONG_S, settle_s: float = 0.5) -> dict[str, Any]:
         world = self.world
-        return {"time_out_s": time_out_s, "settle_s": settle_s, "healing": world.healing, "ended": world.ended}
+        return {"time_out_s": time_out_s, "settle_s": settle_s, "healing": world.healing}
 
     def worker(self, number: int) -> int:
         found: int
@@ -304,7 +304,7 @@ def test_a_driver_stalls_and_its_executors_run_on(world: World, monkeypatch: pyt
         assert drivers.child is not None
         jvm, executor = below(drivers.child)
         monkeypatch.setattr(stalls, "executors", lambda _: [executor])
-        owed = {"time_out_s": 0.1, "settle_s": 0.5, "healing": world.healing, "ended": world.ended}
+        owed = {"time_out_s": 0.1, "settle_s": 0.5, "healing": world.healing}
         fault = prepared(StalledDriver(drivers, world.watch, **owed))
         ((who, _),) = fault.strike(DECLARATION)
         assert [stopped(one) for one in (pid, jvm.pid, executor.pid)] == [True, True, False]
