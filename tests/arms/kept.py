@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import orjson
 
 from tests.arms.figures import Model
 from tests.harness.evidence import EvidenceError
+from tests.harness.run_directory import RunDirectory
 
 MANIFEST, RESULTS, TABLE, PAGE = "manifest.json", "results.json", "table.md", "page.html"
 
@@ -41,6 +42,15 @@ class Told(Model):
 
 
 Plan = TypeVar("Plan")
+Judged = TypeVar("Judged", bound=Model)
+
+
+def write(path: Path, results: Judged, page: Any, files: Mapping[str, str] | None = None) -> Judged:
+    """Write the results of a run, its table and page, as a module's `markdown` and `html` draw them, and more files."""
+    RunDirectory(path).write_json(path / RESULTS, results)
+    for name, content in {TABLE: page.markdown(results) + "\n", PAGE: page.html(results), **(files or {})}.items():
+        (path / name).write_text(content)
+    return results
 
 
 def told(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from xml.sax.saxutils import escape
 
 from effectively_once_jobs.system_usage.settings import (
     ACKNOWLEDGED,
@@ -13,9 +12,8 @@ from effectively_once_jobs.system_usage.settings import (
     Semantics,
 )
 from tests.arms.figures import Latency
-from tests.arms.page import bullets, document, drawn_table, on_machine
+from tests.arms.page import in_html, in_markdown, said
 from tests.bench.figure import drawn
-from tests.bench.table import table
 from tests.compare.figures import Figures
 from tests.compare.results import Comparison
 
@@ -92,22 +90,12 @@ def tables(results: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
 
 def markdown(results: Comparison) -> str:
     """Return the tables and what was judged, in Markdown."""
-    parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(results))])
+    return in_markdown(tables(results), judged(results))
 
 
 def judged(results: Comparison) -> list[str]:
     """Return a line for each promise and for each guard that does not hold, and the verdict."""
-    lines = [
-        f"{'✓' if sign.holds else '✗'} {NAMES[sign.semantics]} {sign.says}: {sign.found}"
-        for sign in results.signs
-        if sign.promise
-    ]
-    lines += [
-        f"? {NAMES[sign.semantics]}: not shown that {sign.says} ({sign.found})"
-        for sign in results.signs
-        if not sign.promise and not sign.holds
-    ]
+    lines = said(results.signs, lambda sign: NAMES[sign.semantics])
     lines += [f"? {NAMES[one.semantics]} broke off: {one.broke_off}" for one in results.arms if one.broke_off]
     return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
 
@@ -166,20 +154,21 @@ def plots(results: Comparison) -> dict[str, str]:
 def html(results: Comparison) -> str:
     """Return the page, which needs no other file."""
     plan = results.plan
-    parts = [
-        f"<h1>System usage under four semantics: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {plan.seed}. A burst of {plan.burst:,} records, {plan.calm:,} at {plan.pace} a second, then "
-        f"{plan.struck:,} at that pace while {plan.rate:.1%} of the look-ups fail and processes are killed: executors "
-        f"{plan.kills}, drivers {plan.driver_kills}. The records are the same under each semantics, and so are the "
-        "numbers of the look-ups that fail and of those at which is killed. "
-        f"<code>{escape(results.command)}</code></p>",
-    ]
-    for title, heading, rows in tables(results):
-        parts.append(drawn_table(title, heading, rows))
-    parts += [f"<figure>{svg}</figure>" for svg in plots(results).values()]
-    parts.append(bullets("What was judged", judged(results)))
-    parts.append(on_machine(results.machine, results.jvm))
-    return document(f"Semantics compared, seed {plan.seed}", parts)
+    says = (
+        f"A burst of {plan.burst:,} records, {plan.calm:,} at {plan.pace} a second, then {plan.struck:,} at that pace "
+        f"while {plan.rate:.1%} of the look-ups fail and processes are killed: executors {plan.kills}, drivers "
+        f"{plan.driver_kills}. The records are the same under each semantics, and so are the numbers of the look-ups "
+        "that fail and of those at which is killed."
+    )
+    return in_html(
+        results,
+        tables(results),
+        judged(results),
+        title="Semantics compared",
+        heading="System usage under four semantics",
+        says=says,
+        figures=plots(results).values(),
+    )
 
 
 def _rows(arms: Sequence[Figures], figures: Mapping[str, Told]) -> list[list[str]]:

@@ -16,13 +16,12 @@ from pydantic import ValidationError
 from effectively_once_jobs.system_usage.settings import ALL
 from tests.arms import kept
 from tests.arms.command import judged_again, played_to_its_end
-from tests.arms.kept import PAGE, RESULTS, TABLE, Told
+from tests.arms.kept import Told
 from tests.compare.figures import FACTS, Figures, figures
 from tests.compare.plan import Plan
 from tests.compare.signs import Sign, signs, verdict
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
-from tests.harness.run_directory import RunDirectory
 
 
 class Comparison(Told):
@@ -80,12 +79,7 @@ def write(path: Path) -> Comparison:
     from tests.compare import page  # noqa: PLC0415 - it draws what is here
 
     results = judge(path)
-    RunDirectory(path).write_json(path / RESULTS, results)
-    (path / TABLE).write_text(page.markdown(results) + "\n")
-    for name, svg in page.plots(results).items():
-        (path / f"{name}.svg").write_text(svg + "\n")
-    (path / PAGE).write_text(page.html(results))
-    return results
+    return kept.write(path, results, page, {f"{name}.svg": svg + "\n" for name, svg in page.plots(results).items()})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

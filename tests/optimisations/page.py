@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
-from tests.arms.page import bullets, document, drawn_table, on_machine
+from tests.arms.page import in_html, in_markdown
 from tests.bench import optimisations_table
 from tests.bench.optimisations_table import EPOCH, QUERY
-from tests.bench.table import table
 from tests.optimisations.plan import ARMS
 
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ def tables(results: Optimisations) -> list[tuple[str, list[list[str]]]]:
 
 def markdown(results: Optimisations) -> str:
     """Return the tables and what was judged, in Markdown."""
-    parts = [f"{title}\n\n{table(HEADING, rows)}" for title, rows in tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(results))])
+    return in_markdown([(title, HEADING, rows) for title, rows in tables(results)], judged(results))
 
 
 def judged(results: Optimisations) -> list[str]:
@@ -63,15 +60,10 @@ def plans(results: Optimisations) -> str:
 
 def html(results: Optimisations) -> str:
     """Return the page, which needs no other file."""
-    parts = [
-        f"<h1>Fusion and combiner lifting: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {results.plan.seed}. Stages, bytes and records by Spark's event log. "
-        f"<code>{escape(results.command)}</code></p>",
-        *(drawn_table(title, HEADING, rows) for title, rows in tables(results)),
-        bullets("What was judged", judged(results)),
-        on_machine(results.machine, results.jvm),
-    ]
-    return document(f"Fusion and combiner lifting, seed {results.plan.seed}", parts)
+    says = "Stages, bytes and records by Spark's event log."
+    sections = [(title, HEADING, rows) for title, rows in tables(results)]
+    title = "Fusion and combiner lifting"
+    return in_html(results, sections, judged(results), title=title, heading=title, says=says)
 
 
 def _row(one: Figures, records: int) -> list[str]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tests.arms import kept
 from tests.arms.command import judged_again
-from tests.arms.kept import PAGE, RESULTS, TABLE, Told, planned, told
+from tests.arms.kept import Told, planned, told
 from tests.bench.facts import PLANS
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
-from tests.harness.run_directory import RunDirectory
 from tests.optimisations import page
 from tests.optimisations.figures import Figures, figures
 from tests.optimisations.plan import ACTORS, Plan
@@ -61,11 +61,7 @@ def judge(path: Path) -> Optimisations:
 def write(path: Path) -> Optimisations:
     """Judge a run, and write its results, its table, its plans and its page."""
     results = judge(path)
-    RunDirectory(path).write_json(path / RESULTS, results)
-    (path / TABLE).write_text(page.markdown(results) + "\n")
-    (path / PLANS).write_text(page.plans(results) + "\n")
-    (path / PAGE).write_text(page.html(results))
-    return results
+    return kept.write(path, results, page, {PLANS: page.plans(results) + "\n"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
-from tests.arms.page import bullets, document, drawn_table, on_machine
+from tests.arms.page import in_html, in_markdown, said
 from tests.bench.figure import drawn
-from tests.bench.table import table
 from tests.reconcile.figures import Figures, Stream, Window
 from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.reconcile.results import Reconciliation
@@ -36,22 +35,12 @@ def tables(results: Reconciliation) -> list[tuple[str, list[str], list[list[str]
 
 def markdown(results: Reconciliation) -> str:
     """Return the tables and what was judged, in Markdown."""
-    parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(results))])
+    return in_markdown(tables(results), judged(results))
 
 
 def judged(results: Reconciliation) -> list[str]:
     """Return a line for each promise and for each guard that does not hold, and the verdict."""
-    lines = [
-        f"{'✓' if sign.holds else '✗'} {NAMES[sign.of]} {sign.says}: {sign.found}"
-        for sign in results.signs
-        if sign.promise
-    ]
-    lines += [
-        f"? {NAMES[sign.of]}: not shown that {sign.says} ({sign.found})"
-        for sign in results.signs
-        if not sign.promise and not sign.holds
-    ]
+    lines = said(results.signs, lambda sign: NAMES[sign.of])
     lines += [f"? {results.unread}"] if results.unread else []
     return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
 
@@ -60,17 +49,19 @@ def html(results: Reconciliation) -> str:
     """Return the page, which needs no other file."""
     plan, found = results.plan, results.figures
     strikes = ", ".join(f"{one.target} from epoch {one.call} on" for one in plan.strikes)
-    parts = [
-        f"<h1>Two streams and a batch run over one topic: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {plan.seed}. {escape(plan.subject.says)}. Both streams read the same topic and are killed at the "
-        f"same steps: {escape(strikes)}, each once rows are committed and the epoch is not. "
-        f"<code>{escape(results.command)}</code></p>",
-        *(drawn_table(*one) for one in tables(results)),
-    ]
-    if found is not None:
-        parts.append(f"<figure>{plot(found)}</figure>")
-    parts += [bullets("What was judged", judged(results)), on_machine(results.machine, results.jvm)]
-    return document(f"Streams reconciled, seed {plan.seed}", parts)
+    says = (
+        f"{escape(plan.subject.says)}. Both streams read the same topic and are killed at the same steps: "
+        f"{escape(strikes)}, each once rows are committed and the epoch is not."
+    )
+    return in_html(
+        results,
+        tables(results),
+        judged(results),
+        title="Streams reconciled",
+        heading="Two streams and a batch run over one topic",
+        says=says,
+        figures=[] if found is None else [plot(found)],
+    )
 
 
 def plot(found: Figures) -> str:

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.arms import kept
 from tests.arms.command import judged_again
-from tests.arms.kept import PAGE, RESULTS, TABLE, Told, planned, told
+from tests.arms.kept import Told, planned, told
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
-from tests.harness.run_directory import RunDirectory
 from tests.reconcile.figures import Figures, figures
 from tests.reconcile.plan import Plan
 from tests.reconcile.signs import Sign, signs, verdict
@@ -64,11 +64,7 @@ def write(path: Path) -> Reconciliation:
     """Judge a run, and write its results, its table and its page."""
     from tests.reconcile import page  # noqa: PLC0415 - it draws what is here
 
-    results = judge(path)
-    RunDirectory(path).write_json(path / RESULTS, results)
-    (path / TABLE).write_text(page.markdown(results) + "\n")
-    (path / PAGE).write_text(page.html(results))
-    return results
+    return kept.write(path, judge(path), page)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tests.arms.figures import Said
+from tests.arms.figures import verdict as judged_as
 from tests.harness.checkers import adding_up
 from tests.harness.results import Verdict
-from tests.reconcile.figures import Figures, Model, Stream
+from tests.reconcile.figures import Figures, Stream
 from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 
 BATCH = "batch"
@@ -15,14 +17,10 @@ BOUND = {-1: adding_up.ON_TIME, 0: adding_up.LATE, 1: adding_up.LATE}
 """Distance of the watermark from window end + allowed lateness, in ms -> what a record becomes."""
 
 
-class Sign(Model):
-    """A sentence that holds or not; without a guard (no promise) that holds the run shows nothing."""
+class Sign(Said):
+    """A sentence about a stream, or the batch run."""
 
     of: str
-    says: str
-    holds: bool
-    found: str
-    promise: bool = True
 
 
 def signs(found: Figures, plan: Plan) -> list[Sign]:
@@ -51,9 +49,7 @@ def signs(found: Figures, plan: Plan) -> list[Sign]:
 
 def verdict(judged: Sequence[Sign]) -> Verdict:
     """Fail for a promise that does not hold, unknown for a guard."""
-    if any(sign.promise and not sign.holds for sign in judged):
-        return Verdict.FAIL
-    return Verdict.PASS if judged and all(sign.holds for sign in judged) else Verdict.UNKNOWN
+    return judged_as(judged, whole=bool(judged))
 
 
 def _exactly(found: Figures, one: Stream) -> Iterator[Sign]:

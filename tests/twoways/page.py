@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from statistics import median
-from xml.sax.saxutils import escape
 
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS, Way
 from tests.arms.figures import Latency
-from tests.arms.page import bullets, document, drawn_table, on_machine
+from tests.arms.page import in_html, in_markdown
 from tests.bench.figure import drawn
-from tests.bench.table import table
 from tests.twoways.figures import Figures, Level, Recovery
 from tests.twoways.results import TwoWays
 
@@ -92,8 +90,7 @@ def tables(results: TwoWays) -> list[Table]:
 
 def markdown(results: TwoWays) -> str:
     """Return the tables and what was judged, in Markdown."""
-    parts = [f"{title}\n\n{table(heading, rows)}" for title, heading, rows in tables(results)]
-    return "\n\n".join([*parts, "\n".join(judged(results))])
+    return in_markdown(tables(results), judged(results))
 
 
 def judged(results: TwoWays) -> list[str]:
@@ -170,16 +167,19 @@ def plots(results: TwoWays) -> dict[str, str]:
 def html(results: TwoWays) -> str:
     """Return the page, which needs no other file."""
     plan = results.plan
-    parts = [
-        f"<h1>Two ways to effectively-once: {results.verdict.name.lower()}</h1>",
-        f"<p>Seed {plan.seed}. For each number of kills a burst of {plan.burst:,} records, and {plan.paced:,} at "
-        f"{plan.pace} a second; {plan.users} users. Records, and the operators that are struck, are the same for both "
-        f"ways. <code>{escape(results.command)}</code></p>",
-    ]
-    parts += [drawn_table(*one) for one in tables(results)]
-    parts += [f"<figure>{svg}</figure>" for svg in plots(results).values()]
-    parts += [bullets("What was judged", judged(results)), on_machine(results.machine, results.jvm)]
-    return document(f"Two ways, seed {plan.seed}", parts)
+    says = (
+        f"For each number of kills a burst of {plan.burst:,} records, and {plan.paced:,} at {plan.pace} a second; "
+        f"{plan.users} users. Records, and the operators that are struck, are the same for both ways."
+    )
+    return in_html(
+        results,
+        tables(results),
+        judged(results),
+        title="Two ways",
+        heading="Two ways to effectively-once",
+        says=says,
+        figures=plots(results).values(),
+    )
 
 
 def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:

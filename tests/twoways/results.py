@@ -15,10 +15,9 @@ from pydantic import ValidationError
 
 from tests.arms import kept
 from tests.arms.command import judged_again, played_to_its_end
-from tests.arms.kept import PAGE, RESULTS, TABLE, Told
+from tests.arms.kept import Told
 from tests.harness.evidence import EvidenceError
 from tests.harness.results import Verdict
-from tests.harness.run_directory import RunDirectory
 from tests.twoways.figures import FACTS, Figures, figures
 from tests.twoways.plan import Plan
 from tests.twoways.signs import Sign, signs, verdict
@@ -81,12 +80,7 @@ def write(path: Path) -> TwoWays:
     from tests.twoways import page  # noqa: PLC0415 - it draws what is here
 
     results = judge(path)
-    RunDirectory(path).write_json(path / RESULTS, results)
-    (path / TABLE).write_text(page.markdown(results) + "\n")
-    for name, svg in page.plots(results).items():
-        (path / f"{name}.svg").write_text(svg + "\n")
-    (path / PAGE).write_text(page.html(results))
-    return results
+    return kept.write(path, results, page, {f"{name}.svg": svg + "\n" for name, svg in page.plots(results).items()})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
