@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from tests.harness import binding, junit
+from tests.harness.asked import path_of
 from tests.harness.checkers import (
     aggregates,
     agreement,
+    answers,
     bound,
     certificates,
     chain,
@@ -124,6 +126,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         *refused.judge(case),
         *_in_time(case),
         *_certificates(case),
+        *_answers(case),
         *(_protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         _protected(decisions.NAME, 0, decisions.judge, case),
         _protected("faults", 0, hits, case),
@@ -161,6 +164,15 @@ def _certificates(case: Case) -> list[Oracle]:
     said = case.run.statements_path.exists()
     due = said or (manifest is not None and bool(manifest.settings.gateways))
     return [_protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
+
+
+def _answers(case: Case) -> list[Oracle]:
+    """What the product said of its sources, of an embedded run that has any: there it is asked."""
+    manifest = _or(lambda: case.manifest, None)
+    settings = None if manifest is None else manifest.settings
+    due = settings is not None and bool(settings.gateways) and settings.campaign == "embedded"
+    asked = due or path_of(case.run.path).exists()
+    return [_protected(answers.NAME, answers.NUMBER, answers.judge, case)] if asked else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:
