@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.harness.checkers import answers
 from tests.harness.checkers.answers import releases
+from tests.harness.checkers.case import Case
 from tests.harness.evidence import Clock
-from tests.harness.judge import judge
-from tests.harness.results import Verdict
+from tests.harness.judge import _protected, judge
+from tests.harness.results import Oracle, Verdict
+from tests.harness.run_directory import RunDirectory
 from tests.unit.harness.fabricate import Row
 from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateways
 from tests.unit.harness.gateway_world import GatewayWorld
@@ -76,6 +79,10 @@ def gone(run: Path) -> None:
     bind(run)
 
 
+def judged(run: Path) -> Oracle:
+    return _protected(answers.NAME, answers.NUMBER, answers.judge, Case(RunDirectory(run)))
+
+
 FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
 
 
@@ -125,14 +132,14 @@ def test_what_was_not_asked_is_unknown_and_what_is_not_true_fails(
     run: Path, does: Change, verdict: Verdict, why: str
 ) -> None:
     does(run)
-    oracle = judge(run, write=False).oracle("answers")
+    oracle = judged(run)
     assert oracle.verdict is verdict, oracle.says
     assert any(why in one for one in (oracle.says, *oracle.evidence)), (oracle.says, oracle.evidence)
 
 
 def test_a_command_that_had_no_answer_is_no_offence_where_another_had(run: Path) -> None:
     no_answer(OPEN, 74)(run)
-    oracle = judge(run, write=False).oracle("answers")
+    oracle = judged(run)
     assert oracle.verdict is Verdict.PASS, oracle.evidence
     assert "1 times the command had no answer" in oracle.says
 
