@@ -12,16 +12,19 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from effectively_once.object_store import BucketAddress
+from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded, interrupted
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack
+from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
@@ -31,7 +34,9 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain, default_console, prepar
 from infra.toolchain.strace import find_strace
 from tests.harness import with_requests, with_table
 from tests.harness.act import Act
+from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.driver_clock import DriverClock, clocked
+from tests.harness.adapters.driver_metrics import ANY_PORT, read_metric
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import SparkRequests
@@ -50,6 +55,7 @@ from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
+from tests.harness.inquiry import Complete, Inquiry, Tail
 from tests.harness.judge.verdict import show
 from tests.harness.lag_sorts import GATEWAY
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
@@ -108,6 +114,8 @@ LENGTHS = {
 }
 """What the command line sets of `Lengths`."""
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=120.0)
+LOOK_PATIENCE_S = 5.0
+"""A store that does not answer within so long is asked again when it is time for the next window."""
 
 
 @dataclass
@@ -185,6 +193,8 @@ class Chaos:
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.conditions.unproven:
                 job, checkout = f"tests.harness.{UNPROVEN}", self.checkout
+            if subject.gateways:
+                os.environ.update(ANY_PORT)
             module, requests = job, self._requests(directory)
             if requests is not None:
                 os.environ.update(requests.env)
@@ -247,8 +257,29 @@ class Chaos:
                 tables = Tables(database, PIPELINE)
                 tables.make(ACCEPTED_ROWS, with_table.pipeline.tables[ACCEPTED_ROWS], SHARDS)
                 act.collector = TableCollector(directory, act.collector, tables)
-            act.go()
+            with self._inquiry(directory, drivers, stack.endpoints, settings) if subject.gateways else nullcontext():
+                act.go()
             history.record("phase", phase="judge")
+
+    def _inquiry(
+        self, directory: RunDirectory, drivers: SupervisedDrivers, endpoints: Endpoints, settings: PipelineSettings
+    ) -> Inquiry:
+        """Who asks the pipeline of this run how complete its results are."""
+        chain = ChainReader(BucketAddress(endpoints.s3_endpoint, settings.s3_bucket), PIPELINE, TOPIC, LOOK_PATIENCE_S)
+
+        def tail() -> Tail:
+            head = chain.head()
+            return [] if head is None else head.content["tail"]
+
+        packages = f"{self.toolchain.wheel.installed}:{self.checkout}"
+        work = directory.path.absolute() / "work"
+        return Inquiry(
+            directory.path,
+            tail,
+            Complete(directory.path.absolute() / "settings.json", packages, work / "complete.log"),
+            lambda: read_metric(drivers.driver),
+            (settings.window_ms, settings.lateness_ms),
+        )
 
     def _way_out(self, home: SparkHome, drivers: SupervisedDrivers, directory: RunDirectory) -> WayOut:
         def with_proof() -> None:

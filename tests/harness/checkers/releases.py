@@ -23,7 +23,7 @@ def too_early(
     first: dict[tuple[str, int], int] = {}
     for one in said:
         first.setdefault((one.source, one.time_ms), one.said_at)
-    declared, found = _declared(events), []
+    declared, found = declared_at(events), []
     for record in epochs:
         clock, at = record.clock, declared.get(record.epoch)
         for source in clock.released if clock is not None and at is not None else ():
@@ -43,7 +43,7 @@ def unheard(
     epochs: Iterable[EpochRecord], said: Sequence[Said], events: Iterable[Mapping[str, Any]], topic: str
 ) -> list[str]:
     """Describe releases of gateways that had said more, of what was read by then: a driver that did not listen."""
-    declared, read, before, found = _declared(events), dict[int, int](), set[str](), list[str]()
+    declared, read, before, found = declared_at(events), dict[int, int](), set[str](), list[str]()
     for record in epochs:
         clock, at = record.clock, declared.get(record.epoch)
         # Who was let go before stays so until a word of its is heard, and that may take an outage.
@@ -81,7 +81,7 @@ def unheeded(
     server was struck meanwhile its driver may not have been able to hear it.
     """
     later = _later(said)
-    declared, found = _declared(events), []
+    declared, found = declared_at(events), []
     for record in epochs:
         clock, at = record.clock, declared.get(record.epoch)
         if clock is None or at is None or record.keeps_watermark:
@@ -134,7 +134,7 @@ def _struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool
     )
 
 
-def _declared(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+def declared_at(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     """When epochs were first declared, by the harness's clock: a driver's may have been stepped.
 
     It reads an announcement after the pin.

@@ -12,9 +12,11 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
+from tests.harness.asked import path_of
 from tests.harness.checkers import (
     aggregates,
     agreement,
+    answers,
     binding,
     bound,
     certificates,
@@ -122,6 +124,7 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         *refused.judge(case),
         *_in_time(case),
         *_certificates(case),
+        *_answers(case),
         *(protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
         protected(decisions.NAME, 0, decisions.judge, case),
         protected("faults", 0, hits, case),
@@ -159,6 +162,15 @@ def _certificates(case: Case) -> list[Oracle]:
     said = case.run.statements_path.exists()
     due = said or (manifest is not None and bool(manifest.settings.gateways))
     return [protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
+
+
+def _answers(case: Case) -> list[Oracle]:
+    """What the product said of its sources, of an embedded run that has any: there it is asked."""
+    manifest = read_or(lambda: case.manifest, None)
+    settings = None if manifest is None else manifest.settings
+    due = settings is not None and bool(settings.gateways) and settings.campaign == "embedded"
+    asked = due or path_of(case.run.path).exists()
+    return [protected(answers.NAME, answers.NUMBER, answers.judge, case)] if asked else []
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:

@@ -23,6 +23,7 @@ from tests.unit.harness.fabricate import (
     wire,
     write_lines,
 )
+from tests.unit.harness.fabricate_asked import asked_of
 
 NORTH, AWAY = GATEWAYS = ("north-gate", "south-gate")
 TURNS, AWAY_FROM, BACK_AT, PER_TURN = 15, 3, 12, 12
@@ -94,6 +95,7 @@ class _Gateways(fabricate._Simulation):
             for one in self.said
         )
         write_lines(self.run / "statements.jsonl", [line for pair in zip(self.said, had, strict=True) for line in pair])
+        write_lines(self.run / "asked.jsonl", asked_of(self.chain, self.history))
 
     def _close_by(self, number: int, time: int) -> None:
         self.vouched = time
