@@ -53,6 +53,14 @@ def test_a_large_index_finds_each_of_its_rows() -> None:
     assert set(range(0, 200_000, 100)) <= set(Index.of(hashes).rows(asked).tolist())
 
 
+@pytest.mark.parametrize("cell_max", [0, 64])
+def test_the_last_row_that_keys_can_tell_apart_is_found(cell_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog.index, "_CELL_MAX", cell_max)
+    last = keys.PLACES - 1
+    index = Index(np.array([4 << 24, 5 << 24 | last, 6 << 24], np.uint64))
+    assert index.rows(np.array([5], np.uint64)).tolist() == [last]
+
+
 def _run(ids: int, size: int = 8) -> Run:
     array = pa.array([b"x" * size] * ids, pa.binary())
     return Run(Index.of(np.arange(ids, dtype=np.uint64)), array, np.zeros(ids, np.uint8))

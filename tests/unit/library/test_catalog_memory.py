@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog import Catalog, bucket, catalog, keys, runs
 from effectively_once.catalog.buckets import NONE_CLOSED, Buckets
 from effectively_once.catalog.catalog import BUCKETS_MAX
 from effectively_once.catalog.index import Index
@@ -135,6 +135,16 @@ def test_however_far_event_times_are_spread_few_buckets_are_asked_and_closed_ids
     assert np.count_nonzero(~known.decide(pa.array(ids))) == left["live"]
     known.expire(int(times[-1]) + 10 * length_ms)
     assert (len(known), known._every()) == (0, [])
+
+
+def test_the_fullest_buckets_have_memory_of_their_own_beside_those_that_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The earliest of equally full ones: the same in every process."""
+    monkeypatch.setattr(catalog, "BUCKETS_MAX", 4)
+    known = Catalog(Windows(100, 50), bucket_ms=100)
+    known.fold(_delta(0, 1, 99 * 100))
+    windows = np.array([*range(100), *range(1, 100, 2)])
+    known.fold(pa.table({"id": np.arange(len(windows)).astype(str), "event_time_ms": windows * 100}))
+    assert sorted(known._buckets) == [1, 3, 5, 99]
 
 
 @pytest.mark.parametrize("lateness_ms", [0, 50, 120])
