@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog, digest
+from effectively_once import catalog, digest, long_texts
 from effectively_once.catalog import Catalog, bucket, keys, runs
 from effectively_once.errors import SourceError
 from effectively_once.windows import Windows
@@ -84,6 +84,17 @@ def test_a_delta_of_more_ids_than_a_run_is_known_whole(monkeypatch: pytest.Monke
         monkeypatch.setattr(module, "RUN_IDS", 3)
     ids = [f"{number}" for number in range(10)]
     assert _new(_folded([(each, 0) for each in ids]), *ids) == [False] * 10
+
+
+def test_a_delta_of_more_bytes_than_an_array_is_known_whole_and_each_id_by_its_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(long_texts, "ARRAY_BYTES", 10)
+    ids = [f"{number}{number}{number}{number}" for number in range(10)]
+    known = _folded([(each, 100 * number) for number, each in enumerate(ids)], [("a later one", 950)])
+    for closed in range(11):
+        known.expire(100 * closed + 50)
+        assert _new(known, *ids, "a later one") == [number < closed for number in [*range(10), 9]]
 
 
 def test_memory_goes_with_the_last_window_of_a_bucket_and_ids_before_it() -> None:
