@@ -156,3 +156,13 @@ def test_the_first_open_window_is_that_of_the_rule_of_lateness(lateness_ms: int)
         first = divided.first_open(mark)
         assert windows.closed(100 * (first - 1), mark)
         assert not windows.closed(100 * first, mark)
+
+
+@pytest.mark.parametrize(("length", "bytes_"), [(1, 1), (256, 1), (257, 2)])
+def test_the_windows_of_a_bucket_are_told_apart_in_as_few_bytes_as_can(length: int, bytes_: int) -> None:
+    divided = Buckets(Windows(100, 50), length)
+    for number in (-1, 0, 7):
+        times = np.arange(number * length, (number + 1) * length) * 100
+        numbers, windows = divided.placed(times)
+        assert set(numbers.tolist()) == {number}
+        assert (windows.tolist(), windows.itemsize) == ([*range(length)], bytes_)
