@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from effectively_once import catalog, digest, long_texts
 from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
 from effectively_once.windows import Windows
 
@@ -146,6 +147,12 @@ def test_an_id_is_its_bytes_whatever_the_type_of_its_column(kind: pa.DataType) -
     assert known.decide(column).tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)])
+def test_ids_that_may_be_longer_than_an_array_stay_so(kind: pa.DataType) -> None:
+    large = kind in (pa.large_string(), pa.large_binary())
+    assert as_bytes(pa.array([b"a"]).cast(kind)).type == (pa.large_binary() if large else pa.binary())
+
+
 @pytest.mark.parametrize("nothing", [pa.array([], pa.string()), pa.array([]), pa.chunked_array([], pa.string())])
 def test_of_no_rows_none_is_new(nothing: pa.Array) -> None:
     for known in (Catalog(WINDOWS), _folded([("a", 1)]), _folded([])):
@@ -182,6 +189,7 @@ def test_hashes_that_are_known_are_taken_and_their_number_is_checked() -> None:
 
 def test_more_rows_than_keys_can_tell_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "PLACES", 2)
+    assert _new(Catalog(WINDOWS), "a", "b") == [True, True]
     with pytest.raises(ValueError, match="3 rows at once, at most 2"):
         _new(Catalog(WINDOWS), "a", "b", "c")
 

@@ -102,12 +102,15 @@ def test_as_much_as_a_run_holds_is_sorted_at_once_also_after_others_were(
     name: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, limit)
-    bucket = bucket_of(3)
-    bucket.add(folded(4, 5))
-    bucket.add(folded(6))
-    assert len(bucket._runs) == 3
-    bucket.add(folded(7))
-    assert len(bucket._runs) == 6
+    bucket = Bucket()
+    for held in (0, 3):
+        bucket.add(folded(4, 5))
+        bucket.add(folded(6))
+        assert len(bucket._runs) == held
+        bucket.add(folded(7, 8, 9))
+        assert len(bucket._runs) == held + 3
+        bucket.settle()
+        bucket = bucket_of(3)
 
 
 def test_a_filter_is_made_for_half_as_many_ids_again_and_stays_until_there_are_more() -> None:

@@ -166,3 +166,13 @@ def test_the_windows_of_a_bucket_are_told_apart_in_as_few_bytes_as_can(length: i
         numbers, windows = divided.placed(times)
         assert set(numbers.tolist()) == {number}
         assert (windows.tolist(), windows.itemsize) == ([*range(length)], bytes_)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "lateness_ms", "bucket_ms", "length"),
+    [(1_000, 0, 10, 1), (100, 50, 1_000, 10), (100, 50, 1_099, 10), (100, 15_900, 900, 10), (100, 16_000, 1_100, 11)],
+)
+def test_a_bucket_is_as_long_as_is_asked_but_a_window_and_a_share_of_lateness_at_least(
+    length_ms: int, lateness_ms: int, bucket_ms: int, length: int
+) -> None:
+    assert Buckets.of(Windows(length_ms, lateness_ms), bucket_ms).length == length
