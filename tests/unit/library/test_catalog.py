@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog, digest
+from effectively_once import catalog, digest, long_texts
 from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog.ids import as_bytes
 from effectively_once.errors import SourceError
 from effectively_once.windows import Windows
 
@@ -86,6 +87,17 @@ def test_a_delta_of_more_ids_than_a_run_is_known_whole(monkeypatch: pytest.Monke
     assert _new(_folded([(each, 0) for each in ids]), *ids) == [False] * 10
 
 
+def test_a_delta_of_more_bytes_than_an_array_is_known_whole_and_each_id_by_its_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(long_texts, "ARRAY_BYTES", 10)
+    ids = [f"{number}{number}{number}{number}" for number in range(10)]
+    known = _folded([(each, 100 * number) for number, each in enumerate(ids)], [("a later one", 950)])
+    for closed in range(11):
+        known.expire(100 * closed + 50)
+        assert _new(known, *ids, "a later one") == [number < closed for number in [*range(10), 9]]
+
+
 def test_memory_goes_with_the_last_window_of_a_bucket_and_ids_before_it() -> None:
     known = Catalog(WINDOWS, bucket_ms=300)
     known.fold(_delta([(f"{time}", time) for time in range(600)]))
@@ -135,6 +147,12 @@ def test_an_id_is_its_bytes_whatever_the_type_of_its_column(kind: pa.DataType) -
     assert known.decide(column).tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)])
+def test_ids_that_may_be_longer_than_an_array_stay_so(kind: pa.DataType) -> None:
+    large = kind in (pa.large_string(), pa.large_binary())
+    assert as_bytes(pa.array([b"a"]).cast(kind)).type == (pa.large_binary() if large else pa.binary())
+
+
 @pytest.mark.parametrize("nothing", [pa.array([], pa.string()), pa.array([]), pa.chunked_array([], pa.string())])
 def test_of_no_rows_none_is_new(nothing: pa.Array) -> None:
     for known in (Catalog(WINDOWS), _folded([("a", 1)]), _folded([])):
@@ -171,6 +189,7 @@ def test_hashes_that_are_known_are_taken_and_their_number_is_checked() -> None:
 
 def test_more_rows_than_keys_can_tell_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "PLACES", 2)
+    assert _new(Catalog(WINDOWS), "a", "b") == [True, True]
     with pytest.raises(ValueError, match="3 rows at once, at most 2"):
         _new(Catalog(WINDOWS), "a", "b", "c")
 

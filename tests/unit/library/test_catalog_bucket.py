@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from effectively_once.catalog import bucket as module
 from effectively_once.catalog.bucket import QUIET_DELTAS, QUIET_FACTOR, Bucket, Folded
 
 SHIFT = 24
@@ -56,6 +58,22 @@ def test_runs_are_merged_after_so_many_deltas_that_brought_nothing_and_not_befor
     assert len([*bucket._runs]) == 1
 
 
+def test_deltas_are_counted_anew_after_a_merge() -> None:
+    bucket = bucket_of(38, 2)
+    for _ in range(QUIET_DELTAS):
+        bucket.rest()
+    assert [len(run) for run in bucket._runs] == [40]
+    # Two that bring next to nothing are counted as well.
+    for prefix in (100, 101):
+        bucket.add(folded(prefix))
+    bucket.settle()
+    for _ in range(QUIET_DELTAS - 3):
+        bucket.rest()
+    assert [len(run) for run in bucket._runs] == [40, 2]
+    bucket.rest()
+    assert [len(run) for run in bucket._runs] == [42]
+
+
 def test_a_delta_is_next_to_nothing_below_a_share_of_the_bucket() -> None:
     """One of that share begins the count anew."""
     for brought, runs in ((1, 1), (2, 2)):
@@ -75,3 +93,44 @@ def test_ids_of_closed_windows_go_once_and_are_not_found() -> None:
     assert (bucket.close(1), bucket.close(0), bucket.close(2), len(bucket)) == (0, 0, 2, 1)
     (found,) = bucket.found(np.arange(4, dtype=np.uint64))
     assert found.to_pylist() == [b"d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("RUN_IDS", 3), ("RUN_BYTES", sum(folded(*some).ids.nbytes for some in ([4, 5], [6])))]
+)
+def test_as_much_as_a_run_holds_is_sorted_at_once_also_after_others_were(
+    name: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, limit)
+    bucket = Bucket()
+    for held in (0, 3):
+        bucket.add(folded(4, 5))
+        bucket.add(folded(6))
+        assert len(bucket._runs) == held
+        bucket.add(folded(7, 8, 9))
+        assert len(bucket._runs) == held + 3
+        bucket.settle()
+        bucket = bucket_of(3)
+
+
+def test_a_filter_is_made_for_half_as_many_ids_again_and_stays_until_there_are_more() -> None:
+    bucket, made_for = Bucket(), []
+    for first, count in ((0, 100), (100, 50), (150, 1)):
+        bucket.add(folded(*range(first, first + count)))
+        bucket.settle()
+        made_for.append(bucket._filter.capacity)
+    assert made_for == [150, 150, 226]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_bucket_is_mostly_closed_once_fewer_than_half_of_its_ids_are_open(settled: bool) -> None:
+    bucket = Bucket()
+    part = folded(1, 2, 3, 4)
+    bucket.add(Folded(part.hashes, part.ids, np.array([0, 0, 1, 2], np.uint8)))
+    if settled:
+        bucket.settle()
+    told = []
+    for windows in range(3):
+        bucket.close(windows)
+        told.append(bucket.mostly_closed)
+    assert told == [False, False, True]

@@ -53,6 +53,22 @@ def test_a_large_index_finds_each_of_its_rows() -> None:
     assert set(range(0, 200_000, 100)) <= set(Index.of(hashes).rows(asked).tolist())
 
 
+@pytest.mark.parametrize("cell_max", [0, 64])
+def test_the_last_row_that_keys_can_tell_apart_is_found(cell_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog.index, "_CELL_MAX", cell_max)
+    last = keys.PLACES - 1
+    index = Index(np.array([4 << 24, 5 << 24 | last, 6 << 24], np.uint64))
+    assert index.rows(np.array([5], np.uint64)).tolist() == [last]
+
+
+@pytest.mark.parametrize("count", [8, 15, 16, 65_535, 65_536])
+def test_keys_lie_four_to_eight_in_a_cell_of_a_directory_that_takes_a_byte_for_each(count: int) -> None:
+    """Where they are spread evenly, as hashes are on average."""
+    index = Index.of(np.arange(count, dtype=np.uint64) * np.uint64(2**64 // count))
+    assert 4 <= index._widest <= 8
+    assert index.bytes_ <= (8 + 1) * count + 4
+
+
 def _run(ids: int, size: int = 8) -> Run:
     array = pa.array([b"x" * size] * ids, pa.binary())
     return Run(Index.of(np.arange(ids, dtype=np.uint64)), array, np.zeros(ids, np.uint8))
@@ -69,7 +85,9 @@ def test_runs_stay_few_and_each_id_is_merged_a_few_times() -> None:
     assert sorted_ids <= 8 * 5120
 
 
-@pytest.mark.parametrize(("name", "limit"), [("RUN_IDS", 25), ("RUN_BYTES", 25 * 12)])
+@pytest.mark.parametrize(
+    ("name", "limit"), [("RUN_IDS", 20), ("RUN_IDS", 25), ("RUN_BYTES", 20 * 12), ("RUN_BYTES", 25 * 12)]
+)
 def test_no_run_grows_beyond_the_limits_of_a_merge(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, name, limit)
     held = Runs()
@@ -77,3 +95,16 @@ def test_no_run_grows_beyond_the_limits_of_a_merge(name: str, limit: int, monkey
         held.add(_run(10))
     assert len(held) == 200
     assert max(map(len, held)) == 20
+
+
+@pytest.mark.parametrize(("before", "merged"), [(5, True), (6, False), (7, False)])
+def test_a_run_is_merged_with_one_that_is_not_so_many_times_as_large_and_else_left_as_it_is(
+    before: int, merged: bool
+) -> None:
+    held, large, small = Runs(), _run(before), _run(2)
+    held.add(large)
+    assert next(iter(held)) is large
+    held.add(small)
+    left = [*held]
+    assert [*map(len, left)] == ([before + 2] if merged else [before, 2])
+    assert merged or (left[0] is large and left[1] is small)

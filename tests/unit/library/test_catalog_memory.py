@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from effectively_once.catalog import Catalog, bucket, keys, runs
+from effectively_once.catalog import Catalog, bucket, catalog, keys, runs
 from effectively_once.catalog.buckets import NONE_CLOSED, Buckets
 from effectively_once.catalog.catalog import BUCKETS_MAX
 from effectively_once.catalog.index import Index
@@ -137,6 +137,16 @@ def test_however_far_event_times_are_spread_few_buckets_are_asked_and_closed_ids
     assert (len(known), known._every()) == (0, [])
 
 
+def test_the_fullest_buckets_have_memory_of_their_own_beside_those_that_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The earliest of equally full ones: the same in every process."""
+    monkeypatch.setattr(catalog, "BUCKETS_MAX", 4)
+    known = Catalog(Windows(100, 50), bucket_ms=100)
+    known.fold(_delta(0, 1, 99 * 100))
+    windows = np.array([*range(100), *range(1, 100, 2)])
+    known.fold(pa.table({"id": np.arange(len(windows)).astype(str), "event_time_ms": windows * 100}))
+    assert sorted(known._buckets) == [1, 3, 5, 99]
+
+
 @pytest.mark.parametrize("lateness_ms", [0, 50, 120])
 def test_the_first_open_window_is_that_of_the_rule_of_lateness(lateness_ms: int) -> None:
     windows = Windows(100, lateness_ms)
@@ -146,3 +156,23 @@ def test_the_first_open_window_is_that_of_the_rule_of_lateness(lateness_ms: int)
         first = divided.first_open(mark)
         assert windows.closed(100 * (first - 1), mark)
         assert not windows.closed(100 * first, mark)
+
+
+@pytest.mark.parametrize(("length", "bytes_"), [(1, 1), (256, 1), (257, 2)])
+def test_the_windows_of_a_bucket_are_told_apart_in_as_few_bytes_as_can(length: int, bytes_: int) -> None:
+    divided = Buckets(Windows(100, 50), length)
+    for number in (-1, 0, 7):
+        times = np.arange(number * length, (number + 1) * length) * 100
+        numbers, windows = divided.placed(times)
+        assert set(numbers.tolist()) == {number}
+        assert (windows.tolist(), windows.itemsize) == ([*range(length)], bytes_)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "lateness_ms", "bucket_ms", "length"),
+    [(1_000, 0, 10, 1), (100, 50, 1_000, 10), (100, 50, 1_099, 10), (100, 15_900, 900, 10), (100, 16_000, 1_100, 11)],
+)
+def test_a_bucket_is_as_long_as_is_asked_but_a_window_and_a_share_of_lateness_at_least(
+    length_ms: int, lateness_ms: int, bucket_ms: int, length: int
+) -> None:
+    assert Buckets.of(Windows(length_ms, lateness_ms), bucket_ms).length == length
