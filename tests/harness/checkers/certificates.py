@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tests.harness.checkers import away
+from tests.harness.checkers import away, returns
 from tests.harness.checkers.case import Case, refuted, source_of
 from tests.harness.checkers.provenance import GIVEN
 from tests.harness.checkers.reference import Outcome, Reference, window_start
@@ -127,13 +127,14 @@ def judge(case: Case) -> Oracle:
         *undelivered(epochs, said),
         *other_settings(case.run.path, settings),
         *away.complaints(case.events, case.sends, case.sent_at, said),
+        *returns.silent(case.events, said),
     ]
     if idle:
         return Oracle(name=NAME, number=NUMBER, verdict=Verdict.UNKNOWN, says=idle[0], evidence=tuple(idle))
-    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused))
+    return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=_sentence(case, excused, read))
 
 
-def _sentence(case: Case, excused: frozenset[int]) -> str:
+def _sentence(case: Case, excused: frozenset[int], read: Mapping[int, int]) -> str:
     clocks = {record.epoch: record.clock for record in case.chain.pinned}
     windows: Counter[str] = Counter()
     for _, epoch in case.reference.global_counts.values():
@@ -143,6 +144,10 @@ def _sentence(case: Case, excused: frozenset[int]) -> str:
     for names, count in sorted(windows.items()):
         found += f"; {count} were released by the bound, without {names}"
     by_gateway = Counter(str(case.sends[index].gateway) for index in excused)
+    late = refused(case.sends, case.reference, case.chain.pinned, case.manifest.settings)
+    gone = (one for one in late if one[0] in excused)
+    unheard = returns.before_certificate(gone, case.sends, case.acked_at, read, case.events)
     for name, count in sorted(by_gateway.items()):
         found += f"; {count} records of {name} were refused, as their certificates say"
+        found += f", {unheard[name]} of them acknowledged before that, when it was back and not heard yet"
     return found

@@ -80,7 +80,7 @@ def unheeded(
     topic. From that word on the gateway has the bound once more, whether what it speaks of was read or not. Where a
     server was struck meanwhile its driver may not have been able to hear it.
     """
-    later = _later(said)
+    later = later_words(said)
     declared, found = declared_at(events), []
     for record in epochs:
         clock, at = record.clock, declared.get(record.epoch)
@@ -92,7 +92,7 @@ def unheeded(
                 for one in later.get(source, ())
                 if one.delivered_at is not None and one.delivered_at < read.get(record.epoch, 0)
             ]
-            if words and at - words[-1].said_at < hold_max_ms and not _struck(events, words[-1].said_at, at):
+            if words and at - words[-1].said_at < hold_max_ms and not struck(events, words[-1].said_at, at):
                 back_ms = at - words[-1].said_at
                 found.append(
                     f"epoch {record.epoch} went on without {source}, which was back {back_ms} ms before: it had said "
@@ -113,7 +113,7 @@ def last_sent(epochs: Iterable[EpochRecord], epochs_of: Sequence[int], sent_at: 
     return found
 
 
-def _later(said: Iterable[Said]) -> dict[str, list[Said]]:
+def later_words(said: Iterable[Said]) -> dict[str, list[Said]]:
     """Words by gateway that name a later time than all before: others show nothing of whether it gets on."""
     found: dict[str, list[Said]] = {}
     for one in said:
@@ -123,7 +123,7 @@ def _later(said: Iterable[Said]) -> dict[str, list[Said]]:
     return found
 
 
-def _struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
+def struck(events: Iterable[Mapping[str, Any]], since: int, until: int) -> bool:
     """Whether a server or a driver was struck between two moments, or still had to do with what came before."""
     return any(
         event["event"] == "fault"

@@ -226,7 +226,7 @@ def test_what_there_is_not_is_refused_in_one_line_before_anything_is_looked_for(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Found, "here", lambda _: pytest.fail("looked for a cluster"))
-    assert main(["--seed", "3", *words]) == 1
+    assert main(["--seed", "3", *words]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     if words[0] == "--faults":
@@ -249,7 +249,7 @@ def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
     monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
     monkeypatch.setattr(cluster_chaos, "heal_nodes", lambda *_: pytest.fail("touched a node"))
     monkeypatch.setattr(cluster_chaos, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))
-    assert main(["--seed", "3", "--faults", "zombie"]) == 1
+    assert main(["--seed", "3", "--faults", "zombie"]) == 2
     assert "PROFILE=chaos" in capsys.readouterr().err
 
 
@@ -258,7 +258,7 @@ def test_nothing_deployed_is_one_line(capsys: pytest.CaptureFixture[str], monkey
         raise NotDeployedError("nothing is deployed: run `make up`")
 
     monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", here)
-    assert main(["--seed", "3"]) == 1
+    assert main(["--seed", "3"]) == 2
     assert capsys.readouterr().err == "✗ nothing is deployed: run `make up`\n"
 
 

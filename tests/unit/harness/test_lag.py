@@ -196,7 +196,7 @@ def test_a_bound_that_nobody_waits_for_is_refused(capsys: pytest.CaptureFixture[
     with pytest.raises(InputError, match="needs gateway-away"):
         sent_by(3, 20_000, asked_for("partition-lag", 1, LAGS), own)
     asked = ["--plan", "--seed", "1", "--rate", "250", "--idle-ms", "100", "--hold-max-ms", "15000", "--faults"]
-    assert main([*asked, "partition-lag"]) == 1
+    assert main([*asked, "partition-lag"]) == 2
     assert "--hold-max-ms needs gateway-away" in capsys.readouterr().err
     assert main([*asked, "gateway-away"]) == 0
 

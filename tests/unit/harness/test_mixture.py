@@ -148,13 +148,13 @@ def test_what_a_machine_lacks_is_left_out_refused_by_name_and_looked_for_only_wh
     assert planned.count("\n") == len(EMBEDDED) - count
     assert word not in planned
     named = next(name for name in EMBEDDED if word in name)
-    assert main(["--plan", "--seed", "3", "--faults", f"zombie,{named}*2"]) == 1
+    assert main(["--plan", "--seed", "3", "--faults", f"zombie,{named}*2"]) == 2
     assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--faults", "nothing"], ["--records", "5"]])
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seed", "3", *words]) == 1
+    assert main(["--seed", "3", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

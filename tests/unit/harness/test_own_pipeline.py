@@ -37,7 +37,7 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *more: 
     events = folder.with_name("events.jsonl")
     events.write_text(text)
     words = ["--at", str(folder), "--input", str(events), "--key", "key", "--time", "event_time_ms", *more]
-    assert main(words) == 1
+    assert main(words) == 2
     return capsys.readouterr().err
 
 

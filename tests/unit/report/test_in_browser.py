@@ -27,6 +27,7 @@ LOOKS = [
 ]
 STICKS_OUT = """[...document.querySelectorAll('*')]
   .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .filter(one => !one.parentElement?.closest('.scroll'))
   .map(one => `${one.tagName} ${one.className}: ${one.textContent.trim().slice(0, 40)}`).slice(0, 5)"""
 OVERLAP = """(() => {
   const found = [], boxes = [...document.querySelectorAll('svg text')]
