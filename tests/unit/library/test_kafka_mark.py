@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from effectively_once.errors import UnreachableError
-from effectively_once.sinks.kafka import ShardAddress, _last, ends
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.sinks import kafka
+from effectively_once.sinks.kafka import ShardAddress, _last, ends, read_mark, seen_mark
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 0)
@@ -47,13 +50,13 @@ def test_any_other_refusal_and_the_end_of_patience_are_passed_on(code: int, time
 
 
 class Read:
-    """A message, or the end of what its broker hands out."""
+    """A message, or the end of what its broker hands out, or another error."""
 
-    def __init__(self, offset: int, epoch: int | None = None) -> None:
-        self._offset, self._epoch = offset, epoch
+    def __init__(self, offset: int, epoch: int | None = None, code: int = KafkaError._PARTITION_EOF) -> None:
+        self._offset, self._epoch, self._code = offset, epoch, code
 
     def error(self) -> KafkaError | None:
-        return None if self._epoch is not None else KafkaError(KafkaError._PARTITION_EOF)
+        return None if self._epoch is not None else KafkaError(self._code)
 
     def offset(self) -> int:
         return self._offset
@@ -100,3 +103,104 @@ def test_what_was_added_since_the_end_was_asked_for_is_read_too() -> None:
 
 def test_a_partition_without_a_mark_has_none() -> None:
     assert mark(Read(4)) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError), (KafkaError.TOPIC_AUTHORIZATION_FAILED, UnreachableError)],
+)
+def test_an_error_on_the_way_to_the_end_is_no_end(code: int, kind: type[SinkError]) -> None:
+    with pytest.raises(kind, match="b:1"):
+        mark(Read(0, 6), Read(4, code=code))
+
+
+@dataclass
+class Partition:
+    """The progress partition of a shard at a broker, with marks at some offsets; notes who reads it."""
+
+    low: int
+    high: int
+    marks: dict[int, int]
+    refuses: int | None = None
+    consumers: list[Reading] = field(default_factory=list)
+
+    def open(self, settings: dict[str, Any]) -> Reading:
+        self.consumers.append(Reading(self, settings))
+        return self.consumers[-1]
+
+
+class Reading:
+    """A consumer of it."""
+
+    def __init__(self, partition: Partition, settings: dict[str, Any]) -> None:
+        self.partition, self.settings, self.closed = partition, settings, False
+        self.starts: list[int] = []
+        self._left: list[Read] = []
+
+    def get_watermark_offsets(self, where: TopicPartition, timeout: float) -> tuple[int, int]:
+        assert (where.topic, where.partition, timeout) == ("p.s.progress", 3, 2.5)
+        if self.partition.refuses is not None:
+            raise KafkaException(KafkaError(self.partition.refuses))
+        return self.partition.low, self.partition.high
+
+    def assign(self, to: list[TopicPartition]) -> None:
+        (where,) = to
+        assert (where.topic, where.partition) == ("p.s.progress", 3)
+        self.starts.append(where.offset)
+        found = [Read(at, epoch) for at, epoch in self.partition.marks.items() if at >= where.offset]
+        self._left = [*found, Read(self.partition.high)]
+
+    def poll(self, timeout_s: float) -> Read | None:
+        assert timeout_s == 2.5
+        return self._left.pop(0) if self._left else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("read", [read_mark, seen_mark])
+@pytest.mark.parametrize(
+    ("there", "starts"),
+    [
+        (Partition(0, 10, {0: 4, 8: 5}), [0]),
+        (Partition(0, 0, {}), [0]),
+        (Partition(190, 200, {}), [190]),
+        (Partition(136, 200, {}), [136]),
+        (Partition(0, 200, {100: 4, 136: 5}), [136]),
+        (Partition(0, 200, {100: 4, 135: 5}), [136, 0]),
+        (Partition(7, 200, {}), [136, 7]),
+    ],
+)
+def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_first(
+    there: Partition, starts: list[int], read: Callable[..., Mark | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tail that was compacted away hides it; that there is none is said of a partition that was read whole."""
+    there = replace(there, consumers=[])
+    monkeypatch.setattr(kafka, "Consumer", there.open)
+    found = read(ShardAddress("b:1", "p", "s", 3), 2.5)
+    assert (found and found.epoch) == max(there.marks.values(), default=None)
+    asking, reading = there.consumers
+    assert (asking.starts, reading.starts) == ([], starts)
+    assert asking.closed
+    assert reading.closed
+    assert reading.settings["isolation.level"] == "read_committed"
+    for consumer in there.consumers:
+        asked = consumer.settings
+        assert (asked["bootstrap.servers"], asked["enable.partition.eof"]) == ("b:1", True)
+        # Where an offset is gone a client of Kafka begins somewhere else without a word, unless it is told not to.
+        assert (asked["auto.offset.reset"], asked["enable.auto.commit"]) == ("error", False)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (KafkaError._UNKNOWN_TOPIC, SinkError, r"topic p\.s\.progress does not exist, .*b:1"),
+        (KafkaError._TRANSPORT, UnreachableError, "broker does not answer.*b:1"),
+    ],
+)
+def test_a_partition_that_cannot_be_asked_has_a_name_and_no_mark(
+    code: int, kind: type[SinkError], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "Consumer", Partition(0, 0, {}, refuses=code).open)
+    with pytest.raises(kind, match=says):
+        read_mark(ShardAddress("b:1", "p", "s", 3), 2.5)
