@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tests.harness.asked import Asked, Certificate, read
+from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.clock import lasted
 from tests.harness.checkers.releases import declared_at
@@ -79,7 +80,7 @@ def releases(epochs: Epochs) -> list[Release]:
 
 def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], settings: Settings) -> Iterator[str]:
     """Describe answers that the chain contradicts."""
-    declared = declared_at(events)
+    declared, published = declared_at(events), first_publications(events)
     for one in asked.certificates:
         if one.says is not None and (why := _untrue(one, epochs, declared, settings)) is not None:
             yield f"asked at {one.at} for window {one.window}, the command {why}"
@@ -90,6 +91,8 @@ def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], se
             yield f"{says} {metric.epoch}, which let {due.get(metric.epoch)} go"
         elif metric.at + APART_MS < declared.get(metric.epoch, metric.at):
             yield f"{says} {metric.epoch}, which was declared at {declared[metric.epoch]}"
+        elif metric.at > published.get(metric.epoch + 1, metric.at) + APART_MS:
+            yield f"{says} {metric.epoch}, and the next was published at {published[metric.epoch + 1]}"
     for warned in asked.warnings:
         if warned.source not in settings.gateways:
             yield f"{warned.driver} warned of {warned.source}, registered are {sorted(settings.gateways)}"

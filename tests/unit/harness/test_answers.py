@@ -24,6 +24,7 @@ from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateway
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
 from tests.unit.library import test_certificate
+from tests.unit.library.test_clock import head
 
 Change = Callable[[Path], None]
 METRIC, OPEN, COUNTED, RELEASED, COMPLETE, WARNING = range(6)
@@ -130,6 +131,7 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (line(METRIC, released=1), FAIL, "which let 0 go"),
         (line(METRIC, epoch=10**6), FAIL, "which let None go"),
         (later(COUNTED, -60_000), FAIL, "which was declared at"),
+        (line(METRIC, epoch=0), FAIL, "and the next was published at"),
         (lines(lambda rows: rows.append({**rows[WARNING], "source": "west-gate"})), FAIL, "warned of west-gate"),
     ],
 )
@@ -171,7 +173,7 @@ def test_the_product_says_what_is_recomputed(window: int) -> None:
     """Of a chain whose second window was closed without a source."""
     records = test_certificate.chain(None, test_certificate.WITH, test_certificate.WITHOUT, test_certificate.WITH)
     records = records[:3] if window == 200 else records
-    says = certificate._of(test_certificate.head(*records), records, test_certificate.WINDOWS, window)
+    says = certificate._of(head(*records), records, test_certificate.WINDOWS, window)
     epochs = [EpochRecord.model_validate(one.model_dump(mode="json", by_alias=True)) for one in records]
     settings = Settings(window_ms=100, lateness_ms=50, gateways=("b", "gate"))
     said = Certificate(1, window, certificate.EXIT_CODES[says.verdict], json.loads(json.dumps(asdict(says))), "")
