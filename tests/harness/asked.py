@@ -28,7 +28,7 @@ class Certificate(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """How many sources a driver's metric said are not waited for, as of which epoch; when that was read."""
+    """How many sources a driver's metric said are not waited for, as of which epoch; when it was asked."""
 
     at: int
     epoch: int

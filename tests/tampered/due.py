@@ -7,12 +7,13 @@ from tests.tampered.alterations import Alteration
 from tests.tampered.places import matches
 
 SINK = ("multiset", "messages", "aggregates", "monotone", "chain", "quiet", "epilogue")
-GATES = ("certificates", "in time")
+GATES = ("certificates", "in time", "answers")
 """Asked of runs alone whose records come from gateways."""
 DUE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("controls/*/bound.json|bound.json", ("bound",)),
     ("controls/*", ("controls", "bound", "minimum")),
     ("statements.jsonl", ("certificates",)),
+    ("asked.jsonl", ("answers",)),
     ("observed/*.concurrent.jsonl", ("monotone", "minimum")),
     (
         "observed/chain.json",

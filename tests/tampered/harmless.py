@@ -550,6 +550,21 @@ HARMLESS: tuple[Harmless, ...] = (
         "no epoch needs this word: another one of its gateway says as much of no more records",
         says_nothing_alone,
     ),
+    Harmless(
+        "asked.jsonl",
+        "*",
+        (*ORDER, "doubled"),
+        "each answer is held against the chain alone, and more of them than one are well",
+    ),
+    Harmless(
+        "asked.jsonl",
+        "line.at",
+        (*LITTLE, "another that occurs"),
+        "a moment: the same epochs had been declared and recorded by then",
+    ),
+    Harmless(
+        "asked.jsonl", "line.words|line.driver", ANY, "words for people, of a command that answered; a log's name"
+    ),
     # Controls: each is there to show one offence, by its sink alone.
     Harmless(
         "controls/*/manifest.json",

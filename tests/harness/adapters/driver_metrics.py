@@ -27,13 +27,14 @@ def read_metric(pid: int | None) -> Metric | None:
     port = None if pid is None else _port_of(pid)
     if port is None:
         return None
+    at = time.time_ns() // 1_000_000
     try:
         first, second = _gauges(port), _gauges(port)
     except (OSError, ValueError):
         return None
     if first != second or not first.get(PUBLISHED_AT):
         return None
-    return Metric(time.time_ns() // 1_000_000, int(first[EPOCH]), int(first[RELEASED]))
+    return Metric(at, int(first[EPOCH]), int(first[RELEASED]))
 
 
 def _port_of(pid: int) -> int | None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tests.harness.asked import Asked, Certificate, read
+from tests.harness.checkers.backlog import first_publications
 from tests.harness.checkers.case import FIRST, Case, clipped
 from tests.harness.checkers.clock import lasted
 from tests.harness.checkers.releases import declared_at
@@ -25,7 +26,9 @@ EXIT_CODES = {"complete": 0, "released": 1, "open": 2}
 NOBODY: Mapping[str, Any] = {"watermark_ms": None, "passed": {}, "released": []}
 """What an open window says before an epoch was recorded."""
 APART_MS = 5_000
-"""An answer is dated, and an announcement read, by threads that a busy machine may keep waiting between."""
+"""An announcement is read by a thread that a busy machine may keep waiting."""
+ANSWER_MS = 65_000
+"""An answer is dated by when it was asked for: a command waits as long for a store that is away."""
 Epochs = Sequence[EpochRecord]
 
 
@@ -79,7 +82,7 @@ def releases(epochs: Epochs) -> list[Release]:
 
 def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], settings: Settings) -> Iterator[str]:
     """Describe answers that the chain contradicts."""
-    declared = declared_at(events)
+    declared, published = declared_at(events), first_publications(events)
     for one in asked.certificates:
         if one.says is not None and (why := _untrue(one, epochs, declared, settings)) is not None:
             yield f"asked at {one.at} for window {one.window}, the command {why}"
@@ -88,8 +91,10 @@ def untrue(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], se
         says = f"the metric said at {metric.at} that {metric.released} sources are not waited for, in epoch"
         if metric.released != due.get(metric.epoch):
             yield f"{says} {metric.epoch}, which let {due.get(metric.epoch)} go"
-        elif metric.at + APART_MS < declared.get(metric.epoch, metric.at):
+        elif metric.at + ANSWER_MS < declared.get(metric.epoch, metric.at):
             yield f"{says} {metric.epoch}, which was declared at {declared[metric.epoch]}"
+        elif metric.at > published.get(metric.epoch + 1, metric.at) + APART_MS:
+            yield f"{says} {metric.epoch}, and the next was published at {published[metric.epoch + 1]}"
     for warned in asked.warnings:
         if warned.source not in settings.gateways:
             yield f"{warned.driver} warned of {warned.source}, registered are {sorted(settings.gateways)}"
@@ -114,7 +119,7 @@ def _untrue(one: Certificate, epochs: Epochs, declared: Mapping[int, int], setti
     if (verdict, says) != (meant, due):
         return f"said {verdict} and {says}, due is {meant} and {due}"
     at = one.at if record is None else declared.get(record.epoch, one.at)
-    return f"said that an epoch closed it which was declared at {at}" if one.at + APART_MS < at else None
+    return f"said that an epoch closed it which was declared at {at}" if one.at + ANSWER_MS < at else None
 
 
 def missing(asked: Asked, epochs: Epochs, events: Sequence[Mapping[str, Any]], settings: Settings) -> Iterator[str]:

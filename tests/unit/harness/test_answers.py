@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from effectively_once import certificate
+from tests.harness.asked import Asked, Certificate
 from tests.harness.checkers import answers
 from tests.harness.checkers.answers import releases
 from tests.harness.checkers.case import Case
-from tests.harness.evidence import Clock
+from tests.harness.evidence import Clock, EpochRecord, Settings
 from tests.harness.judge.verdict import judge, protected
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
@@ -19,6 +23,8 @@ from tests.unit.harness.fabricate import Row
 from tests.unit.harness.fabricate_gateways import AWAY, NORTH, fabricate_gateways
 from tests.unit.harness.gateway_world import GatewayWorld
 from tests.unit.harness.tamper import bind, change_json, change_lines, watch
+from tests.unit.library import test_certificate
+from tests.unit.library.test_clock import head
 
 Change = Callable[[Path], None]
 METRIC, OPEN, COUNTED, RELEASED, COMPLETE, WARNING = range(6)
@@ -120,11 +126,12 @@ FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
         (says(OPEN, epoch=7), FAIL, "as no epoch has it"),
         (says(OPEN, watermark_ms=1_750_000_020_001), FAIL, "as no epoch has it"),
         (open_until_it_was_recorded, FAIL, "said it is open"),
-        (later(RELEASED, -60_000), FAIL, "which was declared at"),
+        (later(RELEASED, -100_000), FAIL, "which was declared at"),
         (line(COUNTED, released=0), FAIL, "which let 1 go"),
         (line(METRIC, released=1), FAIL, "which let 0 go"),
         (line(METRIC, epoch=10**6), FAIL, "which let None go"),
-        (later(COUNTED, -60_000), FAIL, "which was declared at"),
+        (later(COUNTED, -100_000), FAIL, "which was declared at"),
+        (line(METRIC, epoch=0), FAIL, "and the next was published at"),
         (lines(lambda rows: rows.append({**rows[WARNING], "source": "west-gate"})), FAIL, "warned of west-gate"),
     ],
 )
@@ -159,3 +166,19 @@ def test_each_time_that_a_source_is_let_go_is_one() -> None:
     waited_for[one.first + 2] = waited_for[one.first + 2].model_copy(update={"clock": Clock()})
     spans = [(each.first, each.last) for each in releases(waited_for)]
     assert spans[:2] == [(one.first, one.first + 1), (one.first + 3, one.last)]
+
+
+@pytest.mark.parametrize("window", [0, 100, 200, 300])
+def test_the_product_says_what_is_recomputed(window: int) -> None:
+    """Of a chain whose second window was closed without a source."""
+    records = test_certificate.chain(None, test_certificate.WITH, test_certificate.WITHOUT, test_certificate.WITH)
+    records = records[:3] if window == 200 else records
+    says = certificate._of(head(*records), records, test_certificate.WINDOWS, window)
+    epochs = [EpochRecord.model_validate(one.model_dump(mode="json", by_alias=True)) for one in records]
+    settings = Settings(window_ms=100, lateness_ms=50, gateways=("b", "gate"))
+    said = Certificate(1, window, certificate.EXIT_CODES[says.verdict], json.loads(json.dumps(asdict(says))), "")
+    asked = Asked((said,), (), ())
+    assert [*answers.untrue(asked, epochs, [], settings)] == []
+    for name in ("verdict", "epoch", "watermark_ms", "passed", "released", "lost"):
+        altered = said._replace(says={**(said.says or {}), name: "another"})
+        assert [*answers.untrue(asked._replace(certificates=(altered,)), epochs, [], settings)], name
