@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from tests.harness.workload.held_back import HeldBack
 from tests.harness.workload.pacing import Pacer
 from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned, line_of, partition_of
+from tests.harness.workload.seeded import settler
 from tests.harness.workload.unpaced import Aside, Look, Turns
 
 POLL_S = 0.05
@@ -151,7 +152,8 @@ class Sender:
             self._gateways.all_taken()
         if not self._wait("partitions and gateways that are held to be let go", lambda: self._take_all(held)):
             return False
-        return self.send(aside.rest())
+        late = aside.rest()
+        return self._move_time(late) and self.send(late)
 
     def resend(self, records: Iterable[Planned]) -> bool:
         """Send byte copies of records sent before, as kind `resent`, each to its old partition.
@@ -170,6 +172,24 @@ class Sender:
         """Wait until everything sent lies in a declared epoch; False when `stop` was set. Raises SendStalled."""
         self._flush()
         return self._wait("a declared epoch that holds everything sent", lambda: self._pacer.outstanding == 0)
+
+    def _move_time(self, late: Sequence[Planned]) -> bool:
+        """Have epochs declared until the gates of late records are open; False when `stop` was set.
+
+        An epoch pins the time that those before it have shown, and there is none without a record. After an outage
+        that outlasts the workload nothing else would be sent: so one record is, again and again, each time that all
+        before it is in a declared epoch.
+        """
+        gate, latest = max((one.gate or 0 for one in late), default=None), self.last_event_time_ms
+
+        def is_open() -> bool:
+            if gate is None or (self._seen.watermark_ms is not None and self._seen.watermark_ms >= gate):
+                return True
+            if latest is not None and self._pacer.outstanding == 0:
+                self._queue(self._taken(settler(latest, late[-1].n)))
+            return False
+
+        return self._wait(f"a declared watermark of at least {gate} ms, to send late records", is_open)
 
     def _wait_for_turn(self, record: Planned) -> bool:
         if self._stop.is_set():
