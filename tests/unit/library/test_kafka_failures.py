@@ -46,6 +46,11 @@ class Broker:
         self.opened += 1
         return Producer(self)
 
+    def read(self, address: ShardAddress, timeout_s: float) -> Mark | None:
+        assert address == ADDRESS
+        assert timeout_s > 0
+        return self.mark
+
     def sink(self) -> ShardSink:
         return ShardSink(ADDRESS, self.said.append)
 
@@ -72,13 +77,15 @@ class Producer:
         else:
             on_delivery(None, SimpleNamespace(topic=lambda: topic))
 
-    def flush(self, _timeout_s: float) -> int:
+    def flush(self, timeout_s: float) -> int:
+        assert timeout_s > 0
         return len(self)
 
     def __len__(self) -> int:
         return self.sent if self.broker.silent else 0
 
-    def commit_transaction(self, _timeout_s: float) -> None:
+    def commit_transaction(self, timeout_s: float) -> None:
+        assert timeout_s > 0
         wrong = self.broker.commits.pop(0) if self.broker.commits else None
         if wrong is None or self.broker.applied:
             self.broker.mark = Mark(7, 1, len(ROWS), digest.of_rows([value for _, value in ROWS]))
@@ -92,7 +99,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """A shard whose last epoch is 6."""
     made = Broker(mark=Mark(6, 1, 0, digest.EMPTY))
     monkeypatch.setattr(kafka, "_opened", made.open)
-    monkeypatch.setattr(kafka, "read_mark", lambda *_: made.mark)
+    monkeypatch.setattr(kafka, "read_mark", made.read)
     return made
 
 
@@ -102,12 +109,12 @@ def test_a_shard_that_another_producer_took_is_not_taken_back(
     code: int, first: int | SystemError | None, broker: Broker
 ) -> None:
     """Whether the commit names it, or only the call after a failure that says nothing."""
-    broker.begins_again = told(code)
+    broker.begins_again = None if first is None else told(code)
     broker.commits = [told(code) if first is None else first if isinstance(first, SystemError) else told(first)]
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().publish(7, 1, ROWS)
     assert (broker.opened, broker.said) == (1, ["transaction_open"])
-    broker.commits, broker.applied = [told(code)], False
+    broker.commits, broker.begins_again = [told(code)], None
     with pytest.raises(FencedError, match="sink accepted shard 2"):
         broker.sink().begin(7, 1)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from effectively_once import digest
@@ -16,6 +18,7 @@ from effectively_once.sinks.manifest_span import allowed
 from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 
+LAYOUT = Layout("clicks")
 PARTS = [pa.table({"user": [f"u{n}", "v"], "n": [n, n]}) for n in range(3)]
 
 
@@ -75,3 +78,65 @@ def test_a_span_may_be_made_of_what_is_below_the_floor_and_no_mark(recorded: int
     """The manifest of the last recorded epoch is what a start looks for (R10)."""
     head = Head(pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=recorded, floor=floor)
     assert allowed(head, (0, 999)) == may
+
+
+def test_a_file_is_staged_whole_under_a_name_of_its_own_and_of_no_rows_there_is_none() -> None:
+    store = MemoryStore()
+    assert sink(store).stage(4, PARTS[0].slice(0, 0)).name is None
+    assert store.objects == {}
+    file = sink(store).stage(4, PARTS[0])
+    ((name, body),) = store.objects.items()
+    assert name.startswith("clicks/raw/data/000000004-")
+    assert (file.name, file.rows, file.digest, file.bytes) == (name, 2, digest.of_rows_in(PARTS[0]), len(body))
+    assert pq.read_table(io.BytesIO(body)) == PARTS[0]
+
+
+def test_what_a_manifest_tells_is_the_sum_of_its_files_and_who_published_it() -> None:
+    store = MemoryStore()
+    files = [sink(store).stage(4, part) for part in (*PARTS, PARTS[0].slice(0, 0))]
+    content, _ = ManifestSink(store, LAYOUT, "raw", lambda: "by me").publish_staged(4, 7, files, begins=True)
+    assert content.bytes == sum(file.bytes for file in files)
+    assert sink(store).manifest(4) == {
+        "epoch": 4,
+        "generation": 7,
+        "publication": "by me",
+        "files": [{"name": file.name, "rows": 2} for file in files[:3]],
+        **content.model_dump(),
+    }
+
+
+def test_a_sink_that_is_new_to_a_chain_begins_where_it_is_and_any_other_is_refused_there() -> None:
+    store = MemoryStore()
+    with pytest.raises(SinkError, match="the manifest of epoch 4 is gone"):
+        sink(store).publish_staged(5, 1, [])
+    assert store.objects == {}
+    assert sink(store).publish_staged(5, 1, [], begins=True)[1] is Published.NOW
+    assert sink(store).publish(6, 1, PARTS[0])[1] is Published.NOW
+
+
+def test_rows_are_those_of_the_files_that_manifests_name_and_one_that_is_gone_has_a_name() -> None:
+    store = MemoryStore()
+    for epoch, part in enumerate(PARTS):
+        sink(store).publish(epoch, 1, part)
+    sink(store).stage(1, PARTS[2])  # nobody's
+    shown = [(epoch, row["user"]) for epoch, _, row in sink(store).rows(2, 1)]
+    assert shown == [(1, "u1"), (1, "v"), (2, "u2"), (2, "v")]
+    (name,) = {name for epoch, name, _ in sink(store).rows(1) if epoch == 1}
+    del store.objects[name]
+    with pytest.raises(SinkError, match=f"a file that a manifest names is missing .{name}.*backup"):
+        list(sink(store).rows(2))
+    del store.objects[LAYOUT.manifest("raw", 1)]
+    with pytest.raises(SinkError, match=f"a manifest is missing .{LAYOUT.manifest('raw', 1)}.*backup"):
+        list(sink(store).rows(2))
+
+
+@pytest.mark.parametrize("lost", ["files", "rows", "digest", "checksum"])
+def test_a_manifest_that_lost_a_field_or_is_none_is_damaged(lost: str) -> None:
+    store = MemoryStore()
+    sink(store).publish(0, 1, PARTS[0])
+    key = LAYOUT.manifest("raw", 0)
+    whole = store.objects[key]
+    for body in (whole.replace(f'"{lost}"'.encode(), b'"other"'), b"{", b"[]", b"{}"):
+        store.objects[key] = body
+        with pytest.raises(SinkError, match=rf"a manifest is damaged \({key}"):
+            sink(store).has(0)
