@@ -135,13 +135,3 @@ def test_a_fault_lasts_longer_until_it_has_landed_and_no_longer_than_its_bound(w
     began = time.monotonic()
     fault.endure()
     assert time.monotonic() - began < 2.0
-
-
-def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: Answers) -> None:
-    fault = world.fault(ERRORS, seconds=600.0, longest_s=600.0)
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    world.healing.close(torn_down=True)
-    assert world.said == ["✓ healed at the end of the run: let the object store's answers pass again"]
-    assert world.put() is None

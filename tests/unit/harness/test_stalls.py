@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -352,15 +351,3 @@ def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkey
     fault.heal()
     assert fault.evidence()["planned_s"] == 0.2
     assert 0.2 <= fault.evidence()["stopped_s"] < 5
-
-
-def test_the_wait_of_a_stall_ends_with_the_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
-    fault.strike(DECLARATION)
-    waiting = threading.Thread(target=fault.endure)
-    waiting.start()
-    world.ended.set()
-    waiting.join(5.0)
-    assert not waiting.is_alive()
-    fault.heal()
