@@ -235,11 +235,16 @@ os._exit({of_drivers.STALE_EXIT})
 """
 
 
-def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED, SLEEP)
-    first = drivers.driver
-    assert first is not None
+def refused(world: World, code: int = of_drivers.STALE_EXIT) -> tuple[SupervisedDrivers, int]:
+    """A driver that ends so once there is a file `stale`, and is up."""
+    drivers = supervised(world, REFUSED.replace(f"_exit({of_drivers.STALE_EXIT})", f"_exit({code})"), SLEEP)
+    assert drivers.driver is not None
     soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
+    return drivers, drivers.driver
+
+
+def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refusal(world: World) -> None:
+    drivers, first = refused(world)
     fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
     ((who, _),) = fault.strike({})
     assert stopped(first)
@@ -264,7 +269,7 @@ def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refu
 
 
 def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
+    drivers, _ = refused(world, 70)
     fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
     fault.strike({})
     drivers.start_beside()
@@ -275,10 +280,7 @@ def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
 
 
 def test_a_second_driver_starts_beside_the_first_one_which_ends_by_its_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED, SLEEP)
-    first = drivers.driver
-    assert first is not None
-    soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
+    drivers, first = refused(world)
     fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
     ((who, at),) = fault.strike({})
     assert who == identity(first)
@@ -302,7 +304,7 @@ def test_a_second_driver_starts_beside_the_first_one_which_ends_by_its_refusal(w
 
 
 def test_a_first_driver_that_ends_otherwise_has_not_learnt_that_it_was_replaced(world: World) -> None:
-    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
+    drivers, _ = refused(world, 70)
     fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
     fault.strike({})
     world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
