@@ -181,7 +181,7 @@ class EmbeddedArsenal(DrawingArsenal):
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing),
             **self._of_result_store(),
             **self._of_clock(),
-            **self._of_stalls(),
+            **stalls(drivers, watch, self._servers, healing, time_out_s=self.network_s, held=self._while_held),
             **request_makers(self.requests, drivers),
             **link_cuts(self.cuts, self._servers, self._drawn_cuts, healing, held=self._while_held),
             **self._of_disks(),
@@ -213,16 +213,6 @@ class EmbeddedArsenal(DrawingArsenal):
                 healing=self.healing,
             )
         }
-
-    def _of_stalls(self) -> Makers:
-        return stalls(
-            self.drivers,
-            self.watch,
-            self._servers,
-            self.healing,
-            time_out_s=self.network_s,
-            held=self._while_held,
-        )
 
     def _of_disks(self) -> Makers:
         disks = self.disks

@@ -196,13 +196,7 @@ class Campaign(threading.Thread):
         return running
 
     def _published_since(self, event: Mapping[str, Any]) -> bool:
-        return any(
-            one["event"] == "epoch"
-            and one["epoch"] == event["epoch"]
-            and one["state"] == "published"
-            and one["t"] >= event["t"]
-            for one in self._watch.seen
-        )
+        return bool(self._watch.announced("epoch", event["t"], epoch=event["epoch"], state="published"))
 
     def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
@@ -314,8 +308,7 @@ class Campaign(threading.Thread):
 
     def _was_running(self, epoch: int, at: int) -> bool:
         """Whether the fault came between the epoch's last declaration before it and the publication that followed."""
-        with self._watch.changed:
-            told = [one for one in self._watch.seen if one["event"] == "epoch" and one["epoch"] == epoch]
+        told = self._watch.announced("epoch", 0, epoch=epoch)
         declared = max((one["t"] for one in told if one["state"] == "declared" and one["t"] <= at), default=None)
         if declared is None:
             return False

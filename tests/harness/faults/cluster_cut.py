@@ -17,7 +17,7 @@ from tests.harness.adapters.pod_network import INPUT, OUTPUT, Netns, rules
 from tests.harness.cut_sorts import Between, DrawnCut
 from tests.harness.faults.cluster_server import wait_ready
 from tests.harness.faults.cut import Cut
-from tests.harness.faults.fault import SEPARATOR
+from tests.harness.faults.fault import SEPARATOR, missed
 from tests.harness.faults.healing import SPARE_S, Healing
 from tests.harness.platform_sorts import OPERATOR
 from tests.harness.results import BOTH, IN, OUT
@@ -33,11 +33,8 @@ WAYS = {
 """The chains of a pod that drop a direction, by whether the pod is at the first end."""
 
 
-class CutPods(Cut):
-    """Pods of two roles hear nothing of each other for a while.
-
-    Both ends that belong to the pipeline have rules: between two nodes some packets have the address of a node, and
-    only the end that opened the connection knows the other by its own.
+class CutNetworks(Cut):
+    """What both sorts of cuts have in common: rules in networks, and what these dropped.
 
     Args:
         between: the two roles.
@@ -47,23 +44,62 @@ class CutPods(Cut):
         healing: removes them whatever happens.
     """
 
-    def __init__(
-        self,
-        between: Between,
-        parties: Parties,
-        drawn: DrawnCut,
-        mark: str,
-        *,
-        healing: Healing,
-    ) -> None:
+    def __init__(self, between: Between, parties: Parties, drawn: DrawnCut, mark: str, *, healing: Healing) -> None:
         super().__init__(between, drawn, healing=healing)
         self._parties, self._mark = parties, mark
+        self._walls: dict[Netns, bool] = {}
+        self._counted: dict[Netns, dict[str, int]] = {}
+
+    def _wall(self, who: str, netns: Netns | None, theirs: Sequence[Party], *, is_first: bool) -> None:
+        """Have a network drop what the drawn direction says. Raises NoProcessError."""
+        peer = tuple(dict.fromkeys(address for one in theirs for address in one.addresses))
+        wanted = rules(peer, WAYS[is_first][self._drawn.direction], self._mark)
+        if netns is None or not wanted:
+            raise NoProcessError(f"the network of {who} or the address of its peer is not known")
+        self._walls[netns] = is_first
+        with missed(f"the network of {who} was not cut", EngineError):
+            self._parties.network.drop(netns, wanted, self._mark, self._seconds + SPARE_S)
+
+    def _mend(self) -> None:
+        failures = self._note(self._parties.network.remove)
+        if failures:
+            raise failures[0]
+
+    def _note(self, ask: Callable[[Netns, str], dict[str, int] | None]) -> list[EngineError]:
+        """Ask every network and keep what it counted; a failure keeps no other from being asked."""
+        failures: list[EngineError] = []
+        for netns in self._walls:
+            try:
+                counted = ask(netns, self._mark)
+            except EngineError as error:
+                failures.append(error)
+                continue
+            # Once the rules are removed there is nothing more to count: what was counted before stays.
+            self._counted.setdefault(netns, {}).update(counted or {})
+        return failures
+
+    def _count(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for netns, counted in self._counted.items():
+            ways = {chain: way for way in (IN, OUT) for chain in WAYS[self._walls[netns]][way]}
+            for chain, number in counted.items():
+                found[f"packets {ways[chain]}"] += number
+        return dict(sorted(found.items()))
+
+
+class CutPods(CutNetworks):
+    """Pods of two roles hear nothing of each other for a while.
+
+    Both ends that belong to the pipeline have rules: between two nodes some packets have the address of a node, and
+    only the end that opened the connection knows the other by its own.
+    """
+
+    def __init__(self, between: Between, parties: Parties, drawn: DrawnCut, mark: str, *, healing: Healing) -> None:
+        super().__init__(between, parties, drawn, mark, healing=healing)
         self._there: dict[str, list[Party]] = {}
         self._first: list[Party] = []
         self._second: list[Party] = []
         self._before: set[str] = set()
-        self._walls: dict[Netns, bool] = {}
-        self._counted: dict[Netns, dict[str, int]] = {}
 
     def arm(self) -> None:
         """Wait for both roles, and find their pods and networks. Raises ClusterTimeoutError."""
@@ -97,13 +133,11 @@ class CutPods(Cut):
         return tuple(dict.fromkeys((self._between.first, self._between.second)))
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        try:
+        with missed(f"nothing was cut between {self._between.target}", ClusterError, EngineError, OSError, ValueError):
             if not self._choose(event):
                 self._look()
                 if not self._choose(event):
                     raise NoProcessError(f"who is to be cut off does not run: {self._between.target}")
-        except (ClusterError, EngineError, OSError, ValueError) as error:
-            raise NoProcessError(f"nothing was cut between {self._between.target}: {error}") from error
         self._before = set(self._parties.drivers.executors())
         return [one.who for one in (*self._first, *self._second)]
 
@@ -136,50 +170,14 @@ class CutPods(Cut):
 
     def _sever(self) -> None:
         for ours, theirs, is_first in ((self._first, self._second, True), (self._second, self._first, False)):
-            peer = tuple(dict.fromkeys(address for one in theirs for address in one.addresses))
             for one in ours:
                 if one.role in WALLED:
-                    self._wall(one, rules(peer, WAYS[is_first][self._drawn.direction], self._mark), is_first)
+                    self._wall(one.who, one.netns, theirs, is_first=is_first)
         if not self._walls:
             raise NoProcessError(f"neither end has a network of its own: {self._between.target}")
 
-    def _wall(self, one: Party, wanted: Sequence[str], is_first: bool) -> None:
-        if one.netns is None or not wanted:
-            raise NoProcessError(f"the network of {one.who} or the address of its peer is not known")
-        self._walls[one.netns] = is_first
-        try:
-            self._parties.network.drop(one.netns, wanted, self._mark, self._seconds + SPARE_S)
-        except EngineError as error:
-            raise NoProcessError(f"the network of {one.who} was not cut: {error}") from error
-
-    def _mend(self) -> None:
-        failures = self._note(self._parties.network.remove)
-        if failures:
-            raise failures[0]
-
-    def _note(self, ask: Callable[[Netns, str], dict[str, int] | None]) -> list[EngineError]:
-        """Ask every network and keep what it counted; a failure keeps no other from being asked."""
-        failures: list[EngineError] = []
-        for netns in self._walls:
-            try:
-                counted = ask(netns, self._mark)
-            except EngineError as error:
-                failures.append(error)
-                continue
-            # Once the rules are removed there is nothing more to count: what was counted before stays.
-            self._counted.setdefault(netns, {}).update(counted or {})
-        return failures
-
     def _ends(self) -> list[str]:
         return [SEPARATOR.join(one.name for one in end) for end in (self._first, self._second)]
-
-    def _count(self) -> dict[str, int]:
-        found: Counter[str] = Counter()
-        for netns, counted in self._counted.items():
-            ways = {chain: way for way in (IN, OUT) for chain in WAYS[self._walls[netns]][way]}
-            for chain, number in counted.items():
-                found[f"packets {ways[chain]}"] += number
-        return dict(sorted(found.items()))
 
     def _workers(self, role: str) -> list[str]:
         drivers = self._parties.drivers

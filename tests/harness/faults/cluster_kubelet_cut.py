@@ -11,18 +11,16 @@ from infra.cluster.engine import EngineError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.kubelet import Kubelet
 from tests.harness.adapters.parties import Parties, Party
-from tests.harness.adapters.pod_network import Netns, rules
+from tests.harness.adapters.pod_network import Netns
 from tests.harness.cut_sorts import OF_NODES, DrawnCut
-from tests.harness.faults.cluster_cut import WAYS
-from tests.harness.faults.cut import Cut
-from tests.harness.faults.fault import SEPARATOR
-from tests.harness.faults.healing import SPARE_S, Healing
+from tests.harness.faults.cluster_cut import CutNetworks
+from tests.harness.faults.fault import SEPARATOR, missed
+from tests.harness.faults.healing import Healing
 from tests.harness.platform_sorts import API_SERVER
-from tests.harness.results import IN, OUT
 from tests.harness.schedule import PlannedFault
 
 
-class CutKubelet(Cut):
+class CutKubelet(CutNetworks):
     """What a worker node asks the API server itself is dropped: its kubelet's words, and those of whatever is no pod.
 
     Beyond 40 s the cluster takes the node for lost, and what serves on it out of its services.
@@ -35,20 +33,11 @@ class CutKubelet(Cut):
         healing: removes them whatever happens.
     """
 
-    def __init__(
-        self,
-        kubelet: Kubelet,
-        parties: Parties,
-        drawn: DrawnCut,
-        mark: str,
-        *,
-        healing: Healing,
-    ) -> None:
-        super().__init__(OF_NODES["kubelet-api-cut"], drawn, healing=healing)
-        self._kubelet, self._parties, self._mark = kubelet, parties, mark
+    def __init__(self, kubelet: Kubelet, parties: Parties, drawn: DrawnCut, mark: str, *, healing: Healing) -> None:
+        super().__init__(OF_NODES["kubelet-api-cut"], parties, drawn, mark, healing=healing)
+        self._kubelet = kubelet
         self._servers: list[Party] = []
         self._netns: Netns | None = None
-        self._counted: dict[str, int] = {}
 
     def prepare(self, planned: PlannedFault) -> None:
         """Find both before the epoch begins."""
@@ -75,30 +64,13 @@ class CutKubelet(Cut):
         self._netns = self._parties.network.of_node(self._kubelet.node)
 
     def _victims(self, event: Mapping[str, Any]) -> list[str]:
-        try:
+        with missed("no kubelet was cut off", ClusterError, EngineError, OSError, ValueError):
             if self._netns is None:
                 self._look()
-        except (ClusterError, EngineError, OSError, ValueError) as error:
-            raise NoProcessError(f"no kubelet was cut off: {error}") from error
         return [self._kubelet.who, *(one.who for one in self._servers)]
 
     def _sever(self) -> None:
-        assert self._netns is not None
-        peer = tuple(dict.fromkeys(address for one in self._servers for address in one.addresses))
-        wanted = rules(peer, WAYS[True][self._drawn.direction], self._mark)
-        try:
-            self._parties.network.drop(self._netns, wanted, self._mark, self._seconds + SPARE_S)
-        except EngineError as error:
-            raise NoProcessError(f"the network of node {self._kubelet.node} was not cut: {error}") from error
-
-    def _mend(self) -> None:
-        assert self._netns is not None
-        # Once the rules are removed there is nothing more to count: what was counted then stays.
-        self._counted |= self._parties.network.remove(self._netns, self._mark) or {}
+        self._wall(f"node {self._kubelet.node}", self._netns, self._servers, is_first=True)
 
     def _ends(self) -> list[str]:
         return [f"kubelet of {self._kubelet.node}", SEPARATOR.join(one.name for one in self._servers)]
-
-    def _count(self) -> dict[str, int]:
-        ways = {chain: way for way in (IN, OUT) for chain in WAYS[True][way]}
-        return {f"packets {ways[chain]}": number for chain, number in sorted(self._counted.items())}

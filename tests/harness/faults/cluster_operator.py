@@ -45,13 +45,7 @@ class OperatorWithDriver(Fault):
     after_s = AFTER_S
 
     def __init__(
-        self,
-        operator: ServerPods,
-        drivers: SupervisedPods,
-        watch: Watch,
-        order: str,
-        *,
-        healing: Healing,
+        self, operator: ServerPods, drivers: SupervisedPods, watch: Watch, order: str, *, healing: Healing
     ) -> None:
         self._operator, self._drivers, self._watch, self._order = operator, drivers, watch, order
         self._healing = healing

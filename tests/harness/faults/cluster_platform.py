@@ -111,13 +111,7 @@ class Platform:
             return {}
         return {BROKER: LeadingBroker(leaders, self.servers[BROKER]).pick}
 
-    def makers(
-        self,
-        drivers: SupervisedPods,
-        watch: Watch,
-        healing: Healing,
-        leaders: Leaders | None = None,
-    ) -> Makers:
+    def makers(self, drivers: SupervisedPods, watch: Watch, healing: Healing, leaders: Leaders | None = None) -> Makers:
         """Who makes the fault of each kind and target that there is here; of several brokers, `leaders` tells whom."""
         lengths, servers, makers = self.lengths, self.servers, Makers()
         owed: dict[str, Any] = {"healing": healing}

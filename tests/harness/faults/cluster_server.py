@@ -88,13 +88,7 @@ class EndedServerPod(Fault):
     lasting = True
 
     def __init__(
-        self,
-        server: ServerPods,
-        kind: str,
-        *,
-        healing: Healing,
-        grace_s: int = LEAST_GRACE_S,
-        pick: Pick | None = None,
+        self, server: ServerPods, kind: str, *, healing: Healing, grace_s: int = LEAST_GRACE_S, pick: Pick | None = None
     ) -> None:
         if kind not in (SIGKILL, DELETE_NOW):
             raise ValueError(f"a pod of the {server.what} is not struck by {kind}")

@@ -17,7 +17,7 @@ from tests.harness.adapters.pod_log import Pod, driver_name
 from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.faults.cluster_driver import taken_over
 from tests.harness.faults.driver import SAYS, STALE
-from tests.harness.faults.fault import Fault
+from tests.harness.faults.fault import Lasting
 from tests.harness.faults.healing import SPARE_S, Debt, Healing
 
 POLL_S, RENEW_S = 0.5, 5.0
@@ -65,7 +65,7 @@ class Cordons(Protocol):
         """Delete that very pod; raises NoProcessError when it is gone."""
 
 
-class ZombiePod(Fault):
+class ZombiePod(Lasting):
     """A driver stands still on a node whose kubelet is stopped; the cluster gives its pod up and starts another.
 
     The node is closed to new pods, its kubelet stopped and the pod deleted by force, so that the API knows nothing of
@@ -85,7 +85,6 @@ class ZombiePod(Fault):
         say: told what did not come in time.
     """
 
-    lasting = True
     wants_records = True
 
     def __init__(
@@ -100,12 +99,12 @@ class ZombiePod(Fault):
         healing: Healing,
         say: Callable[[str], None],
     ) -> None:
+        super().__init__(healing, longest_s)
         self._drivers, self._watch, self._cluster, self._nodes = drivers, watch, cluster, nodes
-        self._run, self._longest_s, self._healing, self._say = run, longest_s, healing, say
+        self._run, self._say = run, say
         self._zombie: Pod
         self._struck: Struck
         self._epoch = 0
-        self._stop: Debt
         self._debts: list[Debt] = []
         self._alone = False
         self._back = threading.Event()
@@ -117,8 +116,8 @@ class ZombiePod(Fault):
     def strike(self, event: Mapping[str, Any]) -> list[Struck]:
         pod = self._zombie = self._drivers.running()
         self._epoch = event["epoch"]
-        self._stop = Debt(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
-        self._struck = self._healing.strike(self._stop, lambda: self._drivers.stop_driver(pod, STOP_ALL))
+        self._debt = Debt(f"continue driver {driver_name(pod)} on node {pod.node}", self._continue)
+        self._struck = self._healing.strike(self._debt, lambda: self._drivers.stop_driver(pod, STOP_ALL))
         return [self._struck]
 
     def endure(self) -> None:
@@ -126,7 +125,7 @@ class ZombiePod(Fault):
         self._owe(f"open node {node} for pods again", lambda: self._cluster.cordon(node, None))
         self._cluster.cordon(node, self._run)
         self._owe(f"start the kubelet of node {node}", self._start_kubelet)
-        latest_s = math.ceil(self._longest_s + REFUSED_S + SPARE_S)
+        latest_s = math.ceil(self._seconds + REFUSED_S + SPARE_S)
         later = ("systemd-run", "--quiet", "--collect", f"--unit={GIVE_BACK}", f"--on-active={latest_s}")
         self._nodes.execute(node, *later, "systemctl", "start", "kubelet")
         self._nodes.execute(node, "systemctl", "stop", "kubelet")
@@ -138,13 +137,13 @@ class ZombiePod(Fault):
         self._watch.wait_for(
             "the driver beside the zombie to publish",
             lambda: self._healing.ended.is_set() or self._followed(),
-            self._longest_s,
+            self._seconds,
             self._drivers.alive,
         )
 
     def heal(self) -> None:
         """Wake it, see how it ends, and give its node back to the cluster. Safe to repeat."""
-        self._healing.pay(self._stop)
+        super().heal()
         if self._alone:
             self._alone = False
             if self._gone_within(REFUSED_S):
@@ -157,7 +156,7 @@ class ZombiePod(Fault):
         return taken_over(self._drivers, self._watch, *self._struck)
 
     def evidence(self) -> dict[str, Any]:
-        return {"stopped_s": self._stop.lasted_s, "refusal": self._refusal}
+        return {"stopped_s": self._debt.lasted_s, "refusal": self._refusal}
 
     def _followed(self) -> bool:
         """Whether another driver published, or took over where the epoch was done when this one was stopped."""

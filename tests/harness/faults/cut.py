@@ -86,13 +86,7 @@ class CutLink(Cut):
     """
 
     def __init__(
-        self,
-        between: Between,
-        link: TcpLink,
-        server: Restartable,
-        drawn: DrawnCut,
-        *,
-        healing: Healing,
+        self, between: Between, link: TcpLink, server: Restartable, drawn: DrawnCut, *, healing: Healing
     ) -> None:
         super().__init__(between, drawn, healing=healing)
         self._link, self._server = link, server

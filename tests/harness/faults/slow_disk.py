@@ -53,14 +53,7 @@ class SlowedServer(Lasting):
     flowing = True
 
     def __init__(
-        self,
-        drivers: Supervised,
-        server: Slowable,
-        role: str,
-        disk: SlowDisk,
-        probe: Probe,
-        *,
-        healing: Healing,
+        self, drivers: Supervised, server: Slowable, role: str, disk: SlowDisk, probe: Probe, *, healing: Healing
     ) -> None:
         super().__init__(healing)
         self._drivers, self._server, self._role = drivers, server, role

@@ -34,13 +34,7 @@ class Stall(Lasting):
     """
 
     def __init__(
-        self,
-        drivers: Drivers,
-        role: str,
-        *,
-        time_out_s: float,
-        healing: Healing,
-        settle_s: float = SETTLE_S,
+        self, drivers: Drivers, role: str, *, time_out_s: float, healing: Healing, settle_s: float = SETTLE_S
     ) -> None:
         super().__init__(healing)
         self._drivers, self._role, self._time_out_s, self._settle_s = drivers, role, time_out_s, settle_s

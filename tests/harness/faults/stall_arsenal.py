@@ -52,17 +52,15 @@ def stalls(
         held: has who announced a step held until the strike came.
     """
     owed: dict[str, Any] = {"time_out_s": time_out_s, "healing": healing}
-    makers: Makers = {
+
+    def of_server(role: str, server: Restartable) -> Fault:
+        made = StalledServer(drivers, server, role, **owed)
+        return held(made) if role == RESULT_STORE else made
+
+    return {
         **executor_stalls(drivers, healing, time_out_s),
-        (STALL, NEIGHBOURS): partial(_held, held, partial(StalledNeighbours, drivers, alone=False, **owed)),
+        (STALL, NEIGHBOURS): lambda: held(StalledNeighbours(drivers, alone=False, **owed)),
         (STALL, PYTHON_WORKER): partial(StalledWorker, drivers, watch, **{**owed, "time_out_s": IDLE_S}),
         (STALL, DRIVER): partial(StalledDriver, drivers, watch, **owed),
+        **{(STALL, role): partial(of_server, role, server) for role, server in servers.items()},
     }
-    for role, server in servers.items():
-        make = partial(StalledServer, drivers, server, role, **owed)
-        makers[STALL, role] = make if role != RESULT_STORE else partial(_held, held, make)
-    return makers
-
-
-def _held(held: Callable[[Fault], Fault], make: Callable[[], Fault]) -> Fault:
-    return held(make())

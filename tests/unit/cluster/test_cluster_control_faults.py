@@ -163,17 +163,6 @@ def test_a_part_is_back_only_when_the_nodes_are_well_too() -> None:
     fault.heal()
 
 
-def test_an_outage_ends_with_the_run_and_is_said() -> None:
-    world = dns()
-    fault = world.stopping(600)
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    world.healing.close(torn_down=False)
-    assert world.said == ["✓ healed at the end of the run: continue DNS"]
-    assert not world.platform.silent
-
-
 def test_the_node_with_most_pods_fails_and_is_back_when_none_is_as_it_was() -> None:
     world = World(
         server("a", "u1", "c1", node="one"),

@@ -110,14 +110,9 @@ DECLARED = {"event": "epoch", "state": "declared", "epoch": 3, "pod": "driver", 
 
 @pytest.mark.parametrize(("of", "uid"), [(0, "u1"), (1, "u2"), (2, "u1")])
 def test_after_a_declaration_it_is_the_executor_that_was_drawn(of: int, uid: str) -> None:
-    drivers = FakeDrivers(None)
-    fault = StarvedExecutor(cast("PodDrivers", drivers), ended=threading.Event(), of=of)
-    chosen = fault._choose(DECLARED)
-    assert chosen is not None
-    assert chosen.uid == uid
-    at_once = fault._choose({**CALL, "event": "step"})
-    assert at_once is not None
-    assert at_once.uid == "u1"
+    drivers = cast("PodDrivers", FakeDrivers(executor(uid, 137, "OOMKilled")))
+    ((who, _),) = StarvedExecutor(drivers, ended=threading.Event(), of=of).strike(DECLARED)
+    assert who == f"exec-{uid}@{uid}"
 
 
 def test_after_a_declaration_without_executors_nobody_is_struck() -> None:

@@ -200,26 +200,6 @@ def test_a_stopped_server_is_the_same_container_and_tells_for_how_long() -> None
     assert world.healing.owed == []
 
 
-def test_a_server_that_did_not_stand_still_is_missed_and_goes_on() -> None:
-    world = World()
-    world.sessions("armed 7", "", "go on 7")
-    fault = world.stopping()
-    with pytest.raises(NoProcessError, match="was not stopped"):
-        fault.strike({})
-    assert world.healing.owed == []
-
-
-def test_a_stop_ends_with_the_run_and_is_said() -> None:
-    world = World()
-    world.sessions("armed 7", "stop 7", "go on 7")
-    fault = world.stopping(600)
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    world.healing.close(torn_down=False)
-    assert world.said == ["✓ healed at the end of the run: continue the broker in kafka-0"]
-
-
 def test_a_pod_that_is_gone_meanwhile_leaves_nothing_to_continue() -> None:
     world = World()
     world.sessions("armed 7", "stop 7")

@@ -1,13 +1,15 @@
-"""A fabricated run directory for every test."""
+"""A fabricated run directory for every test, and a world for those of faults."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.harness.fabricate import fabricate
+from tests.unit.harness.struck import World
 from tests.unit.harness.tamper import bind, watch
 
 
@@ -21,3 +23,11 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(pristine: Path, tmp_path: Path) -> Path:
     """Return a copy of the clean run, to be tampered with."""
     return Path(shutil.copytree(pristine, tmp_path / pristine.name))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """What faults need of a run."""
+    made = World(tmp_path)
+    yield made
+    made.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ import pytest
 from effectively_once import session
 from tests.harness.adapters.disk_probes import Connectable, DatabaseProbe
 from tests.harness.adapters.driver_clock import DriverClock
+from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import AROUND_MS, Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.spark_requests import SparkRequests
@@ -167,14 +169,31 @@ def test_elsewhere_there_are_executors_only(tmp_path: Path) -> None:
         place.fault(EMBEDDED["zombie"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [f"{server}-{how}" for server in ("broker", "store") for how in ("kill", "stop", "stall", "cut")]
+    + ["store-errors"],
+)
+def test_a_server_that_is_down_is_missed_and_nothing_is_owed(tmp_path: Path, name: str) -> None:
+    place = arsenal(tmp_path, [], Server(tmp_path))
+    with pytest.raises(NoProcessError, match="the test server does not run"):
+        place.fault(EMBEDDED[name]).strike({})
+    assert place.healing.owed == []
+    assert place.drivers.under is None
+
+
 def test_closing_continues_what_stands_still_and_says_so(tmp_path: Path) -> None:
     said: list[str] = []
     server = Server(tmp_path)
     server.restart()
     place = arsenal(tmp_path, said, server)
-    place.fault(EMBEDDED["broker-stop"]).strike({})
+    fault = place.fault(EMBEDDED["broker-stop"])
+    fault.strike({})
     assert state_of(server.pid) == psutil.STATUS_STOPPED
     place.close()
+    began = time.monotonic()
+    fault.endure()
+    assert time.monotonic() - began < Lengths().broker_stop_s / 2, "what lasts gives up"
     place.close()
     assert state_of(server.pid) != psutil.STATUS_STOPPED
     assert said == [f"✓ healed at the end of the run: continue test server {server.pid}"]

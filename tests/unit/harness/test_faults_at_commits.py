@@ -10,21 +10,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
-from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.faults import transaction
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.transaction import LongStoppedServer, Lost, RestartedServer, TakenId, WhileHeld
-from tests.harness.history import History
 from tests.harness.schedule import PlannedFault
-from tests.unit.harness.sleepers import SLEEP, Server, sleeper, soon, state_of
+from tests.unit.harness.sleepers import SLEEP, soon
+from tests.unit.harness.struck import World, stopped
 
 PLANNED = PlannedFault(1, "transaction_open", "accepted", 1)
 # Comes by the point with every epoch and shard that its arguments name, as a pipeline's task does.
@@ -62,16 +59,12 @@ class Blow(Fault):
         return {"stopped_s": 2.0}
 
 
-class World:
-    """A folder of holds, announcements and debts."""
+class Held(World):
+    """A world with a folder of holds."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.hold = Hold(folder / "points")
-        self.history = History(folder / "history.jsonl")
-        self.watch = Watch(folder / "events.jsonl", self.history)
-        self.healing = Healing(lambda _: None)
-        self.ended = self.healing.ended
         self.tasks: list[subprocess.Popen[str]] = []
 
     def task(self, *words: str) -> subprocess.Popen[str]:
@@ -81,37 +74,20 @@ class World:
         )
         return self.tasks[-1]
 
-    def announce(self, pid: int, *, t: int, epoch: int = 3, shard: int = 1, attempt: int = 0) -> dict[str, Any]:
-        told = {
-            "t": t,
-            "event": "step",
-            "step": "transaction_open",
-            "epoch": epoch,
-            "shard": shard,
-            "sink": "accepted",
-            "pid": pid,
-            "attempt": attempt,
-        }
-        with self.watch.changed:
-            self.watch.seen.append(told)
-        return told
-
-    def server(self) -> Server:
-        server = Server(self.folder)
-        server.restart()
-        return server
+    def opened(self, pid: int, *, t: int, epoch: int = 3, shard: int = 1, attempt: int = 0) -> dict[str, Any]:
+        named = {"step": "transaction_open", "sink": "accepted", "epoch": epoch, "shard": shard, "attempt": attempt}
+        return self.announce(event="step", pid=pid, t=t, **named)
 
     def close(self) -> None:
-        self.healing.close(torn_down=True)
+        super().close()
         for one in self.tasks:
             one.kill()
             one.communicate()
-        self.history.close()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[Held]:
+    made = Held(tmp_path)
     yield made
     made.close()
 
@@ -120,7 +96,7 @@ def output(task: subprocess.Popen[str]) -> list[str]:
     return task.communicate(timeout=20)[0].splitlines()
 
 
-def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(world: World) -> None:
+def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(world: Held) -> None:
     inner = Blow(world.hold)
     fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
@@ -129,7 +105,7 @@ def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(worl
     told = world.hold.held(20.0)
     assert told is not None
     assert (told["epoch"], told["shard"], told["pid"]) == (3, 1, task.pid), "not before the first epoch, nor elsewhere"
-    assert fault.strike(world.announce(task.pid, t=1)) == [("a@1", 1)]
+    assert fault.strike(world.opened(task.pid, t=1)) == [("a@1", 1)]
     assert inner.held_then == told
     assert output(task) == ["passed 0.1", "passed 3.0", "passed 3.1", "passed 4.1"]
     assert world.hold.held(0.0) is None
@@ -137,53 +113,53 @@ def test_who_announced_the_step_is_held_until_the_blow_and_goes_on_after_it(worl
     assert (fault.after(), fault.landed(), fault.evidence()) == (["b@1"], True, {"stopped_s": 2.0})
 
 
-def test_a_rearmed_fault_holds_in_any_shard(world: World) -> None:
+def test_a_rearmed_fault_holds_in_any_shard(world: Held) -> None:
     fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=False)
     task = world.task("3.0")
     told = world.hold.held(20.0)
     assert told is not None
     assert told["shard"] == 0
-    fault.strike(world.announce(task.pid, t=1, shard=0))
+    fault.strike(world.opened(task.pid, t=1, shard=0))
     assert output(task) == ["passed 3.0"]
 
 
-def test_of_several_that_are_held_any_one_is_struck(world: World) -> None:
+def test_of_several_that_are_held_any_one_is_struck(world: Held) -> None:
     """In pods the first of each is held, and the announcement may be another's."""
     inner = Blow(world.hold)
     fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=False)
     task = world.task("3.0")
     assert world.hold.held(20.0)
-    fault.strike(world.announce(task.pid + 1, t=1, shard=1))
+    fault.strike(world.opened(task.pid + 1, t=1, shard=1))
     assert inner.event is not None
     assert (inner.event["shard"], inner.event["pid"]) == (0, task.pid)
     assert output(task) == ["passed 3.0"]
 
 
-def test_one_held_in_another_epoch_than_was_announced_is_a_miss_and_goes_on(world: World) -> None:
+def test_one_held_in_another_epoch_than_was_announced_is_a_miss_and_goes_on(world: Held) -> None:
     inner = Blow(world.hold)
     fault = WhileHeld(inner, world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     task = world.task("4.1")
     assert world.hold.held(20.0)
     with pytest.raises(NoProcessError):
-        fault.strike(world.announce(task.pid, t=1, epoch=3))
+        fault.strike(world.opened(task.pid, t=1, epoch=3))
     assert inner.held_then is None
     assert output(task) == ["passed 4.1"]
 
 
-def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_held_is_a_miss_and_nobody_is_held_later(world: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "HELD_S", 0.05)
     fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     with pytest.raises(NoProcessError):
-        fault.strike(world.announce(1, t=1))
+        fault.strike(world.opened(1, t=1))
     assert output(world.task("3.1")) == ["passed 3.1"]
     assert world.hold.held(0.0) is None
 
 
-def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(world: World) -> None:
+def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(world: Held) -> None:
     fault = WhileHeld(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     fault.disarm()
@@ -192,7 +168,7 @@ def test_a_fault_that_waits_for_no_step_any_more_holds_nobody_and_owes_nothing(w
     fault.disarm()
 
 
-def test_who_is_held_goes_on_when_the_run_ends(world: World) -> None:
+def test_who_is_held_goes_on_when_the_run_ends(world: Held) -> None:
     WhileHeld(Blow(world.hold), world.hold, world.healing).aim(PLANNED, exactly=True)
     task = world.task("3.1")
     assert world.hold.held(20.0)
@@ -202,18 +178,16 @@ def test_who_is_held_goes_on_when_the_run_ends(world: World) -> None:
 
 @pytest.mark.parametrize(("beyond_s", "landed"), [(0.1, True), (60.0, False)])
 def test_a_long_stop_has_landed_when_it_was_longer_than_the_time_out(
-    world: World, beyond_s: float, landed: bool
+    world: Held, beyond_s: float, landed: bool
 ) -> None:
     server = world.server()
     fault = LongStoppedServer(server, 0.2, beyond_s, world.healing)
     fault.strike({})
     assert not fault.landed()
-    assert state_of(server.pid) == psutil.STATUS_STOPPED
+    assert stopped(server.pid)
     fault.endure()
     fault.heal()
     assert fault.landed() is landed
-    assert server.child is not None
-    server.child.kill()
 
 
 ORDERLY = (
@@ -222,11 +196,8 @@ ORDERLY = (
 )
 
 
-def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: World) -> None:
-    server = world.server()
-    assert server.child is not None
-    server.child.kill()
-    server.child = sleeper(world.folder, ORDERLY)
+def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: Held) -> None:
+    server = world.server(ORDERLY)
     before = identity(server.pid)
     fault = RestartedServer(server, 0.0, world.healing)
     ((who, _),) = fault.strike({})
@@ -236,7 +207,6 @@ def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: Worl
     assert (world.folder / "orderly").exists(), "it was told, not killed"
     fault.heal()
     assert fault.after() == [identity(server.pid)] != [before]
-    server.child.kill()
 
 
 class Producers:
@@ -258,39 +228,33 @@ class Producers:
 
 
 def test_a_taken_id_has_landed_when_the_shard_opened_its_transaction_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = Producers(monkeypatch)
-    worker, other = sleeper(world.folder, name="worker"), sleeper(world.folder, name="other")
-    try:
-        fault = TakenId("127.0.0.1:1", "counts", world.watch)
-        ((who, at),) = fault.strike(world.announce(worker.pid, t=1))
-        assert who == identity(worker.pid)
-        assert producers.taken == ["counts.accepted.1"]
-        world.announce(other.pid, t=at, shard=0, attempt=1)
-        assert (fault.after(), fault.landed(), fault.evidence()) == ([], False, {})
-        world.announce(other.pid, t=at, epoch=4)
-        assert fault.after() == [identity(other.pid)], "a later epoch came through without: nobody is waited for"
-        assert not fault.landed()
-        world.announce(worker.pid, t=at, attempt=1)
-        assert fault.after() == [who]
-        assert (fault.landed(), fault.evidence()) == (True, {"reopened": [1]})
-    finally:
-        worker.kill()
-        other.kill()
+    worker, other = world.child(name="worker"), world.child(name="other")
+    fault = TakenId("127.0.0.1:1", "counts", world.watch)
+    ((who, at),) = fault.strike(world.opened(worker.pid, t=1))
+    assert who == identity(worker.pid)
+    assert producers.taken == ["counts.accepted.1"]
+    world.opened(other.pid, t=at, shard=0, attempt=1)
+    assert (fault.after(), fault.landed(), fault.evidence()) == ([], False, {})
+    world.opened(other.pid, t=at, epoch=4)
+    assert fault.after() == [identity(other.pid)], "a later epoch came through without: nobody is waited for"
+    assert not fault.landed()
+    world.opened(worker.pid, t=at, attempt=1)
+    assert fault.after() == [who]
+    assert (fault.landed(), fault.evidence()) == (True, {"reopened": [1]})
 
 
-def test_an_id_that_cannot_be_taken_is_a_miss(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_that_cannot_be_taken_is_a_miss(world: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     Producers(monkeypatch, KafkaError(KafkaError._TIMED_OUT))
-    worker = world.server()
+    worker = world.child()
     with pytest.raises(NoProcessError, match=r"counts\.accepted\.1"):
-        TakenId("127.0.0.1:1", "counts", world.watch).strike(world.announce(worker.pid, t=1))
+        TakenId("127.0.0.1:1", "counts", world.watch).strike(world.opened(worker.pid, t=1))
     soon("nothing to be done to it", worker.running)
-    assert worker.child is not None
-    worker.child.kill()
 
 
-def test_who_is_to_be_lost_is_let_go_only_when_it_has_ended(world: World) -> None:
+def test_who_is_to_be_lost_is_let_go_only_when_it_has_ended(world: Held) -> None:
     """As an executor outlives its driver by moments: it would take the next step."""
 
     class Ends(Blow):
@@ -302,18 +266,18 @@ def test_who_is_to_be_lost_is_let_go_only_when_it_has_ended(world: World) -> Non
     fault.aim(PLANNED, exactly=True)
     task = world.task("3.1", "4.1")
     assert world.hold.held(20.0) is not None
-    fault.strike(world.announce(task.pid, t=1))
+    fault.strike(world.opened(task.pid, t=1))
     assert output(task) == [], "it never went on"
     assert fault.landed()
     assert world.healing.owed == []
 
 
-def test_a_process_that_outlives_the_blow_makes_it_a_miss(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_outlives_the_blow_makes_it_a_miss(world: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "ENDED_S", 0.2)
     fault = Lost(Blow(world.hold), world.hold, world.healing)
     fault.aim(PLANNED, exactly=True)
     task = world.task("3.1")
     assert world.hold.held(20.0) is not None
-    fault.strike(world.announce(task.pid, t=1))
+    fault.strike(world.opened(task.pid, t=1))
     assert output(task) == ["passed 3.1"]
     assert not fault.landed()

@@ -13,13 +13,11 @@ import urllib3
 
 from effectively_once import object_store
 from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.store_answers import BEYOND_S, UNHEARD, StoreAnswers, choice_of
 from tests.harness.mixture import ERRORS, LATE, LOST, NO_ROOM
-from tests.unit.harness.sleepers import Server
+from tests.unit.harness.struck import World
 
 KINDS = (ERRORS, LATE, LOST, NO_ROOM)
 GET, PUT, HEAD_PUT = Asked("GET", "/b/k"), Asked("PUT", "/b/k"), Asked("PUT", "/b/p/head.json", "If-Match")
@@ -31,24 +29,21 @@ def drawn(kind: str, asked: Asked, times: int = 400, seed: int = 1) -> Counter[s
     return Counter(found.name if (found := choice(asked)) else "passes" for _ in range(times))
 
 
-class World:
-    """A store that sleeps, a link to nobody, and what faults need."""
+class Answers(World):
+    """A store that sleeps, and a link to nobody."""
 
     def __init__(self, folder: Path) -> None:
-        self.server = Server(folder)
-        self.server.restart()
+        super().__init__(folder)
+        self.store = self.server()
         self.link = StoreLink("127.0.0.1", 1)
         self.link.start()
-        self.said: list[str] = []
-        self.healing = Healing(self.said.append)
-        self.ended = self.healing.ended
         self.http = urllib3.PoolManager(retries=False, timeout=10.0)
 
     def fault(self, kind: str, seconds: float = 0.1, longest_s: float = 0.4, seed: int = 1) -> StoreAnswers:
         return StoreAnswers(
             kind,
             self.link,
-            self.server,
+            self.store,
             seconds=seconds,
             longest_s=longest_s,
             healing=self.healing,
@@ -62,16 +57,14 @@ class World:
             return None
 
     def close(self) -> None:
-        self.healing.close(torn_down=True)
+        super().close()
         self.http.clear()
         self.link.stop()
-        assert self.server.child is not None
-        self.server.child.kill()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[Answers]:
+    made = Answers(tmp_path)
     yield made
     made.close()
 
@@ -101,10 +94,10 @@ def test_some_answers_come_later_than_clients_wait() -> None:
     assert BEYOND_S > 10.0
 
 
-def test_a_fault_goes_wrong_until_it_is_healed_and_tells_what_it_hit(world: World) -> None:
+def test_a_fault_goes_wrong_until_it_is_healed_and_tells_what_it_hit(world: Answers) -> None:
     fault = world.fault(NO_ROOM)
     ((who, _),) = fault.strike({})
-    assert who == identity(world.server.pid)
+    assert who == identity(world.store.pid)
     assert world.healing.owed == ["let the object store's answers pass again"]
     assert not fault.landed()
     assert world.put() == 507
@@ -119,7 +112,7 @@ def test_a_fault_goes_wrong_until_it_is_healed_and_tells_what_it_hit(world: Worl
     assert world.healing.owed == []
 
 
-def test_lost_answers_have_landed_with_that_of_a_put_that_replaces_an_object(world: World) -> None:
+def test_lost_answers_have_landed_with_that_of_a_put_that_replaces_an_object(world: Answers) -> None:
     fault = world.fault(LOST)
     fault.strike({})
     for _ in range(20):
@@ -131,7 +124,7 @@ def test_lost_answers_have_landed_with_that_of_a_put_that_replaces_an_object(wor
     assert fault.landed()
 
 
-def test_a_fault_lasts_longer_until_it_has_landed_and_no_longer_than_its_bound(world: World) -> None:
+def test_a_fault_lasts_longer_until_it_has_landed_and_no_longer_than_its_bound(world: Answers) -> None:
     fault = world.fault(NO_ROOM, seconds=0.1, longest_s=2.0)
     fault.strike({})
     began = time.monotonic()
@@ -142,21 +135,3 @@ def test_a_fault_lasts_longer_until_it_has_landed_and_no_longer_than_its_bound(w
     began = time.monotonic()
     fault.endure()
     assert time.monotonic() - began < 2.0
-
-
-def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: World) -> None:
-    fault = world.fault(ERRORS, seconds=600.0, longest_s=600.0)
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    world.healing.close(torn_down=True)
-    assert world.said == ["✓ healed at the end of the run: let the object store's answers pass again"]
-    assert world.put() is None
-
-
-def test_a_store_that_is_down_is_missed(world: World) -> None:
-    assert world.server.child is not None
-    world.server.child.kill()
-    with pytest.raises(NoProcessError):
-        world.fault(ERRORS).strike({})
-    assert world.healing.owed == []

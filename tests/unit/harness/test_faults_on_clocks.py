@@ -19,30 +19,25 @@ from infra.embedded.spark import SparkHome
 from infra.toolchain.faketime import written
 from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults.clock import SteppedClock
-from tests.harness.faults.healing import Healing
-from tests.harness.history import History, read_history
+from tests.harness.history import read_history
 from tests.unit.harness.sleepers import SLEEP, Home, soon
+from tests.unit.harness.struck import World
 
 REFUSED = "print('AccessError: this clock is ahead'); raise SystemExit(77)"
 
 
-class World:
-    """Drivers that are sleepers, whose announcements a test makes."""
+class Clocked(World):
+    """Drivers that are sleepers, and a file that announcements are written to."""
 
     def __init__(self, folder: Path) -> None:
-        self.said: list[str] = []
-        self.history = History(folder / "history.jsonl")
-        self.watch = Watch(folder / "events.jsonl", self.history)
+        super().__init__(folder)
         self.watch.start()
         self.home = Home(folder, [SLEEP])
         self.drivers = SupervisedDrivers(self.home, "m", self.watch.path, history=self.history)  # type: ignore[arg-type]
         self.offset = folder / "clock" / "offset"
         self.clock = DriverClock(folder / "library", self.offset)
-        self.healing = Healing(self.said.append)
-        self.ended = self.healing.ended
         self.drivers.start("driver", folder / "settings.json")
         soon("the driver", lambda: (folder / "driver-1.log").read_text() == "up\n")
 
@@ -62,7 +57,7 @@ class World:
             healing=self.healing,
         )
 
-    def announce(self, off_s: int = 0, **fields: Any) -> None:
+    def says(self, off_s: int = 0, **fields: Any) -> None:
         before = len(self.watch.seen)
         event = {"t": time.time_ns() // 1_000_000 + off_s * 1000, "event": "epoch", "epoch": 3, **fields}
         with self.watch.path.open("ab", buffering=0) as file:
@@ -72,17 +67,17 @@ class World:
     def close(self) -> None:
         self.drivers.end()
         self.watch.stop()
-        self.history.close()
+        super().close()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[Clocked]:
+    made = Clocked(tmp_path)
     yield made
     made.close()
 
 
-def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_goes_on(world: World) -> None:
+def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_goes_on(world: Clocked) -> None:
     assert world.offset.read_text() == written(0)
     fault = world.fault(-120)
     ((who, at),) = fault.strike({})
@@ -91,7 +86,7 @@ def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_go
     assert world.healing.owed == ["set the drivers' clock right (-120 s)"]
     assert world.drivers.under == "a clock off by -120 s"
     assert not fault.landed()
-    world.announce(-120, state="published")
+    world.says(-120, state="published")
     assert world.watch.seen[-1]["t"] >= at
     assert fault.landed()
     fault.endure()
@@ -101,13 +96,13 @@ def test_the_clock_is_wrong_from_the_strike_until_it_is_healed_and_the_driver_go
     assert world.offset.read_text() == written(0)
     assert world.drivers.under is None
     assert fault.after() == []
-    world.announce(state="published")
+    world.says(state="published")
     assert fault.after() == [who]
     assert fault.evidence() == {"clock_step_s": -120}
     assert world.healing.owed == []
 
 
-def test_a_driver_that_ends_of_it_is_followed_and_its_last_words_are_evidence(world: World) -> None:
+def test_a_driver_that_ends_of_it_is_followed_and_its_last_words_are_evidence(world: Clocked) -> None:
     world.home.codes[:] = [SLEEP, REFUSED, SLEEP]
     fault = world.fault()
     ((who, _),) = fault.strike({})
@@ -116,14 +111,14 @@ def test_a_driver_that_ends_of_it_is_followed_and_its_last_words_are_evidence(wo
     soon("the third", lambda: len(world.home.started) == 3 and identity(world.pid))
     assert fault.landed()
     fault.heal()
-    world.announce(state="published")
+    world.says(state="published")
     assert fault.after() == [], "that it took over is not told"
-    world.announce(event="driver", state="started", pid=world.pid)
+    world.says(event="driver", state="started", pid=world.pid)
     assert fault.after() == [identity(world.pid)] != [who]
     assert fault.evidence() == {"clock_step_s": 3600, "refusal": "AccessError: this clock is ahead"}
 
 
-def test_a_driver_that_ends_of_something_else_shows_no_step(world: World) -> None:
+def test_a_driver_that_ends_of_something_else_shows_no_step(world: Clocked) -> None:
     world.drivers.last_words[1] = "an earlier one, of its clock"
     fault = world.fault()
     fault.strike({})
@@ -133,19 +128,19 @@ def test_a_driver_that_ends_of_something_else_shows_no_step(world: World) -> Non
     assert fault.evidence()["refusal"] == "up"
 
 
-def test_it_lasts_longer_until_it_shows_and_no_longer_than_its_bound(world: World) -> None:
+def test_it_lasts_longer_until_it_shows_and_no_longer_than_its_bound(world: Clocked) -> None:
     fault = world.fault(seconds=0.1, longest_s=2.0)
     fault.strike({})
     began = time.monotonic()
     fault.endure()
     assert time.monotonic() - began >= 2.0
-    world.announce(3600, state="declared")
+    world.says(3600, state="declared")
     began = time.monotonic()
     fault.endure()
     assert time.monotonic() - began < 2.0
 
 
-def test_a_run_that_ends_meanwhile_sets_it_right(world: World) -> None:
+def test_a_run_that_ends_meanwhile_sets_it_right(world: Clocked) -> None:
     fault = world.fault(seconds=600.0, longest_s=600.0)
     fault.strike({})
     world.ended.set()
@@ -155,7 +150,7 @@ def test_a_run_that_ends_meanwhile_sets_it_right(world: World) -> None:
     assert world.offset.read_text() == written(0)
 
 
-def test_without_a_driver_it_misses_and_nothing_is_stepped(world: World) -> None:
+def test_without_a_driver_it_misses_and_nothing_is_stepped(world: Clocked) -> None:
     world.drivers.kill()
     with pytest.raises(NoProcessError):
         world.fault().strike({})
@@ -163,9 +158,9 @@ def test_without_a_driver_it_misses_and_nothing_is_stepped(world: World) -> None
     assert world.healing.owed == []
 
 
-def test_the_history_keeps_what_a_stepped_clock_said(world: World) -> None:
+def test_the_history_keeps_what_a_stepped_clock_said(world: Clocked) -> None:
     world.fault(120).strike({})
-    world.announce(120, state="declared")
+    world.says(120, state="declared")
     (told,) = (one for one in read_history(world.history.path) if one["event"] == "epoch")
     assert told["told_t"] - told["t"] == pytest.approx(120_000, abs=30_000)
 

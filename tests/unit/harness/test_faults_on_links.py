@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.embedded.process import identity
-from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.campaigns import cluster_chaos
 from tests.harness.campaigns.chaos import described, main
@@ -30,36 +29,33 @@ from tests.harness.cut_sorts import (
     steps_of_cut,
 )
 from tests.harness.faults.cut import CutLink
-from tests.harness.faults.healing import Healing
 from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_cuts, without_result_store
 from tests.harness.play.cut_links import cut_links
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL
-from tests.unit.harness.sleepers import Server, soon
+from tests.unit.harness.sleepers import soon
+from tests.unit.harness.struck import World
 from tests.unit.harness.witnessed import witnessed
 
 STEP = {"t": 1, "event": "step", "step": "committed", "epoch": 3, "shard": 0, "pid": 7}
 
 
-class World:
-    """A server that sleeps, a link to a socket that says nothing, and what faults need."""
+class Links(World):
+    """A server that sleeps, and a link to a socket that says nothing."""
 
     def __init__(self, folder: Path) -> None:
-        self.server = Server(folder)
-        self.server.restart()
+        super().__init__(folder)
+        self.store = self.server()
         self.behind = socket.create_server(("127.0.0.1", 0))
         self.link = TcpLink("test")
         self.link.start()
         self.link.target = self.behind.getsockname()
-        self.said: list[str] = []
-        self.healing = Healing(self.said.append)
-        self.ended = self.healing.ended
 
     def fault(self, direction: str = "both", planned_s: float = 0.2) -> CutLink:
         drawn = DrawnCut(direction)
-        made = CutLink(TO_STORE, self.link, self.server, drawn, healing=self.healing)
+        made = CutLink(TO_STORE, self.link, self.store, drawn, healing=self.healing)
         made.prepare(PlannedFault(1, DECLARED, None, 0, TO_STORE.strike, planned_s=planned_s))
         return made
 
@@ -69,22 +65,20 @@ class World:
         return client
 
     def close(self) -> None:
-        self.healing.close(torn_down=True)
+        super().close()
         self.link.stop()
         self.behind.close()
-        assert self.server.child is not None
-        self.server.child.kill()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[Links]:
+    made = Links(tmp_path)
     yield made
     made.close()
 
 
-def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World) -> None:
-    fault, who = world.fault(), identity(world.server.pid)
+def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: Links) -> None:
+    fault, who = world.fault(), identity(world.store.pid)
     ((struck, at),) = fault.strike(STEP)
     assert struck == who
     assert world.healing.owed == ["let packets pass again between pipeline and object store"]
@@ -130,7 +124,7 @@ def test_a_cut_lasts_as_long_as_planned_and_tells_what_it_held_back(world: World
     assert "was not running then" in (checked_faults.check(witnessed(late))[0].refuted or "")
 
 
-def test_a_cut_during_which_nobody_said_anything_has_not_landed(world: World) -> None:
+def test_a_cut_during_which_nobody_said_anything_has_not_landed(world: Links) -> None:
     with world.say(), world.behind.accept()[0] as accepted:
         assert accepted.recv(5) == b"hello"
         fault = world.fault()
@@ -141,7 +135,7 @@ def test_a_cut_during_which_nobody_said_anything_has_not_landed(world: World) ->
     assert not fault.landed()
 
 
-def test_what_an_earlier_cut_held_back_is_not_told_of_the_next(world: World) -> None:
+def test_what_an_earlier_cut_held_back_is_not_told_of_the_next(world: Links) -> None:
     first = world.fault()
     first.strike(STEP)
     with world.say():
@@ -150,7 +144,7 @@ def test_what_an_earlier_cut_held_back_is_not_told_of_the_next(world: World) -> 
     assert not world.fault().landed()
 
 
-def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
+def test_a_cut_is_undone_when_the_run_ends(world: Links) -> None:
     fault = world.fault(planned_s=600.0)
     fault.strike(STEP)
     world.ended.set()
@@ -161,15 +155,7 @@ def test_a_cut_is_undone_when_the_run_ends(world: World) -> None:
         assert accepted.recv(5) == b"hello"
 
 
-def test_a_server_that_is_down_is_missed(world: World) -> None:
-    assert world.server.child is not None
-    world.server.child.kill()
-    with pytest.raises(NoProcessError):
-        world.fault().strike(STEP)
-    assert world.healing.owed == []
-
-
-def test_a_cut_that_cannot_be_made_is_undone_at_once(world: World) -> None:
+def test_a_cut_that_cannot_be_made_is_undone_at_once(world: Links) -> None:
     with pytest.raises(ValueError, match="sideways"):
         world.fault("sideways").strike(STEP)
     assert world.healing.owed == []

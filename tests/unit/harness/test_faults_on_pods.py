@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +22,7 @@ from tests.harness.faults.healing import Healing
 from tests.harness.history import History
 from tests.unit.harness.fake_cluster import RUNS, UIDS, Object, ended, pod
 from tests.unit.harness.sleepers import soon
+from tests.unit.harness.struck import announce
 from tests.unit.harness.test_armed import FakeSession
 from tests.unit.harness.test_supervised_pods import NAME, Supervised
 
@@ -85,11 +85,7 @@ class World(Supervised):
         self.log.set(told)
 
     def announce(self, **event: Any) -> dict[str, Any]:
-        told = {"t": time.time_ns() // 1_000_000, **event}
-        with self.watch.changed:
-            self.watch.seen.append(told)
-            self.watch.changed.notify_all()
-        return told
+        return announce(self.watch, **event)
 
     def zombie(self) -> ZombiePod:
         self.cluster.sessions[NAME] = lambda _: FakeSession("armed 12", "stop 12")

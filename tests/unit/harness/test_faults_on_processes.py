@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,70 +11,19 @@ import pytest
 
 from infra.embedded.process import Child, identity
 from tests.harness.adapters.drivers import NoProcessError
-from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.faults import driver as of_drivers
 from tests.harness.faults import executor as of_executors
 from tests.harness.faults.driver import KilledDriver, ZombieDriver
 from tests.harness.faults.executor import EndedExecutors, StoppedExecutor
-from tests.harness.faults.healing import Healing
 from tests.harness.faults.second_driver import SecondDriver
 from tests.harness.faults.server import KilledServer, StoppedServer
 from tests.harness.faults.stopped import Stopped
 from tests.harness.faults.worker import HungWorker, KilledWorker
-from tests.harness.history import History
-from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, Home, Server, sleeper, soon, state_of
+from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, Home, Server, soon
+from tests.unit.harness.struck import World, stopped
 
 STOP_S = 0.3
-
-
-class World:
-    """What faults need: announcements that a test makes, debts, and processes that end with the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.history = History(folder / "history.jsonl")
-        self.watch = Watch(folder / "events.jsonl", self.history)
-        self.said: list[str] = []
-        self.healing = Healing(self.said.append)
-        self.ended = self.healing.ended
-        self.children: list[Child] = []
-
-    def child(self, code: str = SLEEP, name: str = "sleeper") -> Child:
-        self.children.append(sleeper(self.folder, code, name))
-        return self.children[-1]
-
-    def announce(self, **event: Any) -> dict[str, Any]:
-        told = {"t": time.time_ns() // 1_000_000, **event}
-        with self.watch.changed:
-            self.watch.seen.append(told)
-            self.watch.changed.notify_all()
-        return told
-
-    def step(self, pid: int, epoch: int = 3, shard: int = 0) -> dict[str, Any]:
-        return self.announce(event="step", epoch=epoch, shard=shard, step="committed", sink="accepted", pid=pid)
-
-    def server(self) -> Server:
-        server = Server(self.folder)
-        server.restart()
-        return server
-
-    def close(self) -> None:
-        self.healing.close(torn_down=True)
-        for one in self.children:
-            one.kill()
-        self.history.close()
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
-
-
-def stopped(pid: int) -> bool:
-    return bool(state_of(pid) == psutil.STATUS_STOPPED)
 
 
 def test_who_is_stopped_stands_still_and_goes_on_with_the_time_taken(world: World) -> None:
@@ -119,23 +64,9 @@ def test_a_killed_server_is_another_process_once_healed(world: World) -> None:
     fault.endure()
     fault.heal()
     fault.heal()
-    assert server.starts == 2
+    assert server.starts == 1
     assert fault.after() == [identity(server.pid)] != [before]
     assert abs(at - time.time_ns() // 1_000_000) < 60_000
-    os.kill(server.pid, signal.SIGKILL)
-
-
-def test_a_server_that_is_down_already_is_missed(world: World) -> None:
-    server = world.server()
-    assert server.child is not None
-    server.child.kill()
-    for fault in (
-        KilledServer(server, 0, world.healing),
-        StoppedServer(server, 0, world.healing),
-    ):
-        with pytest.raises(NoProcessError):
-            fault.strike({})
-    assert world.healing.owed == []
 
 
 def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
@@ -149,14 +80,10 @@ def test_a_stopped_server_is_the_same_process_afterwards(world: World) -> None:
     assert not stopped(server.pid)
     assert fault.after() == [who]
     assert fault.evidence()["stopped_s"] >= STOP_S
-    os.kill(server.pid, signal.SIGKILL)
 
 
 def with_processes_below(world: World) -> tuple[Server, psutil.Process]:
-    server = world.server()
-    assert server.child is not None
-    server.child.kill()
-    server.child = world.child(WITH_CHILD, "postgres")
+    server = world.server(WITH_CHILD)
     (below,) = psutil.Process(server.pid).children()
     return server, below
 
@@ -175,18 +102,6 @@ def test_a_server_is_stopped_with_the_processes_below_it(world: World) -> None:
     assert stopped(below.pid)
     fault.heal()
     assert not stopped(below.pid)
-
-
-def test_a_fault_that_lasts_is_given_up_when_the_run_ends(world: World) -> None:
-    server = world.server()
-    fault = StoppedServer(server, 600, world.healing)
-    fault.strike({})
-    world.ended.set()
-    fault.endure()
-    world.healing.close(torn_down=True)
-    assert not stopped(server.pid)
-    assert world.said == [f"✓ healed at the end of the run: continue test server {server.pid}"]
-    os.kill(server.pid, signal.SIGKILL)
 
 
 def test_a_killed_worker_is_followed_by_the_one_that_takes_its_shard(world: World) -> None:
@@ -292,23 +207,21 @@ def supervised(world: World, *codes: str) -> SupervisedDrivers:
     home = Home(world.folder, list(codes) or [WITH_CHILD])
     drivers = SupervisedDrivers(home, "m", world.watch.path, history=world.history, say=world.said.append)  # type: ignore[arg-type]
     drivers.start("driver", world.folder / "settings.json")
+    world.at_end.append(drivers.end)
     return drivers
 
 
 def test_a_killed_driver_is_followed_by_one_that_has_taken_over(world: World) -> None:
     drivers = supervised(world)
-    try:
-        first = drivers.driver
-        assert first is not None
-        fault = KilledDriver(drivers, world.watch)
-        ((who, _),) = fault.strike({})
-        assert who.startswith(f"{first}@")
-        soon("the next driver", lambda: drivers.driver != first)
-        assert fault.after() == []
-        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
-        assert fault.after() == [identity(drivers.driver or 0)]
-    finally:
-        drivers.end()
+    first = drivers.driver
+    assert first is not None
+    fault = KilledDriver(drivers, world.watch)
+    ((who, _),) = fault.strike({})
+    assert who.startswith(f"{first}@")
+    soon("the next driver", lambda: drivers.driver != first)
+    assert fault.after() == []
+    world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+    assert fault.after() == [identity(drivers.driver or 0)]
 
 
 REFUSED = f"""
@@ -322,92 +235,82 @@ os._exit({of_drivers.STALE_EXIT})
 """
 
 
+def refused(world: World, code: int = of_drivers.STALE_EXIT) -> tuple[SupervisedDrivers, int]:
+    """A driver that ends so once there is a file `stale`, and is up."""
+    drivers = supervised(world, REFUSED.replace(f"_exit({of_drivers.STALE_EXIT})", f"_exit({code})"), SLEEP)
+    assert drivers.driver is not None
+    soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
+    return drivers, drivers.driver
+
+
 def test_a_zombie_wakes_when_the_other_driver_has_published_and_ends_by_its_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED, SLEEP)
-    try:
-        first = drivers.driver
-        assert first is not None
-        soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
-        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
-        ((who, _),) = fault.strike({})
-        assert stopped(first)
-        waiting = threading.Thread(target=fault.endure)
-        waiting.start()
-        soon("the other driver", lambda: drivers.driver != first)
-        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
-        world.announce(event="epoch", epoch=3, state="published", driver=first)
-        waiting.join(1.0)
-        assert waiting.is_alive(), "what the zombie published itself does not wake it"
-        world.announce(event="epoch", epoch=3, state="published", driver=drivers.driver)
-        waiting.join(20.0)
-        assert stopped(first)
-        fault.heal()
-        assert not stopped(first)
-        assert fault.after() == []
-        assert fault.evidence()["refusal"] is None
-        (world.folder / "stale").touch()
-        soon("its end", lambda: fault.after() != [])
-        assert fault.after() == [identity(drivers.driver or 0)] != [who]
-        assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
-    finally:
-        drivers.end()
+    drivers, first = refused(world)
+    fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
+    ((who, _),) = fault.strike({})
+    assert stopped(first)
+    waiting = threading.Thread(target=fault.endure)
+    waiting.start()
+    soon("the other driver", lambda: drivers.driver != first)
+    world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+    world.announce(event="epoch", epoch=3, state="published", driver=first)
+    waiting.join(1.0)
+    assert waiting.is_alive(), "what the zombie published itself does not wake it"
+    world.announce(event="epoch", epoch=3, state="published", driver=drivers.driver)
+    waiting.join(20.0)
+    assert stopped(first)
+    fault.heal()
+    assert not stopped(first)
+    assert fault.after() == []
+    assert fault.evidence()["refusal"] is None
+    (world.folder / "stale").touch()
+    soon("its end", lambda: fault.after() != [])
+    assert fault.after() == [identity(drivers.driver or 0)] != [who]
+    assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
 
 
 def test_a_zombie_that_ends_otherwise_has_no_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
-    try:
-        fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
-        fault.strike({})
-        drivers.start_beside()
-        fault.heal()
-        (world.folder / "stale").touch()
-        soon("its end", lambda: not drivers.home.started[0].running())  # type: ignore[attr-defined]
-        assert fault.evidence()["refusal"] is None
-    finally:
-        drivers.end()
+    drivers, _ = refused(world, 70)
+    fault = ZombieDriver(drivers, world.watch, 20.0, world.healing)
+    fault.strike({})
+    drivers.start_beside()
+    fault.heal()
+    (world.folder / "stale").touch()
+    soon("its end", lambda: not drivers.home.started[0].running())  # type: ignore[attr-defined]
+    assert fault.evidence()["refusal"] is None
 
 
 def test_a_second_driver_starts_beside_the_first_one_which_ends_by_its_refusal(world: World) -> None:
-    drivers = supervised(world, REFUSED, SLEEP)
-    try:
-        first = drivers.driver
-        assert first is not None
-        soon("the driver to be up", lambda: "up" in (world.folder / "driver-1.log").read_text())
-        fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
-        ((who, at),) = fault.strike({})
-        assert who == identity(first)
-        assert drivers.driver != first
-        assert not stopped(first), "nobody stops or kills the first one"
-        waiting = threading.Thread(target=fault.endure)
-        waiting.start()
-        waiting.join(0.3)
-        assert waiting.is_alive(), "the second one has not taken over"
-        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
-        waiting.join(20.0)
-        fault.heal()
-        assert fault.after() == [], "the first one still runs"
-        assert not fault.landed()
-        (world.folder / "stale").touch()
-        soon("its end", lambda: fault.after() != [])
-        assert fault.after() == [identity(drivers.driver or 0)] != [who]
-        assert fault.landed()
-        assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
-        assert at <= time.time_ns() // 1_000_000
-    finally:
-        drivers.end()
+    drivers, first = refused(world)
+    fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
+    ((who, at),) = fault.strike({})
+    assert who == identity(first)
+    assert drivers.driver != first
+    assert not stopped(first), "nobody stops or kills the first one"
+    waiting = threading.Thread(target=fault.endure)
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive(), "the second one has not taken over"
+    world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+    waiting.join(20.0)
+    fault.heal()
+    assert fault.after() == [], "the first one still runs"
+    assert not fault.landed()
+    (world.folder / "stale").touch()
+    soon("its end", lambda: fault.after() != [])
+    assert fault.after() == [identity(drivers.driver or 0)] != [who]
+    assert fault.landed()
+    assert fault.evidence()["refusal"].startswith("exit code 75: StaleDriverError: driver a was replaced")
+    assert at <= time.time_ns() // 1_000_000
 
 
 def test_a_first_driver_that_ends_otherwise_has_not_learnt_that_it_was_replaced(world: World) -> None:
-    drivers = supervised(world, REFUSED.replace("_exit(75)", "_exit(70)"), SLEEP)
-    try:
-        fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
-        fault.strike({})
-        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
-        (world.folder / "stale").touch()
-        soon("its end", lambda: fault.after() != [])
-        assert not fault.landed()
-    finally:
-        drivers.end()
+    drivers, _ = refused(world, 70)
+    fault = SecondDriver(drivers, world.watch, 20.0, world.ended)
+    fault.strike({})
+    world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+    (world.folder / "stale").touch()
+    soon("its end", lambda: fault.after() != [])
+    assert not fault.landed()
 
 
 def test_no_second_driver_starts_where_there_is_no_first_one(world: World) -> None:

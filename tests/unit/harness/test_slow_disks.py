@@ -26,7 +26,7 @@ from tests.harness.mixture import asked_for, plan
 from tests.harness.schedule import DECLARED, PlannedFault
 from tests.harness.slow_disk_sorts import DELAYS_MS, SERVER_DISKS, SLOW_DISK
 from tests.unit.harness.sleepers import Server, soon
-from tests.unit.harness.test_faults_on_processes import World
+from tests.unit.harness.struck import World
 
 WRITES = """
 import os, sys, time
@@ -74,18 +74,8 @@ class Drivers:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server(world: World) -> Iterator[Server]:
-    made = world.server()
-    yield made
-    assert made.child is not None
-    made.child.kill()
+def server(world: World) -> Server:
+    return world.server()
 
 
 def fault(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from tests.harness.faults.slow_disk_arsenal import strace_beside
 from tests.harness.faults.slowable import SlowablePod
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE
 from tests.unit.harness.sleepers import Server
-from tests.unit.harness.test_faults_on_processes import World
+from tests.unit.harness.struck import World
 
 ID = "4f" * 32
 POD = ServerPod("minio-0", "u1", "minio", ID, "node-1", ready=True)
@@ -41,13 +40,8 @@ class Pods(ServerPods):
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    world = World(tmp_path)
-    made = world.server()
-    yield made
-    assert made.child is not None
-    made.child.kill()
-    world.close()
+def server(world: World) -> Server:
+    return world.server()
 
 
 def told(proc: Path, pid: int, container_id: str, numbers: str) -> None:

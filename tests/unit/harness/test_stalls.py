@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +27,8 @@ from tests.harness.faults.transaction import WhileHeld
 from tests.harness.schedule import DECLARED, PlannedFault, Strike
 from tests.harness.stall_sorts import STALL
 from tests.unit.harness.sleepers import SLEEP, WITH_CHILD, soon
-from tests.unit.harness.test_faults_on_processes import World, stopped, supervised
+from tests.unit.harness.struck import World, stopped
+from tests.unit.harness.test_faults_on_processes import supervised
 
 LONG_S = 600.0
 _families: dict[int, list[psutil.Process]] = {}
@@ -298,30 +298,27 @@ def test_where_there_is_no_worker_or_driver_a_stall_misses(world: World, monkeyp
 
 def test_a_driver_stalls_and_its_executors_run_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     drivers = supervised(world, WITH_WORKER)
-    try:
-        pid = drivers.driver
-        assert pid is not None
-        assert drivers.child is not None
-        jvm, executor = below(drivers.child)
-        monkeypatch.setattr(stalls, "executors", lambda _: [executor])
-        owed = {"time_out_s": 0.1, "settle_s": 0.5, "healing": world.healing}
-        fault = prepared(StalledDriver(drivers, world.watch, **owed))
-        ((who, _),) = fault.strike(DECLARATION)
-        assert [stopped(one) for one in (pid, jvm.pid, executor.pid)] == [True, True, False]
-        fault.endure()
-        fault.heal()
-        assert not stopped(jvm.pid)
-        soon("it to count as the same", lambda: fault.after() == [who])
-        assert fault.evidence()["response"] == "same"
-        psutil.Process(pid).kill()
-        kill_all([jvm, executor])
-        soon("the next driver", lambda: drivers.driver != pid)
-        assert fault.after() == [], "it has not taken over"
-        world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
-        assert fault.after() == [identity(drivers.driver or 0)]
-        assert fault.evidence()["response"] == "driver replaced"
-    finally:
-        drivers.end()
+    pid = drivers.driver
+    assert pid is not None
+    assert drivers.child is not None
+    jvm, executor = below(drivers.child)
+    monkeypatch.setattr(stalls, "executors", lambda _: [executor])
+    owed = {"time_out_s": 0.1, "settle_s": 0.5, "healing": world.healing}
+    fault = prepared(StalledDriver(drivers, world.watch, **owed))
+    ((who, _),) = fault.strike(DECLARATION)
+    assert [stopped(one) for one in (pid, jvm.pid, executor.pid)] == [True, True, False]
+    fault.endure()
+    fault.heal()
+    assert not stopped(jvm.pid)
+    soon("it to count as the same", lambda: fault.after() == [who])
+    assert fault.evidence()["response"] == "same"
+    psutil.Process(pid).kill()
+    kill_all([jvm, executor])
+    soon("the next driver", lambda: drivers.driver != pid)
+    assert fault.after() == [], "it has not taken over"
+    world.announce(event="driver", state="started", pid=drivers.driver, generation=2)
+    assert fault.after() == [identity(drivers.driver or 0)]
+    assert fault.evidence()["response"] == "driver replaced"
 
 
 def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
@@ -343,15 +340,6 @@ def test_drivers_that_end_while_a_server_stalls_do_not_break_the_run_off(
     soon("its end", lambda: fault.after() == [])
 
 
-def test_a_server_that_is_down_is_missed_and_nobody_is_excused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
-    psutil.Process(server.pid).kill()
-    soon("its end", lambda: not server.running())
-    with pytest.raises(NoProcessError, match="does not run"):
-        prepared(StalledServer(pipeline, server, "broker", **pipeline.owed())).strike({})  # type: ignore[arg-type]
-    assert pipeline.under is None
-
-
 def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, server = Pipeline(world, monkeypatch, 0), world.server()
     hold = type("H", (), {"release": lambda _: None})()
@@ -363,16 +351,3 @@ def test_a_stall_at_an_open_transaction_gets_its_length_too(world: World, monkey
     fault.heal()
     assert fault.evidence()["planned_s"] == 0.2
     assert 0.2 <= fault.evidence()["stopped_s"] < 5
-    psutil.Process(server.pid).kill()
-
-
-def test_the_wait_of_a_stall_ends_with_the_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = Pipeline(world, monkeypatch, 1)
-    fault = prepared(StalledExecutor(pipeline, alone=False, **pipeline.owed()), LONG_S)  # type: ignore[arg-type]
-    fault.strike(DECLARATION)
-    waiting = threading.Thread(target=fault.endure)
-    waiting.start()
-    world.ended.set()
-    waiting.join(5.0)
-    assert not waiting.is_alive()
-    fault.heal()
