@@ -97,7 +97,8 @@ CLAIM = (
     "change."
 )
 UNPROVEN = "without_proof"
-"""The module beside this one; only named, as whoever imports it goes without proof."""
+UNPROVEN_JOB = f"tests.harness.{UNPROVEN}"
+"""The module in the folder above; only named, as whoever imports it goes without proof."""
 # An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
 # begins finds an epoch. A seeded stream needs some minutes before its first late records.
 PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
@@ -192,7 +193,7 @@ class Chaos:
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.conditions.unproven:
-                job, checkout = f"tests.harness.{UNPROVEN}", self.checkout
+                job, checkout = UNPROVEN_JOB, self.checkout
             if subject.gateways:
                 os.environ.update(ANY_PORT)
             module, requests = job, self._requests(directory)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 BASELINE, SHARDS = "baseline", 2
 MAIN_PREFIX, BASELINE_PREFIX, CONTROLS_PREFIX = "uc", "ub", "nc"
-CONTROL_MODULE = "negative_controls"
+CONTROL_MODULE, CONTROL_SCRIPT = "negative_controls", Path(__file__).parents[1] / "controls" / "job.py"
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=180.0)
 # Epochs are bounded by the pacing; this bounds what a restarted driver takes at once.
 EPOCH_ROWS_MAX = 24_000
@@ -137,13 +137,12 @@ class Stage:
         path = self.directory.path / "settings-controls.json"
         path.write_text(settings.model_dump_json(indent=1))
         events = self.directory.path / "work" / "controls.jsonl"
-        script = Path(__file__).parents[1] / "controls" / "job.py"
         values = values_for(
             self.target.values,
             _kubernetes(settings.pipeline),
             settings.model_dump(mode="json"),
             module=CONTROL_MODULE,
-            extra_files={f"{CONTROL_MODULE}.py": script.read_text()},
+            extra_files={f"{CONTROL_MODULE}.py": CONTROL_SCRIPT.read_text()},
         )
         with (
             self.console.step("negative controls, which must fail"),

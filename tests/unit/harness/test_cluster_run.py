@@ -11,6 +11,7 @@ import pytest
 
 from infra.console import Console
 from infra.embedded.stack import Endpoints
+from infra.toolchain.prepare import CHECKOUT
 from tests.harness.campaigns.acceptance import programme_of
 from tests.harness.campaigns.suites import SUITES, suite_named
 from tests.harness.controls.names import EVERY, QUICK
@@ -18,7 +19,7 @@ from tests.harness.evidence import Manifest
 from tests.harness.play import room
 from tests.harness.play.cluster_run import ClusterRun, Programme
 from tests.harness.play.deployed import Target
-from tests.harness.play.stage import SHARDS, BrokerTools
+from tests.harness.play.stage import CONTROL_SCRIPT, SHARDS, BrokerTools
 from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import plan_of
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -119,6 +120,11 @@ def test_a_baseline_comes_first_and_controls_can_be_left_out(run: ClusterRun) ->
 def test_a_programmes_arsenal_is_made_for_the_stages_pipeline(run: ClusterRun) -> None:
     changed(run, arsenal=lambda stage, drivers, watch: (stage.run, drivers, watch), controls=())
     assert play(run)[1] == ("r-7", "drivers", "watch")
+
+
+def test_the_controls_take_their_job_along() -> None:
+    assert CONTROL_SCRIPT == CHECKOUT / "tests" / "harness" / "controls" / "job.py"
+    assert CONTROL_SCRIPT.is_file()
 
 
 @pytest.mark.parametrize("part", ["main", "controls"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.chaos import described, main
+from tests.harness.campaigns.chaos import UNPROVEN_JOB, described, main
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
@@ -140,6 +141,10 @@ def test_only_what_goes_without_proof_is_repaired_and_only_where_the_harness_sta
     for command, words in ((main, ["--repair"]), (cluster_chaos.main, ["--unproven", "--repair"])):
         with pytest.raises(SystemExit):
             command(["--plan", *words])
+
+
+def test_the_job_without_proof_has_its_name_here() -> None:
+    assert find_spec(UNPROVEN_JOB) is not None
 
 
 def test_pods_run_under_the_same_conditions_and_go_without_proof_by_a_file() -> None:
