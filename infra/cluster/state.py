@@ -82,6 +82,11 @@ class StateDirectory:
         return self.root / "engine"
 
     @property
+    def packet_filter(self) -> Path:
+        """The machine's packet filter before that engine started."""
+        return self.engine / "before.json"
+
+    @property
     def resource_definitions(self) -> Path:
         """A link to the generated custom resource definitions."""
         return self.root / "crds"
