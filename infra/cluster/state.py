@@ -57,6 +57,11 @@ class StateDirectory:
         return self.root / "cluster.json"
 
     @property
+    def lock(self) -> Path:
+        """Held by the one command that changes what is here; names it."""
+        return self.root / "lock"
+
+    @property
     def refusal(self) -> Path:
         """Why kind's published node image was not to be had when it was last asked for."""
         return self.root / "node-image.json"
