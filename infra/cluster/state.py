@@ -23,7 +23,6 @@ USERS = (
     "KUBECONFIG",
     "PULUMI_BACKEND_URL",
     "PULUMI_CONFIG_PASSPHRASE_FILE",
-    "PULUMI_HOME",
     "PULUMI_STACK",
     "EFFECTIVELY_ONCE_IMAGES",
 )
@@ -126,12 +125,12 @@ class StateDirectory:
     def environment(self, docker_host: str | None = None) -> dict[str, str]:
         """What a shell needs so that plain `kubectl` and `pulumi` work on this cluster.
 
-        PATH is only what comes first.
+        PATH is only what comes first. PULUMI_HOME stays the user's: it has their logins and plugins, and with the
+        backend in a variable and the provider on PATH Pulumi neither reads nor writes any of these for ours.
         """
         env = {
             "PATH": str(self.programs),
             "KUBECONFIG": str(self.kubeconfig),
-            "PULUMI_HOME": str(self.root / "pulumi-home"),
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -154,6 +154,7 @@ def undone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def test_a_daemon_that_dies_at_once_is_reported_with_its_last_words_and_undone(
+    *,
     found: FakeDocker,
     state: StateDirectory,
     console: Console,

@@ -58,6 +58,7 @@ COMMANDS: list[tuple[str, Callable[[Lifecycle], None]]] = [
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS, ids=[name for name, _ in COMMANDS])
 def test_a_second_command_is_refused_with_the_firsts_name_and_changes_nothing(
+    *,
     name: str,
     command: Callable[[Lifecycle], None],
     ours: Lifecycle,
