@@ -6,7 +6,6 @@ networks or images. What it changed on the machine is undone when it is stopped 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -173,9 +172,10 @@ def _start(state: StateDirectory, console: Console) -> Engine:
     for left in ("docker.pid", "docker.sock"):
         # What an engine left that ended with the machine; a live one would have answered.
         (RUN / left).unlink(missing_ok=True)
-    before = state.engine / "before.json"
-    if not before.exists():
-        before.write_text(json.dumps(firewall.snapshot(), indent=1))
+    # An interrupted `make down` is finished first; what an engine added that died on its own is nobody's to tell.
+    firewall.settle(state.packet_filter)
+    before = firewall.Snapshot.take()
+    before.write(state.packet_filter)
     log = state.engine / "dockerd.log"
     with console.step("container engine"), log.open("ab") as out:
         child = subprocess.Popen(
@@ -186,12 +186,15 @@ def _start(state: StateDirectory, console: Console) -> Engine:
             start_new_session=True,
             env={**os.environ, "PATH": _system_path()},
         )
+        started = firewall.identity(child.pid)
+        replace(before, engine=started).write(state.packet_filter)
         docker = _docker()
         assert docker is not None, "the package of the engine brings its command line"  # noqa: S101
         engine = Engine(docker, f"unix://{RUN / 'docker.sock'}")
         deadline = time.monotonic() + START_S
         while not _version(engine):
             if child.poll() is not None or time.monotonic() > deadline:
+                firewall.mark_ended(state.packet_filter, started)
                 stop(state)
                 raise EngineError(f"dockerd did not start; its last words:\n{tail(log)}\n  log: {log}")
             time.sleep(0.2)
@@ -229,13 +232,10 @@ def stop(state: StateDirectory) -> bool:
     """
     pid_file = RUN / "docker.pid"
     had = pid_file.exists()
-    if had:
-        _end(int(pid_file.read_text()))
-    before = state.engine / "before.json"
-    if before.exists():
-        firewall.undo(json.loads(before.read_text()))
-        before.unlink()
-        had = True
+    if had and (process := _daemon(int(pid_file.read_text()))):
+        firewall.mark_ended(state.packet_filter, firewall.identity(process.pid))
+        _end(process)
+    had = firewall.settle(state.packet_filter) or had
     if had:
         _unmount(RUN)
         shutil.rmtree(RUN, ignore_errors=True)
@@ -249,19 +249,26 @@ def _unmount(below: Path) -> None:
         subprocess.run(["/usr/bin/umount", place], capture_output=True, check=False)
 
 
-def _end(pid: int) -> None:
-    """End dockerd and the containerd below it."""
+def _daemon(pid: int) -> psutil.Process | None:
+    """Our dockerd, if that is what has this number now: it was started with our own socket."""
     try:
         process = psutil.Process(pid)
-        if process.name() != "dockerd":
-            return
-        family = [process, *process.children(recursive=True)]
+        ours = process.name() == "dockerd" and f"unix://{RUN / 'docker.sock'}" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return None
+    return process if ours else None
+
+
+def _end(dockerd: psutil.Process) -> None:
+    """End dockerd and the containerd below it."""
+    try:
+        family = [dockerd, *dockerd.children(recursive=True)]
+        dockerd.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:
         return
-    process.send_signal(signal.SIGTERM)
     _, alive = psutil.wait_procs(family, timeout=STOP_S)
     if alive:
-        raise EngineError(f"dockerd (pid {pid}) does not end; look at `docker ps` on {RUN / 'docker.sock'}")
+        raise EngineError(f"dockerd (pid {dockerd.pid}) does not end; look at `docker ps` on {RUN / 'docker.sock'}")
 
 
 def _docker() -> Path | None:

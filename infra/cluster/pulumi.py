@@ -60,7 +60,8 @@ class Stack:
         """Make the stack if it is not there, give this checkout its settings file, and set the profile."""
         if not self.exists():
             self.config_file.unlink(missing_ok=True)
-            self.run("stack", "init", self.name, "--secrets-provider", "passphrase")
+            # Another stack may be the one that the user has selected here.
+            self.run("stack", "init", self.name, "--secrets-provider", "passphrase", "--no-select")
         elif not self.config_file.exists() and self._kept().exists():
             # Another checkout made it: its salt is needed to read the state.
             shutil.copyfile(self._kept(), self.config_file)

@@ -23,7 +23,6 @@ USERS = (
     "KUBECONFIG",
     "PULUMI_BACKEND_URL",
     "PULUMI_CONFIG_PASSPHRASE_FILE",
-    "PULUMI_HOME",
     "PULUMI_STACK",
     "EFFECTIVELY_ONCE_IMAGES",
 )
@@ -57,6 +56,11 @@ class StateDirectory:
         return self.root / "cluster.json"
 
     @property
+    def lock(self) -> Path:
+        """Held by the one command that changes what is here; names it."""
+        return self.root / "lock"
+
+    @property
     def refusal(self) -> Path:
         """Why kind's published node image was not to be had when it was last asked for."""
         return self.root / "node-image.json"
@@ -80,6 +84,11 @@ class StateDirectory:
     def engine(self) -> Path:
         """What belongs to the container engine that the project started: its settings and log."""
         return self.root / "engine"
+
+    @property
+    def packet_filter(self) -> Path:
+        """The machine's packet filter before that engine started."""
+        return self.engine / "before.json"
 
     @property
     def resource_definitions(self) -> Path:
@@ -116,12 +125,12 @@ class StateDirectory:
     def environment(self, docker_host: str | None = None) -> dict[str, str]:
         """What a shell needs so that plain `kubectl` and `pulumi` work on this cluster.
 
-        PATH is only what comes first.
+        PATH is only what comes first. PULUMI_HOME stays the user's: it has their logins and plugins, and with the
+        backend in a variable and the provider on PATH Pulumi neither reads nor writes any of these for ours.
         """
         env = {
             "PATH": str(self.programs),
             "KUBECONFIG": str(self.kubeconfig),
-            "PULUMI_HOME": str(self.root / "pulumi-home"),
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -15,6 +15,7 @@ from infra.cluster.engine import Engine, EngineError
 from infra.cluster.kind import NAME, Kind
 from infra.cluster.kubectl import Kubectl
 from infra.cluster.lifecycle import node_image
+from infra.cluster.lock import exclusive
 from infra.cluster.pulumi import Stack
 from infra.cluster.record import Record, decide
 from infra.cluster.state import StateDirectory, link_programs, state_directory, write_launcher
@@ -53,9 +54,14 @@ class Lifecycle:
     def up(self, toolchain: Toolchain, profile: str) -> None:
         """Everything, from the tools to the deployed pipeline.
 
-        Raises EngineError, ToolchainError, StateError or PulumiError for the first thing that fails.
+        Raises EngineError, ToolchainError, StateError or PulumiError for the first thing that fails, BusyError when
+        another command is at work here.
         """
         require_cluster(profile)
+        with exclusive(self.state, "make up"):
+            self._up(toolchain, profile)
+
+    def _up(self, toolchain: Toolchain, profile: str) -> None:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         needs.require_room(engine, self.state)
@@ -94,7 +100,11 @@ class Lifecycle:
         return references
 
     def show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
-        """Build the images, with a prefix to `push` to push them, and print their sizes."""
+        """Build the images, with a prefix to `push` to push them, and print their sizes. Raises BusyError as `up`."""
+        with exclusive(self.state, "make images"):
+            self._show_images(toolchain, push, arch)
+
+    def _show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
         self.tools()
         engine = engines.ensure(self.state, self.console)
         prefix = push if not push or push.endswith("/") else f"{push}/"
@@ -168,8 +178,13 @@ class Lifecycle:
         """Delete the cluster with everything in it, the stack's state, and the engine if it is ours.
 
         `forget` also drops a state that can no longer be read, and the passphrase with the last stack of the backend.
-        Raises EngineError when there is a cluster that is not ours or cannot be deleted; then nothing else is done.
+        Raises EngineError when there is a cluster that is not ours or cannot be deleted, BusyError when another command
+        is at work here; then nothing else is done.
         """
+        with exclusive(self.state, "make down"):
+            self._down(forget=forget)
+
+    def _down(self, *, forget: bool) -> None:
         if engine := self._engine():
             self._delete(self.kind(engine), forget=forget)
         stack = self.stack()

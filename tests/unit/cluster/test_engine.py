@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,28 +63,28 @@ def test_without_dockers_command_line_there_is_no_engine() -> None:
     assert running() is None
 
 
-NO_ANSWER = "echo 'Cannot connect to the Docker daemon' >&2; exit 1"
+def test_the_machines_engine_is_used_when_it_answers(found: FakeDocker) -> None:
+    found.answers({"version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, None)
 
 
-@pytest.mark.parametrize(
-    ("socket", "answers", "used"),
-    [
-        (False, {"version*": "echo 29.0.1"}, "the machine's"),
-        (False, {"version*": NO_ANSWER}, None),
-        (True, {"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"}, "ours"),
-        (True, {"--host*": "exit 1", "version*": "echo 29.0.1"}, "the machine's"),
-    ],
-    ids=["it answers", "it does not answer", "ours comes first", "ours left its socket behind"],
-)
-def test_the_engine_that_answers_is_used_ours_before_the_machines(
-    found: FakeDocker, socket: bool, answers: dict[str, str], used: str | None
-) -> None:
-    if socket:
-        engine.RUN.mkdir()
-        (engine.RUN / "docker.sock").touch()
-    found.answers(answers)
-    hosts = {"ours": f"unix://{engine.RUN / 'docker.sock'}", "the machine's": None}
-    assert running() == (None if used is None else Engine(found.path, hosts[used]))
+def test_an_engine_that_does_not_answer_is_none(found: FakeDocker) -> None:
+    found.answers({"version*": "echo 'Cannot connect to the Docker daemon' >&2; exit 1"})
+    assert running() is None
+
+
+def test_our_own_engine_comes_before_the_machines(found: FakeDocker) -> None:
+    engine.RUN.mkdir()
+    (engine.RUN / "docker.sock").touch()
+    found.answers({"--host*version*": "echo 20.10.24", "version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, f"unix://{engine.RUN / 'docker.sock'}")
+
+
+def test_a_socket_that_our_engine_left_behind_is_not_an_engine(found: FakeDocker) -> None:
+    engine.RUN.mkdir()
+    (engine.RUN / "docker.sock").touch()
+    found.answers({"--host*": "exit 1", "version*": "echo 29.0.1"})
+    assert running() == Engine(found.path, None)
 
 
 @pytest.mark.parametrize(("version", "suits"), [("20.10.0", True), ("20.9.9", False), ("19.03.15", False)])
@@ -139,21 +141,37 @@ def test_after_installing_an_engine_that_the_package_started_is_used(
     assert asked == [engine.PACKAGES]
 
 
+@pytest.fixture
+def undone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Rules that the packet filter was brought back to; no other engine runs here."""
+    done: list[str] = []
+    (tmp_path / "boot").write_text("this boot\n")
+    monkeypatch.setattr(firewall, "_BOOT", tmp_path / "boot")
+    monkeypatch.setattr(firewall, "_save", lambda: "rules before")
+    monkeypatch.setattr(firewall, "_another_engine", lambda: False)
+    monkeypatch.setattr(firewall, "undo", lambda before, *, shared: done.append(f"{before.rules}, {shared}"))
+    return done
+
+
 def test_a_daemon_that_dies_at_once_is_reported_with_its_last_words_and_undone(
-    found: FakeDocker, state: StateDirectory, console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    *,
+    found: FakeDocker,
+    state: StateDirectory,
+    console: Console,
+    undone: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     found.answers({"*version*": "exit 1"})
     daemon = program(tmp_path / "system", "dockerd", "echo 'failed to mount overlay' >&2; exit 1")
     monkeypatch.setattr(engine, "_dockerd", lambda *_: [str(daemon)])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(firewall, "snapshot", lambda: {"rules": "before", "forwarding": "0"})
-    undone: list[object] = []
-    monkeypatch.setattr(firewall, "undo", undone.append)
     with pytest.raises(EngineError, match="failed to mount overlay") as caught:
         ensure(state, console, {})
     assert str(state.engine / "dockerd.log") in str(caught.value)
-    assert undone == [{"rules": "before", "forwarding": "0"}]
+    assert undone == ["rules before, False"]
     assert not engine.RUN.exists()
+    assert not state.packet_filter.exists()
 
 
 def test_a_command_for_our_own_engine_names_its_socket(docker: FakeDocker) -> None:
@@ -194,53 +212,128 @@ def test_our_daemon_has_its_own_socket_and_no_bridge_and_a_shim_only_where_one_i
     assert ended.stdout == "runc --version\n"
 
 
-@pytest.fixture
-def undone(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What the packet filter was brought back to; an engine of ours had been started."""
-    engine.RUN.mkdir()
-    (state.engine / "before.json").write_text(json.dumps({"rules": "", "forwarding": "1"}))
-    done: list[object] = []
-    monkeypatch.setattr(firewall, "undo", done.append)
-    return done
-
-
 # Named like its file, as a daemon is; ends when it is told to.
-DAEMON = "trap 'exit 0' TERM; while :; do sleep 0.1 & wait $!; done"
+DAEMON = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1 & wait $!; done"
+DEAF = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 
-@pytest.mark.parametrize(("name", "ends"), [("dockerd", True), ("somebody", False)])
-def test_stopping_ends_our_daemon_and_nobody_with_its_number_and_undoes_what_it_changed_once(
-    state: StateDirectory, undone: list[object], tmp_path: Path, name: str, ends: bool
-) -> None:
-    process = subprocess.Popen([program(tmp_path / "system", name, DAEMON)], start_new_session=True)
+@contextmanager
+def _daemon(
+    state: StateDirectory, path: Path, *, socket: Path | None = None, text: str = DAEMON
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that docker.pid names, and a snapshot that was taken before it began."""
+    engine.RUN.mkdir()
+    socket = socket or engine.RUN / "docker.sock"
+    program(path.parent, path.name, text)
+    words = [str(path), "--host", f"unix://{socket}"]
+    process = subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
     try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
         (engine.RUN / "docker.pid").write_text(str(process.pid))
-        assert stop(state)
-        assert (process.poll() is not None) is ends
+        replace(firewall.Snapshot.take(), engine=firewall.identity(process.pid)).write(state.packet_filter)
+        yield process
     finally:
         process.kill()
-        process.wait()
-    assert undone == [{"rules": "", "forwarding": "1"}]
+        process.communicate()
+
+
+def test_stopping_ends_our_daemon_and_undoes_what_it_changed_once(
+    state: StateDirectory, undone: list[str], tmp_path: Path
+) -> None:
+    with _daemon(state, tmp_path / "system" / "dockerd") as process:
+        assert stop(state)
+        assert process.poll() is not None
+    assert undone == ["rules before, False"]
     assert not engine.RUN.exists()
     assert not stop(state)
     assert len(undone) == 1
 
 
+@pytest.mark.parametrize("name", ["somebody", "dockerd"])
+def test_a_process_that_got_the_daemons_number_is_left_alone_and_so_are_the_rules(
+    name: str, state: StateDirectory, undone: list[str], tmp_path: Path
+) -> None:
+    with _daemon(state, tmp_path / "system" / name, socket=Path("/var/run/docker.sock")) as process:
+        assert stop(state)
+        assert process.poll() is None
+    assert undone == []
+    assert not state.packet_filter.exists()
+
+
+def test_a_snapshot_of_another_boot_is_thrown_away_and_changes_nothing(
+    state: StateDirectory, undone: list[str], tmp_path: Path
+) -> None:
+    with _daemon(state, tmp_path / "system" / "dockerd"):
+        (tmp_path / "boot").write_text("the next boot\n")
+        assert stop(state)
+    assert undone == []
+    assert not state.packet_filter.exists()
+
+
+def test_a_snapshot_of_another_engine_is_thrown_away_and_changes_nothing(
+    state: StateDirectory, undone: list[str], tmp_path: Path
+) -> None:
+    with _daemon(state, tmp_path / "system" / "dockerd") as process:
+        replace(firewall.Snapshot.take(), engine=(process.pid, 1)).write(state.packet_filter)
+        assert stop(state)
+        assert process.poll() is not None
+    assert undone == []
+    assert not state.packet_filter.exists()
+
+
+def test_what_an_engine_added_that_died_on_its_own_is_not_told_from_others(
+    state: StateDirectory, undone: list[str], tmp_path: Path
+) -> None:
+    with _daemon(state, tmp_path / "system" / "dockerd") as process:
+        process.kill()
+        process.wait()
+        assert stop(state)
+    assert undone == []
+
+
+def test_a_snapshot_of_a_former_version_names_no_boot_and_changes_nothing(
+    state: StateDirectory, undone: list[str]
+) -> None:
+    state.packet_filter.write_text('{"rules": "*filter", "forwarding": "1"}')
+    assert stop(state)
+    assert undone == []
+    assert not state.packet_filter.exists()
+
+
+def test_a_stop_that_was_interrupted_after_the_engines_end_is_finished_by_the_next(
+    state: StateDirectory, undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with _daemon(state, tmp_path / "system" / "dockerd") as process:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(firewall, "settle", interrupted)
+            stop(state)
+        assert process.poll() is not None
+        assert undone == []
+        assert stop(state)
+    assert undone == ["rules before, False"]
+
+
+def test_beside_another_engine_only_our_own_rules_are_asked_for(
+    state: StateDirectory, undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firewall, "_another_engine", lambda: True)
+    with _daemon(state, tmp_path / "system" / "dockerd"):
+        assert stop(state)
+    assert undone == ["rules before, True"]
+
+
 def test_a_daemon_that_does_not_end_is_reported_and_its_rules_stay(
-    state: StateDirectory, undone: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: StateDirectory, undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "STOP_S", 0.2)
-    deaf = program(tmp_path / "system", "dockerd", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
-    process = subprocess.Popen([deaf], start_new_session=True, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        (engine.RUN / "docker.pid").write_text(str(process.pid))
+    with _daemon(state, tmp_path / "system" / "dockerd", text=DEAF) as process:
         with pytest.raises(EngineError, match=rf"pid {process.pid}\) does not end"):
             stop(state)
-    finally:
-        process.kill()
-        process.communicate()
+        assert process.poll() is None
     assert undone == []
 
 

@@ -140,3 +140,34 @@ def test_quoted_words_stay_one_argument() -> None:
             "ACCEPT",
         ]
     ]
+
+
+def _added(to: str, *lines: str) -> str:
+    """The text with more lines in its table `filter`."""
+    head, _, tail = to.rpartition("COMMIT")
+    return head + "".join(f"{line}\n" for line in lines) + "COMMIT" + tail
+
+
+def test_beside_another_engine_only_rules_of_our_bridge_go() -> None:
+    # Another engine was started after ours: chains, policy and forwarding are its own now too.
+    commands = list(removals(CLEAN, WITH_ENGINE, shared=True))
+    assert {words[2] for words in commands} == {"-D"}
+    assert all("eonce0" in words for words in commands)
+    assert len(commands) == 5
+
+
+def test_a_policy_that_the_user_tightened_since_stays() -> None:
+    tight = WITH_ENGINE.replace(":INPUT ACCEPT [4012:99900]", ":INPUT DROP [0:0]")
+    assert [words for words in removals(CLEAN, tight) if "-P" in words] == [["-t", "filter", "-P", "FORWARD", "ACCEPT"]]
+
+
+def test_a_rule_of_the_user_that_only_speaks_of_docker_stays() -> None:
+    after = _added(WITH_ENGINE, '-A INPUT -m comment --comment "no DOCKER here" -j DROP')
+    assert not [words for words in removals(CLEAN, after) if "INPUT" in words]
+
+
+def test_the_users_chain_stays_with_what_the_user_put_into_it() -> None:
+    after = _added(WITH_ENGINE, "-A DOCKER-USER -s 203.0.113.0/24 -j DROP")
+    left = list(removals(CLEAN, after))
+    assert not [words for words in left if "DOCKER-USER" in words]
+    assert ["-t", "filter", "-X", "DOCKER-ISOLATION-STAGE-1"] in left

@@ -86,7 +86,7 @@ def test_the_first_selection_makes_the_stack_and_keeps_its_settings(
     stack.select("laptop")
     assert stack.exists()
     init, profile = pulumi.calls
-    assert init.startswith("stack init laptop --secrets-provider passphrase")
+    assert init.startswith("stack init laptop --secrets-provider passphrase --no-select ")
     assert profile.startswith("config set --stack laptop effectively-once:profile laptop")
     assert stack.config_file.read_text().startswith(SALT)
     assert (state.root / "Pulumi.laptop.yaml").read_text() == stack.config_file.read_text()

@@ -194,3 +194,20 @@ def test_a_users_own_cluster_and_stack_count_where_make_up_made_none(
     state.record.write_text("{}")
     assert state.process_environment()["KUBECONFIG"] == str(state.kubeconfig)
     assert state.process_environment()["PULUMI_STACK"] == "laptop"
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["a cluster of ours", "none"])
+@pytest.mark.parametrize("home", [None, "/home/me/pulumi"])
+def test_a_users_logins_and_plugins_stay_where_they_are(
+    *, made: bool, home: str | None, state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made:
+        state.record.write_text("{}")
+    if home is None:
+        monkeypatch.delenv("PULUMI_HOME", raising=False)
+    else:
+        monkeypatch.setenv("PULUMI_HOME", home)
+    assert state.process_environment().get("PULUMI_HOME") == home
+    assert "PULUMI_HOME" not in state.environment()
+    # Without its own backend ours would be whatever the user is logged into.
+    assert state.environment()["PULUMI_BACKEND_URL"] == f"file://{state.backend}"

@@ -71,6 +71,36 @@ def test_an_interrupted_first_start_begins_again_from_nothing(start: Start, tmp_
     assert _programs(tmp_path)[-1] == "postgres"
 
 
+def test_a_folder_that_no_start_of_ours_began_is_left_as_it_is(start: Start, tmp_path: Path) -> None:
+    theirs = tmp_path / "pgdata" / "PG_VERSION"
+    theirs.parent.mkdir()
+    theirs.write_text("15")
+    for _ in range(2):
+        ended = start()
+        assert ended.returncode == 1
+        assert f"{theirs.parent} has files that no start of this image made" in ended.stderr
+        assert theirs.read_text() == "15"
+    assert not (tmp_path / "calls").exists()
+
+
+def test_a_database_that_lost_its_mark_is_not_made_anew(start: Start, tmp_path: Path) -> None:
+    assert start().returncode == 0
+    (tmp_path / "pgdata" / "rows").touch()
+    made = tmp_path / "pgdata" / ".made"
+    made.unlink()
+    ended = start()
+    assert (ended.returncode, f"touch {made}" in ended.stderr) == (1, True)
+    assert (tmp_path / "pgdata" / "rows").exists()
+    made.touch()
+    assert start().returncode == 0
+
+
+def test_an_empty_folder_is_nobodys(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "pgdata").mkdir()
+    assert start().returncode == 0
+    assert _programs(tmp_path)[0] == "initdb"
+
+
 @pytest.mark.parametrize("missing", sorted(ENV))
 def test_without_credentials_it_is_refused(start: Start, missing: str, tmp_path: Path) -> None:
     ended = start(**{missing: ""})
