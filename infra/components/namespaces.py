@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 
-from infra.cluster.api import ApiError, Reader
 from infra.components.release import labels
 from infra.settings import Settings
-
-MARK: Final = "effectively-once/made-by"
-"""Annotation of namespaces that this program made; one that was there before us never gets it (docs/adr/0058)."""
-MAKER: Final = "pulumi"
 
 
 @dataclass(frozen=True)
@@ -27,47 +20,24 @@ class NamespacesOutputs:
     pipelines: str
 
 
-def names(settings: Settings) -> tuple[str, ...]:
-    """Return the namespaces that a deployment needs."""
-    operator = () if settings.spark_operator.installed else (settings.operator_namespace,)
-    return (settings.namespace, *operator, settings.pipelines_namespace)
-
-
-def brought(settings: Settings, cluster: Reader) -> frozenset[str]:
-    """Return those that are there and not of our making: they stay when everything else is destroyed.
-
-    Raises ApiError or UnreachableError: without an answer nobody can tell whose they are.
-    """
-    found = []
-    for name in names(settings):
-        try:
-            metadata = cluster.get(f"/api/v1/namespaces/{name}").get("metadata") or {}
-        except ApiError as error:
-            if error.status == 404:
-                continue
-            raise
-        if (metadata.get("annotations") or {}).get(MARK) != MAKER:
-            found.append(name)
-    return frozenset(found)
-
-
 class Namespaces(pulumi.ComponentResource):
     """Three namespaces, or two where the operator is installed already.
 
-    The platform's stays when volumes are kept, because it holds their claims. Those that were `brought` are used, and
-    stay whatever else goes.
+    The platform's stays when volumes are kept, because it holds their claims. Namespaces that are there are taken over.
     """
 
-    def __init__(self, settings: Settings, brought: Collection[str], opts: pulumi.ResourceOptions) -> None:
+    def __init__(self, settings: Settings, opts: pulumi.ResourceOptions) -> None:
         super().__init__("effectively-once:platform:Namespaces", "namespaces", None, opts)
         self.outputs = NamespacesOutputs(settings.namespace, settings.operator_namespace, settings.pipelines_namespace)
-        for name in names(settings):
-            theirs = name in brought
-            volumes = name == settings.namespace and not settings.storage.delete_volumes
-            marks = {} if theirs else {"annotations": {MARK: MAKER}}
-            Namespace(
-                name,
-                metadata={"name": name, "labels": labels("namespace"), **marks},
-                opts=pulumi.ResourceOptions(parent=self, retain_on_delete=theirs or volumes),
-            )
+        self._make(self.outputs.platform, keep=not settings.storage.delete_volumes)
+        if not settings.spark_operator.installed:
+            self._make(self.outputs.operator)
+        self._make(self.outputs.pipelines)
         self.register_outputs({})
+
+    def _make(self, name: str, *, keep: bool = False) -> None:
+        Namespace(
+            name,
+            metadata={"name": name, "labels": labels("namespace")},
+            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=keep),
+        )
