@@ -67,7 +67,7 @@ class Healing:
         try:
             done = blow()
         except BaseException:
-            self.pay(debt)
+            self._undo(debt)
             raise
         debt.since = time.monotonic()
         if not self._owes(debt):
@@ -77,9 +77,7 @@ class Healing:
     def pay(self, debt: Debt) -> None:
         """Undo it and forget it; nothing happens when that was done before."""
         if self._owes(debt):
-            debt.settle()
-            with self._lock:
-                self._debts = [one for one in self._debts if one is not debt]
+            self._undo(debt)
 
     @property
     def owed(self) -> list[str]:
@@ -109,6 +107,11 @@ class Healing:
                 self._say(f"✗ could not {debt.what}: {error}; {end}")
             else:
                 self._say(f"✓ healed at the end of the run: {debt.what}")
+
+    def _undo(self, debt: Debt) -> None:
+        debt.settle()
+        with self._lock:
+            self._debts = [one for one in self._debts if one is not debt]
 
     def _owes(self, debt: Debt) -> bool:
         with self._lock:

@@ -69,8 +69,4 @@ def on_cluster(found: Found, seed: int, console: Console, directory: RunDirector
             database.inside,
             secret_name(stage.run),
         )
-        yield Scene(
-            ground,
-            presenter,
-            lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing),
-        )
+        yield Scene(ground, presenter, lambda healing: EndedServerPod(database.server, SIGKILL, healing=healing))

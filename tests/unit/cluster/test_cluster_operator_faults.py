@@ -164,8 +164,13 @@ def comes(world: World, uid: str = "d2") -> None:
     ).start()
 
 
-def test_the_operator_falls_when_the_next_drivers_pod_is_there_and_no_status_tells_of_it(world: World) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_operator_falls_when_the_next_drivers_pod_is_there_and_no_status_tells_of_it(
+    world: World, *, at_once: bool
+) -> None:
     comes(world)
+    if at_once:
+        world.drivers.next_one = lambda: world.drivers.known.append(driver("d2", runs=False))
     world.platform.states = ["PENDING_RERUN"]
     fault = world.at_submission()
     assert [who for who, _ in fault.strike({})] == ["uc-driver@d1", "operator-1@o1/c1"]

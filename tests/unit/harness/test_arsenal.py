@@ -26,12 +26,7 @@ from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.campaigns.suites import SUITES
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT, EMBEDDED_CUTS
-from tests.harness.faults.arsenal import (
-    TRANSACTION_TIMEOUT_S,
-    EmbeddedArsenal,
-    ExecutorArsenal,
-    Lengths,
-)
+from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, ExecutorArsenal, Lengths
 from tests.harness.faults.campaign import SAID
 from tests.harness.faults.clock import STEPS_S, SteppedClock
 from tests.harness.faults.cut import CutLink

@@ -48,13 +48,7 @@ class Clocked(World):
 
     def fault(self, step_s: int = 3600, seconds: float = 0.1, longest_s: float = 0.4) -> SteppedClock:
         return SteppedClock(
-            self.drivers,
-            self.watch,
-            self.clock,
-            step_s,
-            seconds=seconds,
-            longest_s=longest_s,
-            healing=self.healing,
+            self.drivers, self.watch, self.clock, step_s, seconds=seconds, longest_s=longest_s, healing=self.healing
         )
 
     def says(self, off_s: int = 0, **fields: Any) -> None:

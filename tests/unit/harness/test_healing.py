@@ -122,12 +122,20 @@ def test_a_fault_is_owed_from_before_it_is_done_until_it_is_undone_once_and_tell
     assert healing.ended.is_set()
 
 
-def test_what_fails_is_undone_at_once_and_lasted_no_time() -> None:
-    undone: list[str] = []
-    healing, debt = Healing(lambda _: None), Debt("let it go", lambda: undone.append("undone"))
+@pytest.mark.parametrize("closing", [False, True])
+def test_what_fails_is_undone_at_once_though_the_run_ended_meanwhile(*, closing: bool) -> None:
+    struck: list[str] = []
+    healing, debt = Healing(lambda _: None), Debt("let it go", struck.clear)
+
+    def strike() -> None:
+        if closing:
+            healing.close(torn_down=False)
+        struck.append("half of it")
+        _failing()
+
     with pytest.raises(RuntimeError, match="cannot"):
-        healing.strike(debt, _failing)
-    assert (undone, healing.owed, debt.lasted_s) == (["undone"], [], None)
+        healing.strike(debt, strike)
+    assert (struck, healing.owed, debt.lasted_s) == ([], [], None)
 
 
 def test_a_fault_that_is_done_after_the_end_of_the_run_is_undone() -> None:
