@@ -17,7 +17,7 @@ from psycopg import sql
 
 from effectively_once import digest
 from effectively_once.errors import AccessError, RefusedRowsError, SettingsError, SinkError, UnreachableError
-from effectively_once.sinks import postgres
+from effectively_once.sinks import dry_run, postgres
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
 from effectively_once.sinks.publish import FencedError, Mark, Published
@@ -166,6 +166,7 @@ def test_a_shard_that_is_new_to_a_chain_begins_after_its_last_epoch(session: Fak
     assert sink.publish(7, 3, _table("ann"))[1] is Published.NOW
     assert session.said.count("SELECT epoch,") == 1, "what was begun is no commit of this session"
     sink.begin(6, 3)
+    assert session.mark is not None
     assert session.mark[0] == 7
 
 
@@ -198,7 +199,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         told.append((name, shape, list(rows)))
         return {1: "a constraint"}
 
-    monkeypatch.setattr(postgres.dry_run, "refused", trial)
+    monkeypatch.setattr(dry_run, "refused", trial)
     return told
 
 

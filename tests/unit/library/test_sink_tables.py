@@ -63,7 +63,7 @@ class Server:
             name = f"{made[1]}.{made[2]}"
             assert made[1] in self.schemas
             assert name not in self.columns
-            self.columns[name] = dict(column.split(" ", 1) for column in made[3].split(", "))  # type: ignore[misc]
+            self.columns[name] = dict(column.split(" ", 1) for column in made[3].split(", "))
             self.keys[name] = [made[4].split(", ")] if made[4] else []
         elif made := re.fullmatch(r"COMMENT ON TABLE (\S+) IS '(.*)'", text):
             self.comments[made[1]] = made[2]
