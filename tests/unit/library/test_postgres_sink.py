@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from psycopg import errors as pg
 from psycopg import sql
 
 from effectively_once import digest
-from effectively_once.errors import RefusedRowsError, SettingsError, SinkError
-from effectively_once.sinks import postgres
-from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.postgres import TableAddress, TableSink
-from effectively_once.sinks.publish import FencedError, Published
+from effectively_once.errors import AccessError, RefusedRowsError, SettingsError, SinkError, UnreachableError
+from effectively_once.sinks import dry_run, postgres
+from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress
+from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark
+from effectively_once.sinks.publish import FencedError, Mark, Published
 from effectively_once.sinks.tables import Table, TableShape, refuse_other_shape
 
 SHAPE = TableShape(pa.schema([("user", pa.string()), ("number", pa.int64())]))
@@ -34,17 +35,30 @@ def _table(*users: str) -> pa.Table:
 
 
 class FakeSession:
-    """One row of marks; remembers the first words of every statement."""
+    """One row of marks; remembers the first words of every statement, and what became visible."""
 
     def __init__(self, epoch: int, generation: int, digest: str = "other") -> None:
-        self.mark = [epoch, generation, 0, digest]
+        self.mark: list[Any] | None = [epoch, generation, 0, digest]
         self.said: list[str] = []
+        self.asked: list[tuple[DatabaseAddress, str, float]] = []
+        self.staged: list[Any] = []
+        self.inserted: list[Any] = []
+        self.visible: list[Any] = []
+        self.types: list[str] = []
 
     def execute(self, query: str | sql.Composed, values: dict[str, Any] | None = None) -> Any:
         text = query if isinstance(query, str) else query.as_string(None)
         self.said.append(" ".join(text.split()[:2]))
+        self._rows(text)
+        if values:
+            assert values.items() >= ADDRESS.key.items(), "another shard's"
         changed = 1
-        if values and "epoch" in values:
+        if self.mark is None:
+            changed = 0
+        elif values and "epoch" in values and "generation" not in values:
+            if self.mark[0] < values["epoch"]:
+                self.mark = [values["epoch"], self.mark[1], 0, values["digest"]]
+        elif values and "epoch" in values:
             changed = int(self.mark[0] == values["epoch"] - 1 and self.mark[1] <= values["generation"])
             if changed:
                 self.mark = [values[name] for name in ("epoch", "generation", "rows", "digest")]
@@ -52,12 +66,27 @@ class FakeSession:
             self.mark[1] = max(self.mark[1], values["generation"])
         return SimpleNamespace(rowcount=changed, fetchone=lambda: self.mark)
 
+    def _rows(self, text: str) -> None:
+        if text.startswith("TRUNCATE"):
+            self.staged = []
+        elif text.startswith("INSERT"):
+            self.inserted = self.staged
+        elif text == "COMMIT":
+            self.visible, self.inserted = self.visible + self.inserted, []
+
+    def __enter__(self) -> FakeSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @contextmanager
     def cursor(self) -> Iterator[Any]:
         @contextmanager
-        def copy(_: str) -> Iterator[Any]:
+        def copy(statement: str) -> Iterator[Any]:
+            assert statement == "COPY pg_temp.staged FROM STDIN (FORMAT BINARY)"
             self.said.append("COPY")
-            yield SimpleNamespace(set_types=lambda _: None, write_row=lambda _: None)
+            yield SimpleNamespace(set_types=self.types.extend, write_row=self.staged.append)
 
         yield SimpleNamespace(copy=copy)
 
@@ -70,7 +99,10 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     """A server whose shard was never published."""
     made = FakeSession(-1, 0)
 
-    def connect(_address: object, _name: str, _patience_s: float, prepare: Any) -> FakeSession:
+    def connect(
+        address: DatabaseAddress, name: str, patience_s: float, prepare: Callable[[Any], object] = lambda _: None
+    ) -> FakeSession:
+        made.asked.append((address, name, patience_s))
         prepare(made)
         return made
 
@@ -89,6 +121,122 @@ def test_rows_are_staged_then_the_first_statement_takes_the_mark(session: FakeSe
     session.said.clear()
     sink.publish(1, 1, _table())
     assert session.said == ["BEGIN", opened[0], "COMMIT"]
+    sink.publish(2, 1, _table("bob", "cid"))
+    assert session.visible == [("ann", 0), ("bob", 0), ("cid", 1)]
+    assert session.types[:2] == ["text", "bigint"]
+    assert session.asked == [(ADDRESS.database, "clicks.counts.1", PATIENCE_S)]
+
+
+def test_the_transaction_is_announced_when_nothing_of_it_is_visible_yet(session: FakeSession) -> None:
+    seen: list[tuple[str, str, int]] = []
+    sink = TableSink(ADDRESS, SHAPE, lambda what: seen.append((what, session.said[-1], len(session.visible))), 7.0)
+    sink.publish(0, 1, _table("ann", "bob"))
+    assert seen == [("transaction_open", "INSERT INTO", 0), ("committed", "COMMIT", 2)]
+    assert session.asked == [(ADDRESS.database, "clicks.counts.1", 7.0)]
+
+
+def test_of_a_commit_without_an_answer_a_new_session_asks_the_mark(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it took place or not, its rows are visible once."""
+    sink, execute = TableSink(ADDRESS, SHAPE), session.execute
+    for epoch, lost in enumerate(("COMMIT", "BEGIN")):
+
+        def lose(query: Any, values: Any = None, lost: str = lost) -> Any:
+            found = execute(query, values)
+            if query == lost:
+                monkeypatch.setattr(session, "execute", execute)
+                raise psycopg.OperationalError("gone")
+            return found
+
+        monkeypatch.setattr(session, "execute", lose)
+        published = sink.publish(epoch, 1, _table(f"u{epoch}"))[1]
+        assert published is (Published.BEFORE if lost == "COMMIT" else Published.NOW)
+    assert session.visible == [("u0", 0), ("u1", 0)]
+    assert len(session.asked) == 4
+
+
+def test_a_shard_that_is_new_to_a_chain_begins_after_its_last_epoch(session: FakeSession) -> None:
+    """A gap that is lawful; asked again it has its mark, and one that is further stays."""
+    sink = TableSink(ADDRESS, SHAPE)
+    for _ in range(2):
+        sink.begin(6, 3)
+        assert session.mark == [6, 3, 0, digest.EMPTY]
+    session.said.clear()
+    assert sink.publish(7, 3, _table("ann"))[1] is Published.NOW
+    assert session.said.count("SELECT epoch,") == 1, "what was begun is no commit of this session"
+    sink.begin(6, 3)
+    assert session.mark is not None
+    assert session.mark[0] == 7
+
+
+def test_a_mark_is_read_by_a_session_of_its_own_and_disturbs_nobody(session: FakeSession) -> None:
+    """Before the first epoch there is none; a row that is missing is another thing."""
+    assert read_mark(ADDRESS, 7.0) is None
+    session.mark = [0, 1, 2, "d"]
+    assert read_mark(ADDRESS) == Mark(0, 1, 2, "d")
+    assert session.said == ["SELECT epoch,", "close"] * 2
+    assert [(database, patience_s) for database, _, patience_s in session.asked] == [
+        (ADDRESS.database, 7.0), (ADDRESS.database, PATIENCE_S),
+    ]  # fmt: skip
+    session.mark = None
+    for ask in (lambda: read_mark(ADDRESS), lambda: TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann"))):
+        with pytest.raises(
+            SinkError, match=r"no progress mark .sink counts shard 1 in table effectively_once\.progress"
+        ):
+            ask()
+    assert "BEGIN" not in session.said
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A trial that refuses the second row, or fails with what is here; it tells here what it tried."""
+    told: list[Any] = []
+
+    def trial(_: Any, name: Any, shape: TableShape, _insert: Any, rows: Any) -> dict[int, str]:
+        if told and isinstance(told[0], Exception):
+            raise told.pop(0)
+        told.append((name, shape, list(rows)))
+        return {1: "a constraint"}
+
+    monkeypatch.setattr(dry_run, "refused", trial)
+    return told
+
+
+def test_rows_are_tried_in_the_session_that_is_there(session: FakeSession, tried: list[Any]) -> None:
+    """None is opened but the first, by which no older generation commits any more."""
+    sink, trial = TableSink(ADDRESS, SHAPE), (NAME, SHAPE, [("ann", 0), ("bob", 1)])
+    for _ in range(2):
+        assert sink.refused(4, _table("ann", "bob")) == {1: "a constraint"}
+    assert tried == [trial, trial]
+    assert (len(session.asked), session.mark) == (1, [-1, 4, 0, "other"])
+    with pytest.raises(SinkError, match="the job gives columns"):
+        sink.refused(4, _table("ann").select(["user"]))
+    assert tried == [trial, trial]
+
+
+def test_a_session_that_was_lost_before_a_trial_is_opened_anew_once(session: FakeSession, tried: list[Any]) -> None:
+    """What it had committed is asked for again: somebody else may have come in between."""
+    sink = TableSink(ADDRESS, SHAPE)
+    sink.publish(0, 1, _table("ann"))
+    tried.append(psycopg.OperationalError("gone"))
+    assert sink.refused(1, _table("ann", "bob")) == {1: "a constraint"}
+    assert (len(session.asked), session.said.count("close")) == (2, 1)
+    session.said.clear()
+    assert sink.publish(1, 1, _table("bob"))[1] is Published.NOW
+    assert "SELECT epoch," in session.said
+    tried[:] = [psycopg.OperationalError("gone"), psycopg.OperationalError("gone again")]
+    with pytest.raises(UnreachableError, match=r"gone again .table clicks\.counts at postgresql://db:5432/results"):
+        sink.refused(1, _table("ann"))
+
+
+def test_a_trial_that_no_new_session_helps_is_not_repeated(session: FakeSession, tried: list[Any]) -> None:
+    sink = TableSink(ADDRESS, SHAPE)
+    sink.publish(0, 1, _table("ann"))
+    tried.append(pg.InsufficientPrivilege("no right"))
+    with pytest.raises(AccessError, match=r"no right .table clicks\.counts at postgresql://db:5432/results"):
+        sink.refused(1, _table("ann"))
+    assert (len(session.asked), session.said[-1], tried) == (1, "close", [])
 
 
 def test_a_mark_that_stands_in_the_way_ends_in_a_rollback_and_tells_why(session: FakeSession) -> None:
