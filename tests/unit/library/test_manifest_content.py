@@ -85,5 +85,5 @@ def test_only_a_manifest_of_before_may_lack_its_checksum(
     if reads:
         assert manifest_of(body, "here") == fields
         return
-    with pytest.raises(SinkError, match="a manifest is damaged .here"):
+    with pytest.raises(SinkError, match=r"a manifest is damaged .here"):
         manifest_of(body, "here")
