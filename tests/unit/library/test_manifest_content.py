@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ def store() -> MemoryStore:
     """Epochs 0 to 2 of one sink, two rows each."""
     made = MemoryStore()
     for epoch in range(3):
-        ManifestSink(made, LAYOUT, "raw", lambda epoch=epoch: f"of-{epoch}").publish(epoch, 7, TABLE)
+        ManifestSink(made, LAYOUT, "raw", partial(str, f"of-{epoch}")).publish(epoch, 7, TABLE)
     return made
 
 
