@@ -116,6 +116,17 @@ def test_a_repeat_below_the_floor_is_refused_or_finds_its_own_rows_whenever_it_c
     assert same == {Published.BEFORE}
 
 
+def test_manifests_of_a_span_are_no_gap_for_the_epoch_after_it(objects: dict[str, bytes]) -> None:
+    """They went lawfully: an epoch of the span is a repeat, the one after it is published."""
+    store = MemoryStore()
+    store.objects = dict(objects)
+    assert run(compaction(), store)
+    for epoch in (2, 3):
+        del store.objects[LAYOUT.manifest(SINK, epoch)]
+    assert publish(store, 1, ROWS[1], "later")[1] is Published.BEFORE
+    assert publish(store, 2, ROWS[2], "later")[1] is Published.NOW
+
+
 def test_two_compactions_make_one_span(objects: dict[str, bytes]) -> None:
     key = LAYOUT.manifests(SINK, *SPANNED)
     bodies = set()

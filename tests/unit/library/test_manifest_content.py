@@ -1,0 +1,90 @@
+"""What a manifest tells of its files, what is missing, and which manifests without a checksum are still read."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from effectively_once.errors import SinkError
+from effectively_once.ledger import checksum
+from effectively_once.ledger.layout import Layout
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.manifest_span import manifest_of
+from tests.unit.ledger.memory_store import MemoryStore
+
+LAYOUT = Layout("clicks")
+TABLE = pa.table({"user": ["ann", "bob"], "n": [1, 2]})
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Epochs 0 to 2 of one sink, two rows each."""
+    made = MemoryStore()
+    for epoch in range(3):
+        ManifestSink(made, LAYOUT, "raw", partial(str, f"of-{epoch}")).publish(epoch, 7, TABLE)
+    return made
+
+
+def sink(store: MemoryStore) -> ManifestSink:
+    return ManifestSink(store, LAYOUT, "raw")
+
+
+def test_a_manifest_tells_its_files_and_who_published_them(store: MemoryStore) -> None:
+    name = LAYOUT.staged("raw", 1, "of-1")
+    told = dict(sink(store).manifest(1) or {})
+    assert told.pop("files") == [{"name": name, "rows": 2}]
+    assert told.pop("digest").startswith("xxh3:")
+    assert told == {
+        "epoch": 1, "generation": 7, "publication": "of-1", "rows": 2, "bytes": len(store.objects[name]),
+    }  # fmt: skip
+
+
+def test_a_file_tells_what_a_disk_changed(store: MemoryStore) -> None:
+    """A backup does not compare digests."""
+    body = bytearray(store.objects[LAYOUT.staged("raw", 1, "of-1")])
+    assert pq.read_table(pa.BufferReader(bytes(body)), page_checksum_verification=True).equals(TABLE)
+    body[body.index(b"ann")] ^= 1
+    with pytest.raises(OSError, match="CRC"):
+        pq.read_table(pa.BufferReader(bytes(body)), page_checksum_verification=True)
+
+
+def test_rows_are_read_from_an_epoch_on_and_what_is_missing_is_named(store: MemoryStore) -> None:
+    rows = list(sink(store).rows(2, 1))
+    assert [epoch for epoch, _, _ in rows] == [1, 1, 2, 2]
+    assert [row for *_, row in rows] == TABLE.to_pylist() * 2
+    file, manifest = LAYOUT.staged("raw", 2, "of-2"), LAYOUT.manifest("raw", 2)
+    for gone, says in ((file, "a file that a manifest names is missing"), (manifest, "a manifest is missing")):
+        del store.objects[gone]
+        with pytest.raises(SinkError, match=rf"{says} .{gone}\)\. Restore it"):
+            list(sink(store).rows(2))
+
+
+def test_the_newest_epochs_come_first_down_to_one_that_is_missing(store: MemoryStore) -> None:
+    assert [shown.epoch for shown in sink(store).newest_first(2, 2)] == [2]
+    del store.objects[LAYOUT.manifest("raw", 1)]
+    shown = [(one.epoch, one.key, one.manifest is None) for one in sink(store).newest_first(2, 0)]
+    assert shown == [(2, LAYOUT.manifest("raw", 2), False), (1, LAYOUT.manifest("raw", 1), True)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sealed", "reads"),
+    [({}, False, True), ({}, True, True), ({"later": 1}, True, True), ({"later": 1}, False, False),
+     ({"digest": None}, True, False), ({"rows": None}, False, False)],
+)  # fmt: skip
+def test_only_a_manifest_of_before_may_lack_its_checksum(
+    changes: dict[str, Any], sealed: bool, reads: bool, store: MemoryStore
+) -> None:
+    """Those of before had these fields and no others; one that lost the name of its checksum has another."""
+    fields = {**dict(sink(store).manifest(0) or {}), **changes}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    body = checksum.sealed(fields) if sealed else json.dumps(fields).encode()
+    if reads:
+        assert manifest_of(body, "here") == fields
+        return
+    with pytest.raises(SinkError, match=r"a manifest is damaged .here"):
+        manifest_of(body, "here")
