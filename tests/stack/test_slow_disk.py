@@ -59,9 +59,9 @@ def slowed(stack: EmbeddedStack, database: PostgresServer, tmp_path: Path) -> Ca
         try:
             ((who, _),) = fault.strike({})
             fault.endure()
+            fault.heal()
         finally:
             healing.close(torn_down=False)
-        fault.heal()
         assert fault.after() == [who]
         assert fault.landed(), fault.evidence()
         assert all(traced_by(one.pid) <= {0} for one in family)
