@@ -80,6 +80,7 @@ class Effect(StrEnum):
 class Fault(_Frozen):
     """One injected fault. `hit` is what the history confirms, not what the injector claimed.
 
+    `first_at` is when the first of several was struck, `injected_at` when the last was.
     `effect` is what the history shows of it; a fault without one is no hit, and None is one that was not looked at.
     `recovered_s` is the time to the next publication of an epoch that was declared, or done again, after the fault (of
     a server: at its return at `healed_at` or later),
@@ -99,6 +100,7 @@ class Fault(_Frozen):
     kind: str
     target: str
     signal: str | None = None
+    first_at: int | None = None
     injected_at: int
     process_before: str | None = None
     process_after: str | None = None
@@ -128,6 +130,11 @@ class Fault(_Frozen):
     kept: int | None = None
     effect: Effect | None = None
     hit: bool = False
+
+    @property
+    def since(self) -> int:
+        """When the first of those that were struck was."""
+        return self.injected_at if self.first_at is None else self.first_at
 
 
 class Spread(_Frozen):

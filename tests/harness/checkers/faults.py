@@ -108,6 +108,17 @@ def refutation(fault: Fault, events: Sequence[dict[str, Any]], *, chained: bool)
     return None if why is None else f"{name}: {why}"
 
 
+def _out_of_order(fault: Fault, events: Sequence[dict[str, Any]]) -> str | None:
+    """Tell which moments of a fault contradict each other."""
+    if fault.healed_at is not None and fault.healed_at < fault.injected_at:
+        return "it was undone before it came"
+    if fault.first_at is not None:
+        begun = (start for start, _ in running(events, fault.epoch or 0))
+        if not any(start <= fault.first_at < fault.injected_at for start in begun):
+            return "its first blow fell before its epoch was running, or not before the last"
+    return None
+
+
 def _unreal(fault: Fault, events: Sequence[dict[str, Any]]) -> str | None:
     """Tell what of a fault's own evidence is missing, or shows that nothing happened to the process."""
     if fault.signal not in (None, SIGNALS.get(fault.kind)):
@@ -116,11 +127,9 @@ def _unreal(fault: Fault, events: Sequence[dict[str, Any]]) -> str | None:
         return "the process before and after it is not known"
     if fault.kind not in OUTLIVED and names(fault.process_before) & names(fault.process_after):
         return "the process survived it"
-    if fault.healed_at is not None and fault.healed_at < fault.injected_at:
-        return "it was undone before it came"
     if fault.kind in STOPPING and not fault.stopped_s:
         return "for how long it stood still is not known"
-    why = role.complaint(fault, events)
+    why = _out_of_order(fault, events) or role.complaint(fault, events)
     return why or _unmet(fault, events) or unshown(fault, events) or _unfollowed(fault, events)
 
 

@@ -182,8 +182,8 @@ def _not_ended(fault: Fault, who: str, lives: list[_Life]) -> str | None:
     gone = [life.gone for life in lives if life.gone is not None]
     if len(gone) < len(lives):
         return f"{who} was not seen to end"
-    if max(gone) < fault.injected_at:
-        return f"{who} was gone {fault.injected_at - max(gone)} ms before it is told to have been struck"
+    if max(gone) < fault.since:
+        return f"{who} was gone {fault.since - max(gone)} ms before it is told to have been struck"
     last = max(life.last or life.first for life in lives)
     otherwise = [life.code for life in lives if life.code not in (None, *KILLED)]
     if fault.kind == "sigkill" and otherwise:
@@ -198,6 +198,6 @@ def _not_new(fault: Fault, who: str, lives: list[_Life]) -> str | None:
     """Tell that who is said to have taken a place was there before it was free."""
     started = started_s(who) if _PROCESS.fullmatch(who) else None
     begun = 1000 * (started + TICK_S) if started is not None else min((life.first for life in lives), default=None)
-    if begun is not None and begun < fault.injected_at:
-        return f"{who} took no place: it began {fault.injected_at - begun:.0f} ms before the fault"
+    if begun is not None and begun < fault.since:
+        return f"{who} took no place: it began {fault.since - begun:.0f} ms before the fault"
     return None

@@ -201,8 +201,8 @@ class Campaign(threading.Thread):
     def _settled(self, fault: Fault, planned: PlannedFault, event: Mapping[str, Any], struck: list[Struck]) -> Came:
         """Let it last, undo it, wait for an epoch after it and for the replacements, and write the fault down."""
         epoch: int = event["epoch"]
-        # All were struck by then.
-        injected_at = max(at for _, at in struck)
+        # All were struck by then. Of several the first may be gone long before.
+        first_at, injected_at = min(at for _, at in struck), max(at for _, at in struck)
         healed_at: int | None = None
         if fault.lasting:
             try:
@@ -222,6 +222,7 @@ class Campaign(threading.Thread):
             "phase": planned.phase,
             "announced_at": event["t"],
             **({"shard": event["shard"]} if "shard" in event else {}),
+            **({} if first_at == injected_at else {"first_at": first_at}),
             "injected_at": injected_at,
             "process_before": SEPARATOR.join(victims),
             **({} if healed_at is None else {"healed_at": healed_at}),

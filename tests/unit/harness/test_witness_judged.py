@@ -101,10 +101,18 @@ def survived(rows: list[Row]) -> None:
     rows[:] = [row for row in rows if not (row.get("process") == who and row["state"] == "gone")]
 
 
-def gone_before(rows: list[Row]) -> None:
+def gone_before(rows: list[Row], ms: int = 500) -> None:
     who = of_faults(rows)[0]["process_before"]
     gone = next(row for row in rows if row.get("process") == who and row["state"] == "gone")
-    gone["t"] = of_faults(rows)[0]["injected_at"] - 500
+    gone["t"] = of_faults(rows)[0]["injected_at"] - ms
+
+
+def struck_first_before_its_epoch(rows: list[Row]) -> None:
+    of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] - 60_000
+
+
+def struck_first_after_the_last(rows: list[Row]) -> None:
+    of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] + 1
 
 
 def ended_by_itself(rows: list[Row]) -> None:
@@ -143,6 +151,8 @@ def nobody_looked(rows: list[Row]) -> None:
         (stretched, "is told to have taken"),
         (survived, "was not seen to end"),
         (gone_before, "500 ms before it is told to have been struck"),
+        (struck_first_before_its_epoch, "its first blow fell before its epoch was running"),
+        (struck_first_after_the_last, "its first blow fell before its epoch was running, or not before the last"),
         (ended_by_itself, "was not killed: it ended with exit code 0"),
         (another_role, "is no executor, but a broker"),
         (nobody_looked, UNWITNESSED),
@@ -154,6 +164,19 @@ def test_what_was_invented_is_unknown(run: Path, invents: Callable[[list[Row]], 
     found = judge(run, write=False).oracle("faults")
     assert found.verdict is Verdict.UNKNOWN
     assert any(why in one for one in found.evidence), found.evidence
+
+
+def test_of_two_that_are_struck_one_after_the_other_the_first_may_be_gone_before_the_second(run: Path) -> None:
+    def first(rows: list[Row], before_ms: int) -> None:
+        gone_before(rows, ms=5)
+        of_faults(rows)[0]["first_at"] = of_faults(rows)[0]["injected_at"] - before_ms
+
+    change_lines(run / "history.jsonl", lambda rows: first(rows, 5))
+    assert judge(run, write=False).oracle("faults").verdict is Verdict.PASS
+    change_lines(run / "history.jsonl", lambda rows: first(rows, 4))
+    found = judge(run, write=False).oracle("faults")
+    assert found.verdict is Verdict.UNKNOWN
+    assert any("was gone 1 ms before" in one for one in found.evidence), found.evidence
 
 
 POD, UID = "uc-exec-2", "29dc57ce-1990-49eb-9b77-9abc62eb50a5"
