@@ -48,7 +48,7 @@ def console_out() -> Any:
 
 
 def run_tool(name: str, *words: str, capture: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run a tool of this environment in the checkout; `python` is this interpreter."""
-    tool = Path(sys.executable) if name == "python" else Path(sys.executable).with_name(name)
+    """Run a tool of this environment in the checkout."""
+    tool = Path(sys.executable).with_name(name)
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
     return subprocess.run([tool, *words], cwd=CHECKOUT, env=environment, capture_output=capture, text=True, check=False)

@@ -89,10 +89,8 @@ def test(
                 ensure_chromium(Cache(cache_root()))
             except UserError as error:
                 console.say(f"… left out: {error}")
-    words = ["-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args]
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'pipelines' / 'src'}"}
-    done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, env=environment, check=False)
-    raise typer.Exit(done.returncode)
+    words = ("-m", "pytest", "--durations=30", "-n", "2", *WHICH[extent], *context.args)
+    raise typer.Exit(run_tool("python", *words).returncode)
 
 
 def _tests_of(folder: Path, words: list[str]) -> int:
