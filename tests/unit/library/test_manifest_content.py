@@ -27,6 +27,7 @@ def store() -> MemoryStore:
     made = MemoryStore()
     for epoch in range(3):
         ManifestSink(made, LAYOUT, "raw", partial(str, f"of-{epoch}")).publish(epoch, 7, TABLE)
+    sink(made).stage(1, TABLE)  # nobody's
     return made
 
 
@@ -39,9 +40,18 @@ def test_a_manifest_tells_its_files_and_who_published_them(store: MemoryStore) -
     told = dict(sink(store).manifest(1) or {})
     assert told.pop("files") == [{"name": name, "rows": 2}]
     assert told.pop("digest").startswith("xxh3:")
-    assert told == {
-        "epoch": 1, "generation": 7, "publication": "of-1", "rows": 2, "bytes": len(store.objects[name]),
-    }  # fmt: skip
+    size = len(store.objects[name])
+    assert told == {"epoch": 1, "generation": 7, "publication": "of-1", "rows": 2, "bytes": size}
+
+
+def test_what_a_manifest_tells_is_the_sum_of_its_files(store: MemoryStore) -> None:
+    """A part without rows has no file."""
+    files = [sink(store).stage(3, part) for part in (TABLE, TABLE.slice(1), TABLE.slice(0, 0))]
+    content, _ = sink(store).publish_staged(3, 7, files)
+    assert (content.rows, content.bytes) == (3, sum(file.bytes for file in files))
+    told = sink(store).manifest(3) or {}
+    assert told["files"] == [{"name": file.name, "rows": file.rows} for file in files[:2]]
+    assert told.items() >= content.model_dump().items()
 
 
 def test_a_file_tells_what_a_disk_changed(store: MemoryStore) -> None:
@@ -73,9 +83,16 @@ def test_the_newest_epochs_come_first_down_to_one_that_is_missing(store: MemoryS
 
 @pytest.mark.parametrize(
     ("changes", "sealed", "reads"),
-    [({}, False, True), ({}, True, True), ({"later": 1}, True, True), ({"later": 1}, False, False),
-     ({"digest": None}, True, False), ({"rows": None}, False, False)],
-)  # fmt: skip
+    [
+        ({}, False, True),
+        ({}, True, True),
+        ({"later": 1}, True, True),
+        ({"later": 1}, False, False),
+        ({"digest": None}, True, False),
+        ({"files": None}, True, False),
+        ({"rows": None}, False, False),
+    ],
+)
 def test_only_a_manifest_of_before_may_lack_its_checksum(
     changes: dict[str, Any], sealed: bool, reads: bool, store: MemoryStore
 ) -> None:
@@ -88,3 +105,11 @@ def test_only_a_manifest_of_before_may_lack_its_checksum(
         return
     with pytest.raises(SinkError, match=r"a manifest is damaged .here"):
         manifest_of(body, "here")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"{}"])
+def test_what_is_no_manifest_is_damaged(body: bytes, store: MemoryStore) -> None:
+    key = LAYOUT.manifest("raw", 0)
+    store.objects[key] = body
+    with pytest.raises(SinkError, match=rf"a manifest is damaged \({key}"):
+        sink(store).has(0)

@@ -91,20 +91,6 @@ def test_a_file_is_staged_whole_under_a_name_of_its_own_and_of_no_rows_there_is_
     assert pq.read_table(io.BytesIO(body)) == PARTS[0]
 
 
-def test_what_a_manifest_tells_is_the_sum_of_its_files_and_who_published_it() -> None:
-    store = MemoryStore()
-    files = [sink(store).stage(4, part) for part in (*PARTS, PARTS[0].slice(0, 0))]
-    content, _ = ManifestSink(store, LAYOUT, "raw", lambda: "by me").publish_staged(4, 7, files, begins=True)
-    assert content.bytes == sum(file.bytes for file in files)
-    assert sink(store).manifest(4) == {
-        "epoch": 4,
-        "generation": 7,
-        "publication": "by me",
-        "files": [{"name": file.name, "rows": 2} for file in files[:3]],
-        **content.model_dump(),
-    }
-
-
 def test_a_sink_that_is_new_to_a_chain_begins_where_it_is_and_any_other_is_refused_there() -> None:
     store = MemoryStore()
     with pytest.raises(SinkError, match="the manifest of epoch 4 is gone"):
@@ -112,31 +98,3 @@ def test_a_sink_that_is_new_to_a_chain_begins_where_it_is_and_any_other_is_refus
     assert store.objects == {}
     assert sink(store).publish_staged(5, 1, [], begins=True)[1] is Published.NOW
     assert sink(store).publish(6, 1, PARTS[0])[1] is Published.NOW
-
-
-def test_rows_are_those_of_the_files_that_manifests_name_and_one_that_is_gone_has_a_name() -> None:
-    store = MemoryStore()
-    for epoch, part in enumerate(PARTS):
-        sink(store).publish(epoch, 1, part)
-    sink(store).stage(1, PARTS[2])  # nobody's
-    shown = [(epoch, row["user"]) for epoch, _, row in sink(store).rows(2, 1)]
-    assert shown == [(1, "u1"), (1, "v"), (2, "u2"), (2, "v")]
-    (name,) = {name for epoch, name, _ in sink(store).rows(1) if epoch == 1}
-    del store.objects[name]
-    with pytest.raises(SinkError, match=f"a file that a manifest names is missing .{name}.*backup"):
-        list(sink(store).rows(2))
-    del store.objects[LAYOUT.manifest("raw", 1)]
-    with pytest.raises(SinkError, match=f"a manifest is missing .{LAYOUT.manifest('raw', 1)}.*backup"):
-        list(sink(store).rows(2))
-
-
-@pytest.mark.parametrize("lost", ["files", "rows", "digest", "checksum"])
-def test_a_manifest_that_lost_a_field_or_is_none_is_damaged(lost: str) -> None:
-    store = MemoryStore()
-    sink(store).publish(0, 1, PARTS[0])
-    key = LAYOUT.manifest("raw", 0)
-    whole = store.objects[key]
-    for body in (whole.replace(f'"{lost}"'.encode(), b'"other"'), b"{", b"[]", b"{}"):
-        store.objects[key] = body
-        with pytest.raises(SinkError, match=rf"a manifest is damaged \({key}"):
-            sink(store).has(0)

@@ -1,203 +1,234 @@
-"""The tables of PostgreSQL sinks without a server: how they are looked at and made, and when they are refused (R10)."""
+"""Tables of a PostgreSQL sink and their marks, made and checked without a server: nothing that is there is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from psycopg import sql
+from psycopg import OperationalError, sql
 
 from effectively_once import digest
-from effectively_once.errors import SinkError
+from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import tables
 from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.tables import (
-    MARKS,
-    MARKS_SHAPE,
-    Table,
-    TableShape,
-    check,
-    comment_with,
-    identity,
-    look,
-    make,
-)
+from effectively_once.sinks.tables import Table, TableShape, check, identity, look, make
 
-ADDRESS = DatabaseAddress("postgresql://db:5432/results")
+DATABASE = DatabaseAddress("postgresql://db:5432/results")
 SHAPE = TableShape(pa.schema([("user", pa.string()), ("number", pa.int64())]))
-UPSERT = TableShape(SHAPE.schema, key=("user",))
-LOCK = "SELECT pg_advisory_xact_lock(hashtext('effectively_once'))"
-SEED = (
-    'INSERT INTO "effectively_once"."progress" SELECT %s, %s, shard, -1, 0, 0, %s FROM generate_series(0, %s) AS shard '
-    "ON CONFLICT DO NOTHING"
-)
+UPSERT = TableShape(SHAPE.schema, key=("user", "number"))
+NAME = ("clicks", "counts")
+COLUMNS = {"user": "text", "number": "bigint"}
+MARKED = {
+    "pipeline": "text",
+    "sink": "text",
+    "shard": "integer",
+    "epoch": "bigint",
+    "generation": "bigint",
+    "rows": "bigint",
+    "digest": "text",
+}
+NEW = (-1, 0, 0, digest.EMPTY)
 
 
-class Database:
-    """Tables with their columns and comments, schemas and marks; notes what changes them."""
+class Server:
+    """What `make` and `check` ask of a database; a statement that it would refuse fails."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, list[tuple[str, str, bool]]] = {}
-        self.keys: dict[str, list[tuple[list[str]]]] = {}
-        self.comments: dict[str, str] = {}
         self.schemas: set[str] = set()
-        self.marks: tuple[int, int | None] | None = (0, None)
-        self.said: list[str] = []
-        self.values: list[Any] = []
-        self.asked_for: tuple[Any, ...] = ()
+        self.columns: dict[str, dict[str, str]] = {}
+        self.required: set[str] = set()
+        self.keys: dict[str, list[list[str]]] = {}
+        self.comments: dict[str, str] = {}
+        self.marks: dict[tuple[str, str, int], tuple[int, int, int, str]] = {}
 
-    def with_table(self, name: Sequence[str], shape: TableShape) -> None:
-        self.schemas.add(name[0])
-        self.tables[".".join(name)] = [(column, kind, False) for column, kind in shape.types.items()]
-        self.keys[".".join(name)] = [([*shape.key],)]
+    def answered(self, text: str, values: Any) -> list[tuple[Any, ...]]:
+        """Carry out a statement."""
+        if "FROM pg_attribute" in text:
+            return [(name, kind, name in self.required) for name, kind in self.columns.get(values[0], {}).items()]
+        if "FROM pg_index" in text:
+            return [(key,) for key in self.keys.get(values[0], [])]
+        if "FROM pg_class" in text:
+            return [("4711", self.comments.get(values[0]))] if values[0] in self.columns else []
+        if text.startswith("SELECT to_regnamespace"):
+            return [(values[0] not in self.schemas,)]
+        if text.startswith("SELECT count(*)"):
+            found = [mark[0] for (*sink, _), mark in self.marks.items() if sink == [*values]]
+            return [(len(found), max(found, default=None))]
+        self.changed(text.replace('"', ""), values)
+        return []
 
-    def execute(self, query: str | sql.Composed, values: Sequence[Any] = ()) -> Any:
-        text = " ".join((query if isinstance(query, str) else query.as_string(None)).split())
-        rows: list[Any] = []
-        match text.split()[:2]:
-            case ["SELECT", "attname,"]:
-                rows = self.tables.get(values[0], [])
-            case ["SELECT", "array_agg(attname::text)"]:
-                rows = self.keys.get(values[0], [])
-            case ["SELECT", "oid::text,"]:
-                rows = [("17", self.comments.get(values[0]))] if values[0] in self.tables else []
-            case ["SELECT", "to_regnamespace(%s)"]:
-                rows = [(values[0] not in self.schemas,)]
-            case ["SELECT", "count(*),"]:
-                assert [*values] == ["clicks", "counts"]
-                rows = [self.marks] if self.marks else []
-            case _:
-                self._change(text)
-                self.values.append([*values])
-        return SimpleNamespace(fetchone=lambda: rows[0] if rows else None, fetchall=lambda: rows)
+    def changed(self, text: str, values: Any) -> None:
+        """Make or seed something."""
+        if made := re.fullmatch(r"CREATE SCHEMA (\w+)", text):
+            assert made[1] not in self.schemas
+            self.schemas.add(made[1])
+        elif made := re.fullmatch(r"CREATE TABLE (\w+)\.(\w+) \((.*?)(?:, PRIMARY KEY \((.*)\))?\)", text):
+            name = f"{made[1]}.{made[2]}"
+            assert made[1] in self.schemas
+            assert name not in self.columns
+            self.columns[name] = dict(column.split(" ", 1) for column in made[3].split(", "))
+            self.keys[name] = [made[4].split(", ")] if made[4] else []
+        elif made := re.fullmatch(r"COMMENT ON TABLE (\S+) IS '(.*)'", text):
+            self.comments[made[1]] = made[2]
+        elif text.startswith("INSERT INTO effectively_once.progress SELECT %s, %s, shard, -1, 0, 0, %s FROM"):
+            pipeline, sink, empty, last = values
+            for shard in range(last + 1):
+                self.marks.setdefault((pipeline, sink, shard), (-1, 0, 0, empty))
+        else:
+            raise AssertionError(text)
 
-    def _change(self, text: str) -> None:
-        self.said.append(text)
-        if text.startswith("CREATE TABLE"):
-            _, schema, _, table, *_ = text.split('"')
-            self.with_table((schema, table), MARKS_SHAPE if (schema, table) == MARKS else UPSERT)
+
+class Session:
+    """Refuses what is not asked in a transaction that took the lock, if it changes something."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.locked, self.lost = server, False, False
+
+    def execute(self, query: str | sql.Composed, values: Any = None) -> Any:
+        text = query if isinstance(query, str) else query.as_string(None)
+        if self.lost:
+            raise OperationalError("gone")
+        if "pg_advisory_xact_lock" in text:
+            assert text == "SELECT pg_advisory_xact_lock(hashtext('effectively_once'))"
+            self.locked = True
+            return None
+        assert self.locked or text.strip().startswith("SELECT")
+        found = self.server.answered(text, values)
+        return SimpleNamespace(fetchall=lambda: found, fetchone=lambda: found[0] if found else None)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self.said.append("begin")
-        yield
-        self.said.append("commit")
+        before = deepcopy(vars(self.server))
+        try:
+            yield
+        except BaseException:
+            vars(self.server).update(before)
+            raise
+        finally:
+            self.locked = False
 
 
 @pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Database:
-    """A database without any table."""
-    made = Database()
+def asked() -> list[Any]:
+    """Sessions that were asked for."""
+    return []
+
+
+@pytest.fixture
+def session(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A server without any table."""
+    made = Session(Server())
 
     @contextmanager
-    def connect(*asked: Any) -> Iterator[Database]:
-        made.asked_for = asked
+    def connect(address: DatabaseAddress, name: str, patience_s: float) -> Iterator[Session]:
+        asked.append((address, name, patience_s))
         yield made
 
     monkeypatch.setattr(tables, "connect", connect)
     return made
 
 
-def test_a_table_is_described_as_the_server_tells_it(database: Database) -> None:
-    assert look(database, ("clicks", "counts")) is None  # type: ignore[arg-type]
-    database.tables["clicks.counts"] = [("user", "text", True), ("number", "bigint", False)]
-    database.keys["clicks.counts"] = [(["user", "number"],), (["user"],)]
-    assert look(database, ("clicks", "counts")) == Table(  # type: ignore[arg-type]
-        {"user": "text", "number": "bigint"},
-        frozenset({"user"}),
-        frozenset({frozenset({"user", "number"}), frozenset({"user"})}),
-    )
+def test_a_table_and_a_mark_for_each_shard_are_made_once(session: Session, asked: list[Any]) -> None:
+    """Again, nothing changes: neither marks that went on nor the identity of the table."""
+    server, said = session.server, list[str]()
+    make(DATABASE, *NAME, UPSERT, 3, patience_s=7.0, say=said.append)
+    assert server.columns["clicks.counts"] == COLUMNS
+    assert server.keys["clicks.counts"] == [["user", "number"]]
+    assert server.columns["effectively_once.progress"] == MARKED
+    assert server.keys["effectively_once.progress"] == [["pipeline", "sink", "shard"]]
+    assert server.marks == {(*NAME, shard): NEW for shard in range(3)}
+    assert said == ["table clicks.counts is there, with marks of 3 shards"]
+    assert asked == [(DATABASE, "create clicks.counts", 7.0)]
+    ids = {said.removeprefix("effectively-once ") for said in server.comments.values()}
+    assert (len(ids), min(map(len, ids))) == (2, 32), "an identity of its own for each table"
+    server.marks[*NAME, 1] = (4, 1, 9, "d")
+    before = deepcopy(vars(server))
+    make(DATABASE, *NAME, UPSERT, 3)
+    assert vars(server) == before
+    make(DATABASE, "clicks", "late", SHAPE, 1)
+    assert server.keys["clicks.late"] == []
+    assert {key: mark for key, mark in server.marks.items() if key[1] == "late"} == {("clicks", "late", 0): NEW}
+    assert server.marks[*NAME, 1] == (4, 1, 9, "d")
 
 
-@pytest.mark.parametrize(
-    ("comment", "is_"), [(None, "17"), ("of the sales team", "17"), ("effectively-once 0a1f", "0a1f")]
-)
-def test_a_table_is_known_by_the_id_in_its_comment_and_else_by_its_oid(
-    comment: str | None, is_: str, database: Database
-) -> None:
-    """A dump that is restored keeps the first, a table that was made anew neither."""
-    assert identity(database, ("clicks", "counts")) == ""  # type: ignore[arg-type]
-    database.with_table(("clicks", "counts"), SHAPE)
-    if comment is not None:
-        database.comments["clicks.counts"] = comment
-    assert identity(database, ("clicks", "counts")) == is_  # type: ignore[arg-type]
-    assert check(ADDRESS, ("clicks", "counts"), SHAPE, 3.0) == is_
-    assert database.asked_for == (ADDRESS, "check clicks.counts", 3.0)
-    with pytest.raises(SinkError, match="lacks"):
-        check(ADDRESS, ("clicks", "counts"), TableShape(pa.schema([("other", pa.string())])))
+@pytest.mark.parametrize("shards", [1, 3])
+def test_marks_of_another_number_of_shards_are_refused(shards: int, session: Session) -> None:
+    """A row would go to another shard than before."""
+    make(DATABASE, *NAME, SHAPE, 2)
+    before = deepcopy(vars(session.server))
+    with pytest.raises(SinkError, match=f"marks of 2 shards, asked for are {shards} .sink counts of clicks.*back to 2"):
+        make(DATABASE, *NAME, SHAPE, shards)
+    assert vars(session.server) == before
 
 
-def test_the_id_of_a_table_is_found_again_in_the_comment_that_was_written() -> None:
-    said = comment_with("0a1f", ("clicks", "counts")).as_string(None)
-    assert said == """COMMENT ON TABLE "clicks"."counts" IS 'effectively-once 0a1f'"""
+@pytest.mark.parametrize("last", [-1, 0, 5])
+def test_a_table_that_rows_went_to_is_not_made_anew(last: int, session: Session) -> None:
+    """Its marks say that they are there. Without an epoch nothing is lost."""
+    make(DATABASE, *NAME, SHAPE, 2)
+    session.server.marks[*NAME, 1] = (last, 1, 0, "d")
+    del session.server.columns["clicks.counts"]
+    if last < 0:
+        make(DATABASE, *NAME, SHAPE, 2)
+        assert "clicks.counts" in session.server.columns
+        return
+    with pytest.raises(SinkError, match=f"gone, and epochs up to {last} were published into it .table clicks.counts"):
+        make(DATABASE, *NAME, SHAPE, 2)
+    assert "clicks.counts" not in session.server.columns
 
 
-@pytest.mark.parametrize("shape", [SHAPE, UPSERT])
-def test_tables_and_a_mark_for_each_shard_are_made_in_one_transaction(shape: TableShape, database: Database) -> None:
-    told: list[str] = []
-    make(ADDRESS, "clicks", "counts", shape, 3, patience_s=4.0, say=told.append)
-    assert database.asked_for == (ADDRESS, "create clicks.counts", 4.0)
-    assert (database.said[:2], database.said[-1]) == (["begin", LOCK], "commit"), (
-        "two that make them wait for each other"
-    )
-    marks = (
-        '"pipeline" text, "sink" text, "shard" integer, "epoch" bigint, "generation" bigint, "rows" bigint, '
-        '"digest" text, PRIMARY KEY ("pipeline", "sink", "shard")'
-    )
-    rows = '"user" text, "number" bigint' + (', PRIMARY KEY ("user")' if shape.key else "")
-    comments = [said for said in database.said if said.startswith("COMMENT")]
-    assert [said for said in database.said[2:-2] if said not in comments] == [
-        'CREATE SCHEMA "effectively_once"',
-        f'CREATE TABLE "effectively_once"."progress" ({marks})',
-        'CREATE SCHEMA "clicks"',
-        f'CREATE TABLE "clicks"."counts" ({rows})',
-    ]
-    ids = [said.split("effectively-once ")[1] for said in comments]
-    assert len({*ids}) == 2
-    assert min(map(len, ids)) > 32
-    assert database.said[-2] == SEED
-    assert database.values[-1] == ["clicks", "counts", digest.EMPTY, 2]
-    assert told == ["table clicks.counts is there, with marks of 3 shards"]
+@pytest.mark.parametrize("name", ["clicks.counts", "effectively_once.progress"])
+def test_a_table_of_another_shape_is_refused_and_left(name: str, session: Session) -> None:
+    session.server.schemas = {"clicks", "effectively_once"}
+    session.server.columns[name] = {"user": "text"}
+    before = deepcopy(vars(session.server))
+    with pytest.raises(SinkError, match=f"the table lacks .*table {name}"):
+        make(DATABASE, *NAME, SHAPE, 2)
+    assert vars(session.server) == before
 
 
-@pytest.mark.parametrize("marks", [(3, 8), (3, -1), (0, None), None])
-def test_what_is_there_is_left_as_it_is(marks: tuple[int, int | None] | None, database: Database) -> None:
-    database.with_table(MARKS, MARKS_SHAPE)
-    database.with_table(("clicks", "counts"), SHAPE)
-    database.marks = marks
-    make(ADDRESS, "clicks", "counts", SHAPE, 3)
-    assert database.said == ["begin", LOCK, SEED, "commit"]
+def test_a_table_is_checked_and_tells_whether_it_is_the_one_that_was_made(session: Session, asked: list[Any]) -> None:
+    """Made anew, it has another identity; a dump keeps it, whatever else was said of the table."""
+    with pytest.raises(SinkError, match=r"the table does not exist .table clicks\.counts"):
+        check(DATABASE, NAME, SHAPE)
+    server, identities = session.server, set[str]()
+    for _ in range(2):
+        make(DATABASE, *NAME, UPSERT, 2)
+        identities.add(check(DATABASE, NAME, UPSERT, 7.0))
+        assert asked[-1] == (DATABASE, "check clicks.counts", 7.0)
+        said = server.comments["clicks.counts"]
+        server.comments["clicks.counts"] = f"Ours. {said}."
+        assert check(DATABASE, NAME, UPSERT) == said.split()[-1]
+        server.comments["clicks.counts"] = "of the sales team"
+        assert check(DATABASE, NAME, UPSERT) == "4711"
+        server.comments.pop("clicks.counts")
+        assert check(DATABASE, NAME, UPSERT) == "4711"
+        server.columns.pop("clicks.counts")
+    assert len(identities) == 2
+    server.columns["clicks.counts"] = {**COLUMNS, "x": "text"}
+    assert check(DATABASE, NAME, SHAPE) == "4711"
+    server.required = {"x"}
+    with pytest.raises(SinkError, match="x is required and not given"):
+        check(DATABASE, NAME, SHAPE)
 
 
-def test_a_table_that_is_gone_is_made_only_where_nothing_was_published_into_it(database: Database) -> None:
-    """Epoch 0 is one; a mark of -1 is none."""
-    database.with_table(MARKS, MARKS_SHAPE)
-    database.schemas.add("clicks")
-    for last in (0, 8):
-        database.marks = (3, last)
-        with pytest.raises(
-            SinkError, match=f"gone, and epochs up to {last} were published into it .table clicks.counts"
-        ):
-            make(ADDRESS, "clicks", "counts", SHAPE, 3)
-    assert not any(said.startswith(("CREATE", "INSERT", "commit")) for said in database.said)
-    database.marks = (3, -1)
-    make(ADDRESS, "clicks", "counts", SHAPE, 3)
-    created = [said for said in database.said if said.startswith("CREATE")]
-    assert created == ['CREATE TABLE "clicks"."counts" ("user" text, "number" bigint)'], "its schema is there"
+def test_a_table_is_described_as_the_server_tells_it(session: Session) -> None:
+    asking: Any = session
+    assert (look(asking, NAME), identity(asking, NAME)) == (None, "")
+    server = session.server
+    server.columns["clicks.counts"], server.required = COLUMNS, {"user"}
+    server.keys["clicks.counts"] = [["user", "number"], ["user"]]
+    keys = frozenset({frozenset({"user", "number"}), frozenset({"user"})})
+    assert look(asking, NAME) == Table(COLUMNS, frozenset({"user"}), keys)
 
 
-def test_another_number_of_shards_and_another_shape_are_refused(database: Database) -> None:
-    database.with_table(MARKS, MARKS_SHAPE)
-    database.with_table(("clicks", "counts"), SHAPE)
-    database.marks = (2, 8)
-    with pytest.raises(SinkError, match=r"marks of 2 shards, asked for are 3 \(sink counts of clicks\).*back to 2"):
-        make(ADDRESS, "clicks", "counts", SHAPE, 3)
-    database.marks = (3, 8)
-    database.tables["clicks.counts"][1] = ("number", "integer", False)
-    with pytest.raises(SinkError, match="number is integer and must be bigint"):
-        make(ADDRESS, "clicks", "counts", SHAPE, 3)
-    assert not any(said.startswith(("CREATE", "INSERT", "commit")) for said in database.said)
+def test_a_server_that_goes_meanwhile_is_named(session: Session) -> None:
+    session.lost = True
+    for asking in (lambda: make(DATABASE, *NAME, SHAPE, 2), lambda: check(DATABASE, NAME, SHAPE)):
+        with pytest.raises(UnreachableError, match=r"gone .table clicks\.counts at postgresql://db:5432/results"):
+            asking()
