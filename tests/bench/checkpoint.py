@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from effectively_once.session import MANAGER
+from effectively_once.session import MANAGER, STORE
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
@@ -51,24 +51,17 @@ class Arm:
 
 
 def _own(at: Endpoints) -> Mapping[str, str]:
-    prefix = "spark.hadoop.effectivelyonce.s3"
-    return {
-        SETTING: MANAGER,
-        f"{prefix}.endpoint": at.s3_endpoint,
-        f"{prefix}.access.key": at.s3_access_key,
-        f"{prefix}.secret.key": at.s3_secret_key,
-    }
+    return {SETTING: MANAGER, f"{STORE}.endpoint": at.s3_endpoint}
 
 
 def _s3a(at: Endpoints) -> Mapping[str, str]:
+    # S3A takes credentials from the environment.
     prefix = "spark.hadoop.fs.s3a"
     return {
         f"{prefix}.endpoint": at.s3_endpoint,
         f"{prefix}.endpoint.region": "us-east-1",
         f"{prefix}.path.style.access": "true",
         f"{prefix}.connection.ssl.enabled": "false",
-        f"{prefix}.access.key": at.s3_access_key,
-        f"{prefix}.secret.key": at.s3_secret_key,
     }
 
 

@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+from effectively_once.session import STORE, keep_checkpoints_at
 from tests.bench.spark_arm import plain_session, watched
 
 ROWS = 10
@@ -17,7 +18,11 @@ ROWS = 10
 def main(argv: list[str]) -> None:
     """Read the settings: conf (of Spark), checkpoint (a folder), batches."""
     asked = json.loads(Path(argv[0]).read_text())
-    spark = plain_session("checkpoint", asked["conf"])
+    conf = dict(asked["conf"])
+    endpoint = conf.pop(f"{STORE}.endpoint", None)
+    spark = plain_session("checkpoint", conf)
+    if endpoint is not None:
+        keep_checkpoints_at(endpoint, spark)
     rows = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", str(ROWS))

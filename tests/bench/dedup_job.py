@@ -8,7 +8,6 @@ and not published. A worker that has not folded a delta yet reads it back, as in
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from effectively_once.ledger.objects import create_once, run
 from effectively_once.ledger.records import Delta
 from effectively_once.object_store import BucketAddress
 from effectively_once.progress import announce
-from effectively_once.session import REQUIRED
+from effectively_once.session import REQUIRED, keep_checkpoints_at
 from tests.bench.dedup_data import COLUMNS, SPAN_MS
 from tests.bench.dedup_step import NOTE, SHARDS, Task, decide
 from tests.bench.spark_arm import ROCKSDB, plain_session, watched
@@ -31,7 +30,9 @@ def main(argv: list[str]) -> None:
     """Read the settings: arm, name, data (a folder), batches, checkpoint, s3_endpoint, s3_bucket."""
     asked = json.loads(Path(argv[0]).read_text())
     ours = asked["arm"] == "ours"
-    spark = plain_session(asked["name"], _conf(asked) if ours else ROCKSDB)
+    spark = plain_session(asked["name"], REQUIRED if ours else ROCKSDB)
+    if ours:
+        keep_checkpoints_at(asked["s3_endpoint"], spark)
     rows = (
         spark.readStream.schema(COLUMNS)
         .option("maxFilesPerTrigger", "1")
@@ -41,16 +42,6 @@ def main(argv: list[str]) -> None:
     writer = _with_catalog(rows, asked) if ours else _with_spark(rows)
     watched(writer.option("checkpointLocation", asked["checkpoint"]).start(), asked["batches"])
     _end(spark)
-
-
-def _conf(asked: dict[str, Any]) -> dict[str, str]:
-    prefix = "spark.hadoop.effectivelyonce.s3"
-    return {
-        **REQUIRED,
-        f"{prefix}.endpoint": asked["s3_endpoint"],
-        f"{prefix}.access.key": os.environ[object_store.ACCESS_KEY],
-        f"{prefix}.secret.key": os.environ[object_store.SECRET_KEY],
-    }
 
 
 def _with_spark(rows: DataFrame) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from effectively_once.ledger.objects import Delete
-from infra.embedded.process import Child, wait_for
+from infra.embedded.process import Child, descendants, wait_for
 from tests.spark.outputs import assert_exact
 from tests.spark.pipeline import Pipeline
 from tests.spark.records import good, late, mixture
@@ -29,6 +31,9 @@ def test_killed_and_replaced_drivers_leave_every_output_exact(new_pipeline: Call
     # Killed right after an epoch was declared.
     first = pipeline.start()
     wait_for("a declared epoch", STEP_S, lambda: bool(pipeline.events("epoch", state="declared", epoch=1)), first)
+    arguments = _arguments(first)
+    assert "SparkSubmit" in arguments
+    assert pipeline.endpoints.s3_secret_key not in arguments, "everybody on a machine reads them"
     declared = _killed(pipeline, first)
 
     # Another version may not finish it.
@@ -83,6 +88,14 @@ def test_killed_and_replaced_drivers_leave_every_output_exact(new_pipeline: Call
     assert {record.generation for record in pipeline.epochs()} == {1, 2, 3, 4}
     repeated = {line["epoch"] for line in pipeline.events("epoch", state="published", repeat=True)}
     assert {declared, interrupted} <= repeated
+
+
+def _arguments(driver: Child) -> str:
+    found = ""
+    for process in descendants(driver.pid):
+        with suppress(psutil.NoSuchProcess):
+            found += " ".join(process.cmdline())
+    return found
 
 
 def _killed(pipeline: Pipeline, driver: Child) -> int:

@@ -13,6 +13,7 @@ MANAGER = "org.effectivelyonce.checkpoint.ConditionalCheckpointFileManager"
 TOKENS = "org.effectivelyonce.input.TaskTokens"
 REFUSED_ROWS = "org.effectivelyonce.input.RefusedRows"
 FILE_SYSTEM = "org.effectivelyonce.checkpoint.CheckpointFileSystem"
+STORE = "effectivelyonce.s3"
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNMEASURED, MEASURED = "2147483647", str(256 << 20)
 """Bytes of a batch on its way to Python. Measuring them after every row took a tenth of an executor's time."""
@@ -71,11 +72,18 @@ def measure_batches(spark: SparkSession, *, measured: bool) -> None:
 def session(settings: PipelineSettings, conf: dict[str, str] | None = None) -> SparkSession:
     """Build the session; `conf` adds what depends on where it runs (master, class path, memory)."""
     builder = SparkSession.builder.appName(settings.pipeline)
-    store = {
-        "spark.hadoop.effectivelyonce.s3.endpoint": settings.s3_endpoint,
-        "spark.hadoop.effectivelyonce.s3.access.key": os.environ[ACCESS_KEY],
-        "spark.hadoop.effectivelyonce.s3.secret.key": os.environ[SECRET_KEY],
-    }
-    for key, value in {**QUICK, **(conf or {}), **store, **REQUIRED}.items():
+    for key, value in {**QUICK, **(conf or {}), **REQUIRED}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    keep_checkpoints_at(settings.s3_endpoint, made)
+    return made
+
+
+def keep_checkpoints_at(s3_endpoint: str, spark: SparkSession) -> None:
+    """Give the checkpoint manager of a session its object store, with the credentials of the environment.
+
+    What a builder is given becomes an argument of the JVM, which everybody on the machine reads.
+    """
+    spark.conf.set(f"{STORE}.endpoint", s3_endpoint)
+    spark.conf.set(f"{STORE}.access.key", os.environ[ACCESS_KEY])
+    spark.conf.set(f"{STORE}.secret.key", os.environ[SECRET_KEY])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -25,6 +26,7 @@ class Options:
 
     def __init__(self) -> None:
         self.set: dict[str, str] = {}
+        self.later: dict[str, str] = {}
 
     def config(self, key: str, value: str) -> Options:
         self.set[key] = value
@@ -45,17 +47,21 @@ class Options:
     def load(self) -> Options:
         return self
 
-    getOrCreate = load  # noqa: N815 - Spark's name
+    def getOrCreate(self) -> SimpleNamespace:  # noqa: N802 - Spark's name
+        return SimpleNamespace(set=self.set, conf=SimpleNamespace(set=self.later.__setitem__))
 
 
 def test_no_place_takes_back_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ACCESS_KEY, "a")
-    monkeypatch.setenv(SECRET_KEY, "b")
-    monkeypatch.setattr(SparkSession, "builder", Options())
+    monkeypatch.setenv(SECRET_KEY, "s3cret")
+    builder = Options()
+    monkeypatch.setattr(SparkSession, "builder", builder)
     others = {**dict.fromkeys(NEEDED, "something else"), "spark.executor.memory": "1g"}
     made: Any = session.session(pipeline_settings(), others)
     assert {key: made.set[key] for key in NEEDED} == NEEDED
     assert made.set["spark.executor.memory"] == "1g"
+    assert "s3cret" not in str(made.set), "what a builder is given stands in the arguments of the JVM"
+    assert builder.later["effectivelyonce.s3.secret.key"] == "s3cret"
 
 
 def test_batches_are_bounded_by_bytes_where_an_epoch_is_repeated() -> None:

@@ -90,7 +90,7 @@ final class Bucket {
   private static String required(Configuration conf, String setting) {
     String value = conf.get(setting);
     if (value == null || value.isEmpty()) {
-      throw new IllegalArgumentException("setting spark.hadoop." + setting + " is missing: checkpoints need it");
+      throw new IllegalArgumentException("setting " + setting + " is missing: checkpoints need it");
     }
     return value;
   }
