@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import psycopg
 import pytest
+import tenacity
 from psycopg import errors as pg
 from psycopg.pq import ConnStatus
 
@@ -111,6 +112,17 @@ def test_a_server_that_is_not_there_is_asked_again_as_long_as_patience_lasts(ser
     assert len(server.asked) == 1
 
 
+def test_it_is_asked_at_longer_and_longer_intervals(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(tenacity.nap, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(tenacity.wait, "random", SimpleNamespace(uniform=lambda _, most: most))
+    serve(*[psycopg.OperationalError("connection refused")] * 7)
+    connect(ADDRESS, "a")
+    assert slept == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
+
+
 @pytest.mark.parametrize("text", DENIED)
 def test_a_server_that_refuses_credentials_is_not_asked_again(text: str, serve: Callable[..., Server]) -> None:
     server = serve(psycopg.OperationalError(text))
@@ -199,4 +211,4 @@ def test_a_session_that_gets_no_answer_is_closed_and_its_outcome_unknown(monkeyp
         session.wait("silent")
     assert named(unknown.value, "here") is None
     assert ended == [True]
-    assert [timeout for _, _, timeout in waited] == [3.0, 9.0, 9.0, 3.0]
+    assert [(interval, timeout) for _, interval, timeout in waited] == [(0.1, 3.0), (0.2, 9.0), (0.2, 9.0), (0.1, 3.0)]

@@ -106,8 +106,12 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
         prepare(made)
         return made
 
+    def look(on: Any, name: Any) -> Table:
+        assert (on, name) == (made, NAME)
+        return Table(COLUMNS, keys=frozenset({frozenset({"user"})}))
+
     monkeypatch.setattr(postgres, "connect", connect)
-    monkeypatch.setattr(postgres, "look", lambda *_: Table(COLUMNS, keys=frozenset({frozenset({"user"})})))
+    monkeypatch.setattr(postgres, "look", look)
     return made
 
 
@@ -193,7 +197,8 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A trial that refuses the second row, or fails with what is here; it tells here what it tried."""
     told: list[Any] = []
 
-    def trial(_: Any, name: Any, shape: TableShape, _insert: Any, rows: Any) -> dict[int, str]:
+    def trial(on: Any, name: Any, shape: TableShape, insert: Any, rows: Any) -> dict[int, str]:
+        assert (type(on), insert(sql.SQL("some rows")).as_string(None)[-9:]) == (FakeSession, "some rows")
         if told and isinstance(told[0], Exception):
             raise told.pop(0)
         told.append((name, shape, list(rows)))
@@ -228,6 +233,7 @@ def test_a_session_that_was_lost_before_a_trial_is_opened_anew_once(session: Fak
     tried[:] = [psycopg.OperationalError("gone"), psycopg.OperationalError("gone again")]
     with pytest.raises(UnreachableError, match=r"gone again .table clicks\.counts at postgresql://db:5432/results"):
         sink.refused(1, _table("ann"))
+    assert sink.publish(2, 1, _table("cid"))[1] is Published.NOW
 
 
 def test_a_trial_that_no_new_session_helps_is_not_repeated(session: FakeSession, tried: list[Any]) -> None:
@@ -293,14 +299,19 @@ def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None
     assert "BEGIN" not in session.said
 
 
-@pytest.mark.parametrize(("shape", "ends"), [
-    (SHAPE, 'SELECT "user", "number" FROM pg_temp.staged'),
-    (UPSERT, 'ON CONFLICT ("user") DO UPDATE SET "number" = excluded."number"'),
-    (TableShape(SHAPE.schema, key=("user", "number")), 'ON CONFLICT ("user", "number") DO NOTHING'),
-])  # fmt: skip
-def test_rows_are_appended_unless_a_key_is_declared(shape: TableShape, ends: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "then"),
+    [
+        ((), ""),
+        (("user",), ' ON CONFLICT ("user") DO UPDATE SET "number" = excluded."number", "at" = excluded."at"'),
+        (("user", "number", "at"), ' ON CONFLICT ("user", "number", "at") DO NOTHING'),
+    ],
+)
+def test_rows_are_appended_unless_a_key_is_declared(key: tuple[str, ...], then: str) -> None:
     """Append has no clause that could hide a double."""
-    assert TableSink(ADDRESS, shape)._insert.as_string(None).endswith(ends)
+    shape = TableShape(SHAPE.schema.append(pa.field("at", pa.int64())), key)
+    append = 'INSERT INTO "clicks"."counts" ("user", "number", "at") SELECT "user", "number", "at" FROM pg_temp.staged'
+    assert TableSink(ADDRESS, shape)._insert.as_string(None) == append + then
 
 
 def test_two_rows_of_one_key_are_refused(session: FakeSession) -> None:
@@ -308,7 +319,40 @@ def test_two_rows_of_one_key_are_refused(session: FakeSession) -> None:
     with pytest.raises(SinkError, match=r"two rows of an epoch have one key \(user\)"):
         TableSink(ADDRESS, UPSERT).publish(0, 1, _table("ann", "ann"))
     assert session.said == []
-    assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "ann"))[1] is Published.NOW
+    assert TableSink(ADDRESS, UPSERT).publish(0, 1, _table("ann", "bob"))[1] is Published.NOW
+    assert TableSink(ADDRESS, SHAPE).publish(1, 1, _table("ann", "ann"))[1] is Published.NOW
+
+
+@pytest.mark.parametrize("other", [("name", pa.string()), ("user", pa.binary())])
+def test_rows_of_another_shape_are_refused(other: tuple[str, pa.DataType], session: FakeSession) -> None:
+    """One name or one type suffices, and nothing is sent."""
+    rows = pa.table({other[0]: ["a"], "number": [1]}, pa.schema([other, SHAPE.schema.field("number")]))
+    with pytest.raises(SinkError, match=r"the job gives columns .*, the sink was declared with"):
+        TableSink(ADDRESS, SHAPE).publish(0, 1, rows)
+    assert session.said == []
+
+
+def test_what_is_published_tells_how_much_it_is(session: FakeSession) -> None:
+    rows = _table("ann", "bob")
+    content, _ = TableSink(ADDRESS, SHAPE).publish(0, 1, rows)
+    assert (content.rows, content.bytes, content.digest) == (2, rows.nbytes, digest.of_rows_in(rows))
+    assert session.mark == [0, 1, 2, content.digest]
+
+
+def test_a_server_that_goes_while_a_mark_is_asked_or_begun_is_named(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, execute = TableSink(ADDRESS, SHAPE), session.execute
+
+    def lose(query: Any, values: Any = None) -> Any:
+        if query in (postgres._READ, postgres._BEGIN):
+            raise psycopg.OperationalError("gone")
+        return execute(query, values)
+
+    monkeypatch.setattr(session, "execute", lose)
+    for asking in (lambda: sink.publish(0, 1, _table("ann")), lambda: sink.begin(6, 3)):
+        with pytest.raises(UnreachableError, match=r"gone .table clicks\.counts at postgresql://db:5432/results"):
+            asking()
 
 
 @pytest.mark.parametrize(
