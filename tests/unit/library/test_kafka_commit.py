@@ -83,6 +83,7 @@ def test_rows_and_mark_are_one_transaction_in_the_shards_partition(producer: Pro
     told = {"epoch": 0, "generation": 3, "rows": len(rows), "digest": digest.of_rows([value for _, value in rows])}
     assert json.loads(mark[3]) == told
     assert (content.rows, content.digest) == (told["rows"], told["digest"])
+    assert content.bytes == sum(len(key or b"") + len(value) for key, value in rows)
 
 
 def test_the_transaction_is_announced_when_nothing_of_it_is_visible_yet(producer: Producer) -> None:

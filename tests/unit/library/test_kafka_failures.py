@@ -35,6 +35,8 @@ class Broker:
     commits: list[Exception | None] = field(default_factory=list)
     applied: bool = False
     """Whether a commit that fails takes place nevertheless."""
+    ends: bool = False
+    """Whether one that fails leaves the producer without a transaction."""
     begins_again: Exception | None = None
     undelivered: tuple[int, str | None] | None = None
     silent: bool = False
@@ -89,9 +91,9 @@ class Producer:
         wrong = self.broker.commits.pop(0) if self.broker.commits else None
         if wrong is None or self.broker.applied:
             self.broker.mark = Mark(7, 1, len(ROWS), digest.of_rows([value for _, value in ROWS]))
+        self.begun = wrong is not None and not self.broker.ends
         if wrong is not None:
             raise wrong
-        self.begun = False
 
 
 @pytest.fixture
@@ -121,11 +123,11 @@ def test_a_shard_that_another_producer_took_is_not_taken_back(
 
 @pytest.mark.parametrize("failure", [told(KafkaError._TIMED_OUT), SystemError()])
 @pytest.mark.parametrize("applied", [False, True])
-@pytest.mark.parametrize("after", [None, KafkaError._TIMED_OUT])
+@pytest.mark.parametrize(("after", "ends"), [(None, False), (KafkaError._TIMED_OUT, False), (None, True)])
 def test_of_a_commit_without_an_answer_a_new_producer_asks_the_mark(
-    applied: bool, failure: Exception, after: int | None, broker: Broker
+    applied: bool, failure: Exception, after: int | None, ends: bool, broker: Broker
 ) -> None:
-    broker.commits, broker.applied = [failure], applied
+    broker.commits, broker.applied, broker.ends = [failure], applied, ends
     broker.begins_again = None if after is None else told(after)
     content, published = broker.sink().publish(7, 1, ROWS)
     assert published is (Published.BEFORE if applied else Published.NOW)
@@ -165,28 +167,53 @@ def test_a_new_shard_whose_mark_may_not_be_there_is_no_new_shard(broker: Broker)
         assert broker.said.count("committed") == opened
 
 
+class Opening:
+    """A producer that is being opened; remembers what it is asked, and fails at one call."""
+
+    refuses: tuple[str, int] | None = None
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings, self.asked = settings, list[tuple[Any, ...]]()
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self._note("list_topics", topic, timeout)
+
+    def init_transactions(self, timeout: float) -> None:
+        self._note("init_transactions", timeout)
+
+    def _note(self, name: str, *given: Any) -> None:
+        self.asked.append((name, *given))
+        if self.refuses is not None and self.refuses[0] == name:
+            raise told(self.refuses[1])
+
+
 @pytest.mark.parametrize("refused", ["list_topics", "init_transactions"])
-@pytest.mark.parametrize(("code", "kind"), [(MISSING[0], SinkError), (KafkaError._TRANSPORT, UnreachableError)])
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (MISSING[0], SinkError, r"topic counts\.accepted\.progress does not exist.*broker:1"),
+        (KafkaError._TRANSPORT, UnreachableError, "broker:1"),
+    ],
+)
 def test_a_producer_that_cannot_be_opened_has_a_name(
-    refused: str, code: int, kind: type[SinkError], monkeypatch: pytest.MonkeyPatch
+    refused: str, code: int, kind: type[SinkError], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[dict[str, Any]] = []
-
-    def producer(settings: dict[str, Any]) -> Any:
-        def call(name: str) -> Callable[..., None]:
-            def asked(*_: Any, **__: Any) -> None:
-                if name == refused:
-                    raise told(code)
-
-            return asked
-
-        made.append(settings)
-        return SimpleNamespace(**{name: call(name) for name in ("list_topics", "init_transactions")})
-
-    monkeypatch.setattr(kafka, "Producer", producer)
-    with pytest.raises(kind, match="broker:1"):
+    monkeypatch.setattr(kafka, "Producer", Opening)
+    monkeypatch.setattr(Opening, "refuses", (refused, code))
+    with pytest.raises(kind, match=says):
         ShardSink(ADDRESS).publish(7, 1, ROWS)
-    assert made[0]["bootstrap.servers"] == "broker:1"
+
+
+def test_a_producer_that_is_opened_has_heard_of_the_broker_before_it_is_initialised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once is not enough: half a second is lost then, by chance."""
+    monkeypatch.setattr(kafka, "Producer", Opening)
+    opened = cast("Opening", kafka._opened(ADDRESS))
+    heard = ("list_topics", "counts.accepted", kafka.COMMIT_TIMEOUT_S)
+    assert opened.asked == [heard, heard, ("init_transactions", kafka.COMMIT_TIMEOUT_S)]
+    assert opened.settings["bootstrap.servers"] == "broker:1"
+    assert opened.settings["transactional.id"] == ADDRESS.transactional_id
 
 
 @pytest.fixture

@@ -87,12 +87,13 @@ def test_a_new_leader_that_does_not_yet_hand_out_the_last_mark_is_waited_for() -
     assert found.epoch == 7
 
 
-def test_a_new_leader_that_never_hands_it_out_is_an_error_and_no_older_mark() -> None:
+@pytest.mark.parametrize(("read", "reached"), [([Read(0, 6), Read(2)], 2), ([Read(0)], 0), ([], 0)])
+def test_a_new_leader_that_never_hands_it_out_is_an_error_and_no_older_mark(read: list[Read], reached: int) -> None:
     """So is an open transaction of somebody else, behind which it lies."""
     with pytest.raises(
-        UnreachableError, match=r"progress partition 0 was not reached.*offset 2 of 4.*transaction of somebody"
+        UnreachableError, match=rf"progress partition 0 was not reached.*offset {reached} of 4.*transaction of somebody"
     ):
-        mark(Read(0, 6), Read(2))
+        mark(*read)
 
 
 def test_what_was_added_since_the_end_was_asked_for_is_read_too() -> None:
@@ -110,7 +111,8 @@ def test_a_partition_without_a_mark_has_none() -> None:
     [(KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError), (KafkaError.TOPIC_AUTHORIZATION_FAILED, UnreachableError)],
 )
 def test_an_error_on_the_way_to_the_end_is_no_end(code: int, kind: type[SinkError]) -> None:
-    with pytest.raises(kind, match="b:1"):
+    says = r"topic p\.s\.progress does not exist.*b:1" if kind is SinkError else "b:1"
+    with pytest.raises(kind, match=says):
         mark(Read(0, 6), Read(4, code=code))
 
 
@@ -158,7 +160,7 @@ class Reading:
         self.closed = True
 
 
-@pytest.mark.parametrize("read", [read_mark, seen_mark])
+@pytest.mark.parametrize(("read", "isolation"), [(read_mark, "read_uncommitted"), (seen_mark, "read_committed")])
 @pytest.mark.parametrize(
     ("there", "starts"),
     [
@@ -172,7 +174,11 @@ class Reading:
     ],
 )
 def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_first(
-    there: Partition, starts: list[int], read: Callable[..., Mark | None], monkeypatch: pytest.MonkeyPatch
+    there: Partition,
+    starts: list[int],
+    read: Callable[..., Mark | None],
+    isolation: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A tail that was compacted away hides it; that there is none is said of a partition that was read whole."""
     there = replace(there, consumers=[])
@@ -183,12 +189,18 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
     assert (asking.starts, reading.starts) == ([], starts)
     assert asking.closed
     assert reading.closed
-    assert reading.settings["isolation.level"] == "read_committed"
-    for consumer in there.consumers:
-        asked = consumer.settings
-        assert (asked["bootstrap.servers"], asked["enable.partition.eof"]) == ("b:1", True)
-        # Where an offset is gone a client of Kafka begins somewhere else without a word, unless it is told not to.
-        assert (asked["auto.offset.reset"], asked["enable.auto.commit"]) == ("error", False)
+    for consumer, level in ((asking, isolation), (reading, "read_committed")):
+        assert consumer.settings == {
+            "bootstrap.servers": "b:1",
+            "group.id": "effectively-once.marks",
+            "enable.auto.commit": False,
+            "isolation.level": level,
+            "enable.partition.eof": True,
+            # Where an offset is gone a client of Kafka begins somewhere else without a word, unless it is told not to.
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
 
 
 @pytest.mark.parametrize(
@@ -203,4 +215,11 @@ def test_a_partition_that_cannot_be_asked_has_a_name_and_no_mark(
 ) -> None:
     monkeypatch.setattr(kafka, "Consumer", Partition(0, 0, {}, refuses=code).open)
     with pytest.raises(kind, match=says):
+        read_mark(ShardAddress("b:1", "p", "s", 3), 2.5)
+
+
+def test_a_partition_that_is_not_read_to_its_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "Consumer", Partition(0, 9, {}).open)
+    monkeypatch.setattr(Reading, "poll", lambda *_: None)
+    with pytest.raises(UnreachableError, match=r"the end of p\.s\.progress partition 3 was not reached.*b:1"):
         read_mark(ShardAddress("b:1", "p", "s", 3), 2.5)

@@ -13,6 +13,7 @@ import pytest
 from effectively_once.errors import SinkError
 from effectively_once.ledger import checksum
 from effectively_once.ledger.layout import Layout
+from effectively_once.sinks import manifest
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.manifest_span import manifest_of
 from tests.unit.ledger.memory_store import MemoryStore
@@ -61,6 +62,24 @@ def test_a_file_tells_what_a_disk_changed(store: MemoryStore) -> None:
     body[body.index(b"ann")] ^= 1
     with pytest.raises(OSError, match="CRC"):
         pq.read_table(pa.BufferReader(bytes(body)), page_checksum_verification=True)
+
+
+@pytest.mark.parametrize(("page_bytes", "values"), [(1 << 20, manifest.PAGE_VALUES), (26, 3), (4, 1)])
+def test_a_page_of_a_file_is_bounded_by_values_and_by_bytes(
+    page_bytes: int, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here of ten rows of 8 bytes each. A writer that is not told writes pages of any size."""
+    asked: list[Any] = []
+    write = pq.write_table
+
+    def note(table: pa.Table, into: pa.BufferOutputStream, **how: Any) -> None:
+        asked.append(how["write_batch_size"])
+        write(table, into, **how)
+
+    monkeypatch.setattr(pq, "write_table", note)
+    monkeypatch.setattr(manifest, "PAGE_BYTES", page_bytes)
+    sink(MemoryStore()).stage(0, pa.table({"n": range(10)}))
+    assert asked == [values]
 
 
 def test_rows_are_read_from_an_epoch_on_and_what_is_missing_is_named(store: MemoryStore) -> None:
@@ -113,3 +132,5 @@ def test_what_is_no_manifest_is_damaged(body: bytes, store: MemoryStore) -> None
     store.objects[key] = body
     with pytest.raises(SinkError, match=rf"a manifest is damaged \({key}"):
         sink(store).has(0)
+    with pytest.raises(SinkError, match=rf"a manifest is damaged \({key}"):
+        sink(store).publish(0, 8, TABLE)

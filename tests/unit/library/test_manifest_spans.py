@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from effectively_once.errors import SinkError
+from effectively_once.ledger.objects import Get
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest_span import bounds_of, decoded, encoded
 from effectively_once.sinks.publish import Published
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.test_manifests import LAYOUT, PARTS, sink
+
+FIELDS = {"files": [], "rows": 0, "digest": ""}
 
 
 def spans(monkeypatch: pytest.MonkeyPatch, compacted: list[tuple[int, int]]) -> MemoryStore:
@@ -51,14 +54,39 @@ def test_nothing_is_told_behind_a_manifest_that_is_gone(gone: int, monkeypatch: 
 
 
 def test_a_repeat_of_an_epoch_in_a_span_is_compared_with_it_and_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = spans(monkeypatch, [(0, 1), (2, 3)])
-    assert sink(store).publish(2, 9, PARTS[2])[1] is Published.BEFORE
+    store = spans(monkeypatch, [(2, 3)])
+    for epoch in (2, 4):
+        assert sink(store).publish(epoch, 9, PARTS[epoch % 3])[1] is Published.BEFORE
     with pytest.raises(SinkError, match="epoch 3 is published with digest"):
         sink(store).publish(3, 9, PARTS[2])
     for epoch in (2, 3):
         shown = sink(store).manifest(epoch)
         assert shown is not None
         assert shown["generation"] == epoch
+
+
+def test_a_span_is_asked_for_once_and_spares_a_thousand_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one epoch the manifest comes first: it may be deleted once its span is there, and never before."""
+    store = spans(monkeypatch, [(2, 3)])
+    of_two, one = LAYOUT.manifests("raw", 2, 3), sink(store)
+    manifests = [LAYOUT.manifest("raw", epoch) for epoch in range(4)]
+    for telling, asked in (
+        (lambda: one.manifest(2), [manifests[2], of_two]),
+        (lambda: one.manifest(3), []),
+        (lambda: [*sink(store).newest_first(3, 2)], [of_two]),
+        (
+            lambda: [*one.newest_first(1, 0)],
+            [LAYOUT.manifests("raw", 0, 1), manifests[1], manifests[0], LAYOUT.manifests("raw", 0, 1)],
+        ),
+    ):
+        store.requests.clear()
+        assert telling()
+        assert [request.key for request in store.requests if isinstance(request, Get)] == asked
+
+
+def test_a_span_may_hold_spaces() -> None:
+    manifests = {epoch: {"epoch": epoch, "publication": "by me", **FIELDS} for epoch in (2, 3)}
+    assert decoded(encoded(manifests), (2, 3), "here") == manifests
 
 
 def test_a_span_that_is_damaged_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
