@@ -21,11 +21,12 @@ CTR = ("ctr", "--namespace", "k8s.io")
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 ENDED = ("Succeeded", "Failed")
 # A number is given out again when its process has ended: the control group tells whether it still is the one meant.
-# Of several nothing is stopped unless all are there.
+# Of several nothing is stopped unless all are there. All in one command: an epoch may end while another one begins.
 STOP = """
 for pair in {pairs}; do
   grep -q "${{pair#*:}}" "/proc/${{pair%%:*}}/cgroup" 2>/dev/null || {{ echo "gone ${{pair%%:*}}"; exit 0; }}
 done
+setsid sh -c '{later}' >/dev/null 2>&1 </dev/null &
 kill -STOP {pids}
 for pid in {pids}; do
   tries=0 state=
@@ -113,9 +114,9 @@ class Nodes:
             NoProcessError: one of them has ended, or does not stand still; then none does.
         """
         pids = " ".join(map(str, sorted(containers)))
-        self._later(node, at_most_s, pids)
         pairs = " ".join(f"{pid}:{containers[pid]}" for pid in sorted(containers))
-        told = self.execute(node, "sh", "-c", STOP.format(pairs=pairs, pids=pids)).strip()
+        script = STOP.format(pairs=pairs, pids=pids, later=self._later(at_most_s, pids))
+        told = self.execute(node, "sh", "-c", script).strip()
         if told != "stopped":
             raise NoProcessError(f"processes {pids} of node {node} were not stopped: {told or 'no answer'}")
 
@@ -160,11 +161,10 @@ class Nodes:
             found[str(one["metadata"]["name"])] = network.Node(own, str(one["spec"].get("podCIDR", "")))
         return found
 
-    def _later(self, node: str, seconds: float, pids: str) -> None:
-        """Have the node itself continue processes some time from now, whatever becomes of this one."""
+    def _later(self, seconds: float, pids: str) -> str:
+        """What has the node itself continue processes some time from now, whatever becomes of this one."""
         note = self._note(pids)
-        script = f"echo $$ >{note}; sleep {math.ceil(seconds)}; kill -CONT {pids} 2>/dev/null; rm -f {note}"
-        self.kind.engine.run("exec", "--detach", node, "sh", "-c", script)
+        return f"echo $$ >{note}; sleep {math.ceil(seconds)}; kill -CONT {pids} 2>/dev/null; rm -f {note}"
 
     def _note(self, pids: str) -> str:
         return f"{self.notes}/continues-{pids.replace(' ', '-')}"
