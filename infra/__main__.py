@@ -13,8 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(path) not in sys.path]
 
 from infra import assembly, settings  # noqa: E402
-from infra.cluster.api import Api  # noqa: E402
+from infra.cluster.api import Api, ClusterError  # noqa: E402
 from infra.components import target  # noqa: E402
+from infra.components.namespaces import brought  # noqa: E402
 from infra.operate.pulling import watch  # noqa: E402
 
 
@@ -25,14 +26,17 @@ def main() -> None:
         context = target.choose(wanted, os.environ)
         assembly.check(wanted, os.environ)
         provider = target.provider(context)
-        pulumi.export("platform", assembly.build(wanted, provider, os.environ))
+        kubeconfig = target.kubeconfig_path(os.environ)
+        theirs = brought(wanted, Api(kubeconfig, context).find)
+        pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs))
         if not pulumi.runtime.is_dry_run():
             namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
-            kubeconfig = target.kubeconfig_path(os.environ)
             # Until this process ends: that is when every resource is ready, or given up.
             watch(lambda: Api(kubeconfig, context), namespaces, pulumi.log.warn)
     except settings.SettingsError as wrong:
         raise pulumi.RunError("wrong settings, nothing was created:\n" + "\n".join(wrong.lines)) from None
+    except ClusterError as error:
+        raise pulumi.RunError(f"nothing was changed: {error}") from None
 
 
 main()

@@ -7,7 +7,7 @@ and passwords only, a pipeline waits for what it uses, the history server for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -75,11 +75,19 @@ def platform(settings: Settings) -> dict[str, Any]:
     }
 
 
-def build(settings: Settings, provider: pulumi.ProviderResource, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Register everything that `check` found possible with the engine, and return the output `platform`."""
+def build(
+    settings: Settings,
+    provider: pulumi.ProviderResource,
+    environment: Mapping[str, str],
+    brought: Collection[str] = (),
+) -> dict[str, Any]:
+    """Register everything that `check` found possible with the engine, and return the output `platform`.
+
+    `brought` are namespaces that were there before this program.
+    """
     crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
-    namespaces = Namespaces(settings, opts)
+    namespaces = Namespaces(settings, brought, opts)
     credentials = Credentials(settings, [namespaces], opts)
     ready: list[pulumi.Resource] = [namespaces, credentials]
     needed: list[pulumi.Resource] = [

@@ -277,7 +277,7 @@ class Settings(Section):
     Attributes:
         namespace: the platform's namespace, and the beginning of the operator's and the pipelines'.
         image_pull_secrets: names of Secrets that you put into each namespace (make the namespaces before: they are
-            taken over).
+            used, and left by a destroy).
         architecture: of the images; pods go to such nodes only.
         context: kubeconfig context; None takes the current one.
         confirm_context: the name of a context that is not ours, to say that it is meant.
