@@ -14,7 +14,7 @@ sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(
 
 from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
-from infra.components import target  # noqa: E402
+from infra.components import shape, target  # noqa: E402
 from infra.components.namespaces import brought  # noqa: E402
 from infra.operate.pulling import watch  # noqa: E402
 
@@ -27,7 +27,9 @@ def main() -> None:
         assembly.check(wanted, os.environ)
         provider = target.provider(context)
         kubeconfig = target.kubeconfig_path(os.environ)
-        theirs = brought(wanted, Api(kubeconfig, context).find)
+        cluster = Api(kubeconfig, context)
+        shape.require_same(wanted, cluster.find)
+        theirs = brought(wanted, cluster.find)
         pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs))
         if not pulumi.runtime.is_dry_run():
             namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
