@@ -15,7 +15,7 @@ sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(
 from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
 from infra.components import shape, target  # noqa: E402
-from infra.components.namespaces import brought  # noqa: E402
+from infra.components.namespaces import brought, open_doors  # noqa: E402
 from infra.operate.pulling import watch  # noqa: E402
 
 
@@ -30,6 +30,8 @@ def main() -> None:
         cluster = Api(kubeconfig, context)
         shape.require_same(wanted, cluster.find)
         theirs = brought(wanted, cluster.find)
+        for line in open_doors(theirs):
+            pulumi.log.warn(line)
         pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs))
         if not pulumi.runtime.is_dry_run():
             namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})

@@ -7,7 +7,7 @@ and passwords only, a pipeline waits for what it uses, the history server for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -79,11 +79,11 @@ def build(
     settings: Settings,
     provider: pulumi.ProviderResource,
     environment: Mapping[str, str],
-    brought: Collection[str] = (),
+    brought: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """Register everything that `check` found possible with the engine, and return the output `platform`.
 
-    `brought` are namespaces that were there before this program.
+    `brought` are namespaces that were there before this program, with the level of pod security that they enforce.
     """
     crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,9 @@ class Deployed:
     platform: dict[str, Any]
 
 
-def deploy(wanted: Settings, environment: Mapping[str, str], brought: Collection[str] = ()) -> Deployed:
+def deploy(
+    wanted: Settings, environment: Mapping[str, str], brought: Mapping[str, str | None] | None = None
+) -> Deployed:
     """Run the assembly against a mocked engine and wait for every resource; `brought` namespaces were there before."""
     engine = Engine()
     mocks.set_mocks(engine.mocks, project="effectively-once", stack="test", preview=False, monitor=engine)
@@ -122,7 +124,7 @@ def deploy(wanted: Settings, environment: Mapping[str, str], brought: Collection
 
     def program() -> None:
         assembly.check(wanted, environment)
-        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought))
+        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought or {}))
 
     with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
