@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 
 from effectively_once.settings import PipelineSettings
-from infra.components import kafka, object_store, result_store
+from infra.components import kafka, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
@@ -56,10 +56,11 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
     """Return the chart's values."""
     image, digest = code(settings, pipeline)
     database = result_store.outputs(settings) if pipeline.result_store else None
+    name = kubernetes_name(pipeline)
     copies = EXTERNAL_REPLICATION if settings.kafka.external is not None else settings.kafka.nodes
     return StreamingPipelineValues(
         **common(settings, image),
-        name=kubernetes_name(pipeline),
+        name=name,
         module=pipeline.module,
         job_settings=pipeline.job_settings,
         settings=PipelineSettings(
@@ -96,6 +97,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
+        secret_environment=own_secret.values(name, pipeline),
         wheel_digest=digest,
         announce=pipeline.announce,
     )
@@ -115,5 +117,8 @@ class StreamingPipeline(pulumi.ComponentResource):
         super().__init__("effectively-once:platform:StreamingPipeline", name, None, opts)
         chart = values(settings, pipeline)
         self.outputs = StreamingPipelineOutputs(chart.to_helm())
+        if (reference := chart.secret_environment) is not None:
+            made = own_secret.make(reference.secret, settings, pipeline, parent=self, after=after)
+            after = [*after, made]
         release(name, "streaming-pipeline", settings.pipelines_namespace, chart, parent=self, after=after)
         self.register_outputs({})

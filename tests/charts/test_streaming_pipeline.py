@@ -14,7 +14,7 @@ from effectively_once import metrics
 from effectively_once.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
-from infra.values.streaming_pipeline import EventLog, Executors, Service, Source
+from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, Service, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.samples import WHEEL, pipeline, with_database
 
@@ -208,6 +208,27 @@ def test_variables_of_a_job_reach_driver_and_executors() -> None:
             objects(environment={taken: "x"})
     with pytest.raises(ValidationError, match="environment"):
         objects(environment={"no-name": "x"})
+
+
+def test_secret_variables_are_referenced_and_a_new_value_starts_the_application_anew() -> None:
+    """Driver and executors take them from the pipeline's own Secret, beside plain ones."""
+
+    def rendered(version: str) -> Rendered:
+        own = SecretEnvironment(secret="user-counts-environment", variables=("GEO_KEY", "GEO_TOKEN"), version=version)
+        return objects(environment={"GEO_URL": "http://geo"}, secret_environment=own)
+
+    first, later = rendered("ab" * 8), rendered("cd" * 8)
+    for role in ("driver", "executor"):
+        told = environment(pod(first, role))
+        assert told["GEO_URL"] == "http://geo"
+        for key in ("GEO_KEY", "GEO_TOKEN"):
+            assert told[key] == {"secretKeyRef": {"name": "user-counts-environment", "key": key}}
+    assert application(first)["spec"] != application(later)["spec"]
+    assert job(first)["metadata"]["name"] == job(later)["metadata"]["name"]
+    with pytest.raises(ValidationError, match=r"AWS_SECRET_ACCESS_KEY.*set already"):
+        objects(
+            secret_environment=SecretEnvironment(secret="x", variables=("AWS_SECRET_ACCESS_KEY",), version="ab" * 8)
+        )
 
 
 def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library() -> None:
