@@ -16,7 +16,14 @@ from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
 from infra.components import shape, target  # noqa: E402
 from infra.components.namespaces import brought, open_doors  # noqa: E402
-from infra.operate.pulling import watch  # noqa: E402
+from infra.operate import update  # noqa: E402
+from infra.operate.pulling import pods_of, watch  # noqa: E402
+
+
+def give_up(why: str) -> None:
+    """End the update with what nobody needs to wait for."""
+    pulumi.log.error(why)
+    update.cancel()
 
 
 def main() -> None:
@@ -32,11 +39,12 @@ def main() -> None:
         theirs = brought(wanted, cluster.find)
         for line in open_doors(theirs):
             pulumi.log.warn(line)
+        namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
+        before = {pod.metadata.uid for pod in pods_of(cluster, namespaces)}
         pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs))
         if not pulumi.runtime.is_dry_run():
-            namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
             # Until this process ends: that is when every resource is ready, or given up.
-            watch(lambda: Api(kubeconfig, context), namespaces, pulumi.log.warn)
+            watch(lambda: cluster, namespaces, pulumi.log.warn, give_up=give_up, before=before)
     except settings.SettingsError as wrong:
         raise pulumi.RunError("wrong settings, nothing was created:\n" + "\n".join(wrong.lines)) from None
     except ClusterError as error:
