@@ -18,6 +18,7 @@ from infra.components import shape, target  # noqa: E402
 from infra.components.namespaces import brought, open_doors  # noqa: E402
 from infra.operate import update  # noqa: E402
 from infra.operate.pulling import pods_of, watch  # noqa: E402
+from infra.operate.ready import Wait  # noqa: E402
 
 
 def give_up(why: str) -> None:
@@ -41,8 +42,17 @@ def main() -> None:
             pulumi.log.warn(line)
         namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
         before = {pod.metadata.uid for pod in pods_of(cluster, namespaces)}
-        pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs))
-        if not pulumi.runtime.is_dry_run():
+
+        def works(pipeline: str) -> None:
+            try:
+                known = Wait(cluster, wanted.pipelines_namespace, pipeline).until_ready()
+            except ClusterError as error:
+                raise pulumi.RunError(str(error)) from None
+            pulumi.log.info(f"pipeline {pipeline}: {known}")
+
+        dry = pulumi.runtime.is_dry_run()
+        pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs, None if dry else works))
+        if not dry:
             # Until this process ends: that is when every resource is ready, or given up.
             watch(lambda: cluster, namespaces, pulumi.log.warn, give_up=give_up, before=before)
     except settings.SettingsError as wrong:

@@ -80,10 +80,12 @@ def build(
     provider: pulumi.ProviderResource,
     environment: Mapping[str, str],
     brought: Mapping[str, str | None],
+    works: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Register everything that `check` found possible with the engine, and return the output `platform`.
 
     `brought` are namespaces that were there before this program, with the level of pod security that they enforce.
+    `works` waits until the pipeline of a name does; without it one that runs will do.
     """
     crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
@@ -98,7 +100,7 @@ def build(
     ]
     results = result_store.ResultStore(settings, ready, opts)
     pipelines: list[pulumi.Resource] = [
-        streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts)
+        streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()
     ]
     history_server.HistoryServer(settings, [*needed, *pipelines], opts)

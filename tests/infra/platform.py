@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,10 @@ class Deployed:
 
 
 def deploy(
-    wanted: Settings, environment: Mapping[str, str], brought: Mapping[str, str | None] | None = None
+    wanted: Settings,
+    environment: Mapping[str, str],
+    brought: Mapping[str, str | None] | None = None,
+    works: Callable[[str], None] | None = None,
 ) -> Deployed:
     """Run the assembly against a mocked engine and wait for every resource; `brought` namespaces were there before."""
     engine = Engine()
@@ -124,7 +127,7 @@ def deploy(
 
     def program() -> None:
         assembly.check(wanted, environment)
-        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought or {}))
+        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought or {}, works))
 
     with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
