@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infra.cluster.api import ApiError, ClusterError, Reader
-from infra.operate.objects import PIPELINE, ROLE, Pod
+from infra.operate.objects import PIPELINE, ROLE, Application, Pod
 from infra.operate.reasons import last_error_line, why_not
 
+APPLICATIONS: Final = "/apis/sparkoperator.k8s.io/v1beta2"
 PORT: Final = 9404
 PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
 READS: Final = "effectively_once_input_retention_seconds"
 """Other than 0 once the driver has taken the chain over, has finished what was declared, and asks for its input."""
+DRAINED: Final = "the pipeline is drained"
+"""What a driver says that an operator's wish has stopped; the next one will, too."""
 EVERY_S: Final = 2.0
 LIMIT_S: Final = 600.0
 IDLE_S: Final = 60.0
@@ -72,14 +75,21 @@ class Wait:
         for driver in map(Pod.model_validate, items):
             if driver.metadata.deletion_timestamp is None and (found := self._judge(driver)):
                 return found
-        return None
+        return None if items else self._suspended()
+
+    def _suspended(self) -> str | None:
+        """Say whether somebody has suspended it, as a run of the harness does while it needs the room."""
+        path = f"{APPLICATIONS}/namespaces/{self.namespace}/sparkapplications/{self.pipeline}"
+        suspended = Application.model_validate(self.cluster.get(path)).spec.suspend
+        return "it is suspended, which its settings do not ask for" if suspended else None
 
     def _judge(self, driver: Pod) -> str | None:
         since = self._since.setdefault(driver.metadata.uid, {})
         path = f"/api/v1/namespaces/{self.namespace}/pods/{driver.metadata.name}"
-        if driver.status.phase == "Failed":
-            self._end = self._last = last_error_line(self._text(f"{path}/log", tailLines="50") or "") or "it failed"
-            return None
+        if driver.status.phase in ("Failed", "Succeeded"):
+            log = self._text(f"{path}/log", tailLines="50") or ""
+            self._end = self._last = last_error_line(log) or "it says nothing"
+            return "it is drained" if DRAINED in log else None
         if driver.status.phase != "Running":
             self._last = why_not(driver) or self._last
             return None

@@ -10,9 +10,10 @@ import pulumi
 import pytest
 from prometheus_client import generate_latest
 
+from effectively_once.control import State, Wish, stopped_line
 from effectively_once.metrics import Metrics
 from infra.cluster.api import ApiError, Lines
-from infra.operate.ready import IDLE_S, LIMIT_S, NotReadyError, Wait
+from infra.operate.ready import APPLICATIONS, IDLE_S, LIMIT_S, NotReadyError, Wait
 from tests.infra.platform import crds, deploy, settings
 
 PODS = "/api/v1/namespaces/pipelines/pods"
@@ -43,14 +44,16 @@ def driver(uid: str, metrics: str | None = None, phase: str = "Running", log: st
 class Cluster:
     """Goes through its looks, one each time that the wait sleeps, and stays at the last."""
 
-    def __init__(self, *looks: Look | None) -> None:
-        self.looks, self.at_s, self.index = looks, 0.0, 0
+    def __init__(self, *looks: Look | None, suspended: bool = False) -> None:
+        self.looks, self.at_s, self.index, self.suspended = looks, 0.0, 0, suspended
 
     def sleep(self, seconds: float) -> None:
         self.at_s += seconds
         self.index = min(self.index + 1, len(self.looks) - 1)
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
+        if path == f"{APPLICATIONS}/namespaces/pipelines/sparkapplications/a":
+            return {"metadata": {"name": "a"}, "spec": {"suspend": self.suspended}}
         assert (path, query) == (PODS, {"labelSelector": "effectively-once/pipeline=a,spark-role=driver"})
         look = self.looks[self.index]
         return {"items": [] if look is None else [look["pod"]]}
@@ -118,6 +121,18 @@ def test_a_driver_that_never_gets_to_its_input_is_not_ready_when_the_time_is_up(
 def test_without_a_driver_it_is_not_ready() -> None:
     with pytest.raises(NotReadyError, match="last: no driver was seen"):
         wait(None)
+
+
+def test_nobody_waits_for_a_driver_that_somebody_suspended() -> None:
+    cluster = Cluster(None, suspended=True)
+    found = Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep).until_ready()
+    assert (found, cluster.at_s) == ("it is suspended, which its settings do not ask for", 0)
+
+
+def test_a_pipeline_that_was_drained_is_what_an_operator_wants() -> None:
+    wish = Wish.asked(State.DRAINING, {"events": {"0": (0, 5)}})
+    said = driver("1", phase="Succeeded", log=f"starting\n{stopped_line(wish)}\n")
+    assert wait(driver("1", READS), said)[0] == "it is drained"
 
 
 def test_a_driver_that_is_being_deleted_says_nothing_of_the_next() -> None:
