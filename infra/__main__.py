@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pulumi
@@ -14,7 +15,7 @@ sys.path[:0] = [str(path) for path in (ROOT, ROOT / "pipelines" / "src") if str(
 
 from infra import assembly, settings  # noqa: E402
 from infra.cluster.api import Api, ClusterError  # noqa: E402
-from infra.components import shape, target  # noqa: E402
+from infra.components import admission, shape, target  # noqa: E402
 from infra.components.namespaces import brought, open_doors  # noqa: E402
 from infra.operate import update  # noqa: E402
 from infra.operate.pulling import pods_of, watch  # noqa: E402
@@ -40,6 +41,8 @@ def main() -> None:
         theirs = brought(wanted, cluster.find)
         for line in open_doors(theirs):
             pulumi.log.warn(line)
+        if not (policies := admission.supported(cluster.find)):
+            pulumi.log.warn(admission.MISSING)
         namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
         before = {pod.metadata.uid for pod in pods_of(cluster, namespaces)}
 
@@ -51,7 +54,8 @@ def main() -> None:
             pulumi.log.info(f"pipeline {pipeline}: {known}")
 
         dry = pulumi.runtime.is_dry_run()
-        pulumi.export("platform", assembly.build(wanted, provider, os.environ, theirs, None if dry else works))
+        build = partial(assembly.build, wanted, provider, os.environ, theirs, policies=policies)
+        pulumi.export("platform", build(None if dry else works))
         if not dry:
             # Until this process ends: that is when every resource is ready, or given up.
             watch(lambda: cluster, namespaces, pulumi.log.warn, give_up=give_up, before=before)
