@@ -15,7 +15,15 @@ from typing import Any
 import pulumi
 from pydantic import ValidationError
 
-from infra.components import history_server, kafka, object_store, result_store, spark_operator, streaming_pipeline
+from infra.components import (
+    admission,
+    history_server,
+    kafka,
+    object_store,
+    result_store,
+    spark_operator,
+    streaming_pipeline,
+)
 from infra.components.credentials import OBJECT_STORE, Credentials
 from infra.components.namespaces import Namespaces
 from infra.settings import Settings, SettingsError, explain
@@ -75,11 +83,26 @@ def platform(settings: Settings) -> dict[str, Any]:
     }
 
 
-def build(settings: Settings, provider: pulumi.ProviderResource, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Register everything that `check` found possible with the engine, and return the output `platform`."""
+def build(
+    settings: Settings,
+    provider: pulumi.ProviderResource,
+    environment: Mapping[str, str],
+    brought: Mapping[str, str | None],
+    works: Callable[[str], None] | None = None,
+    *,
+    policies: bool = True,
+) -> dict[str, Any]:
+    """Register everything that `check` found possible with the engine, and return the output `platform`.
+
+    `brought` are namespaces that were there before this program, with the level of pod security that they enforce.
+    `works` waits until the pipeline of a name does; without it one that runs will do. `policies`: the cluster knows
+    ValidatingAdmissionPolicies.
+    """
     crds = spark_operator.crd_files(settings, environment)
     opts = pulumi.ResourceOptions(providers={"kubernetes": provider})
-    namespaces = Namespaces(settings, opts)
+    namespaces = Namespaces(settings, brought, opts)
+    if policies:
+        admission.Admission(settings, opts)
     credentials = Credentials(settings, [namespaces], opts)
     ready: list[pulumi.Resource] = [namespaces, credentials]
     needed: list[pulumi.Resource] = [
@@ -90,7 +113,7 @@ def build(settings: Settings, provider: pulumi.ProviderResource, environment: Ma
     ]
     results = result_store.ResultStore(settings, ready, opts)
     pipelines: list[pulumi.Resource] = [
-        streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts)
+        streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()
     ]
     history_server.HistoryServer(settings, [*needed, *pipelines], opts)

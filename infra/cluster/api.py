@@ -98,6 +98,15 @@ class Api:
             raise ApiError(200, f"no JSON object: {body[:80]!r}", path)
         return found
 
+    def find(self, path: str) -> dict[str, Any] | None:
+        """The JSON object at `path`, None when there is none. Raises ApiError otherwise, UnreachableError."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
     def text(self, path: str, **query: str) -> str:
         """The text at `path`. Raises ApiError, UnreachableError."""
         return self._body(path, query).decode(errors="replace")

@@ -63,6 +63,9 @@ def _adjusted(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransfor
     operator 2.5.2 waits for the old driver's end and then misses it, because it has forgotten which submission the
     driver was of: nothing runs until somebody touches the object. It also shows the state RUNNING of the old driver
     while the new one is not there yet, and we wait for that state.
+
+    Claims of a StatefulSet that is there stay as they are: a change of theirs replaces it, and its volumes go with it.
+    Which sizes and classes are refused, `volumes` says.
     """
     metadata = resource.props.get("metadata")
     if not isinstance(metadata, Mapping):
@@ -72,6 +75,9 @@ def _adjusted(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransfor
     options = resource.opts
     if resource.type_.endswith(":SparkApplication"):
         own = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+        options = pulumi.ResourceOptions.merge(options, own)
+    elif resource.type_.endswith(":StatefulSet"):
+        own = pulumi.ResourceOptions(ignore_changes=["spec.volumeClaimTemplates"])
         options = pulumi.ResourceOptions.merge(options, own)
     return pulumi.ResourceTransformResult(props, options)
 

@@ -9,11 +9,12 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
-from infra.components.release import common, given, release, resources
+from infra.components.release import PART_OF, common, given, release, resources
 from infra.settings import Settings, SettingsError
 from infra.values.spark_operator import SparkOperatorValues
 
 CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
+MANAGER: Final = "pulumi.com/patchFieldManager"
 
 
 def values(settings: Settings) -> SparkOperatorValues | None:
@@ -49,15 +50,31 @@ def crd_files(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     return found
 
 
+def _kept(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Keep a CRD when the stack is destroyed: with it the objects of everybody who uses it would go.
+
+    The name of its field manager is fixed, so that a later stack of ours may change what an earlier one left. What
+    somebody else installed is refused as a conflict, and not taken over.
+    """
+    metadata = resource.props.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return None
+    annotations = {**(metadata.get("annotations") or {}), MANAGER: PART_OF}
+    options = pulumi.ResourceOptions.merge(resource.opts, pulumi.ResourceOptions(retain_on_delete=True))
+    props = {**resource.props, "metadata": {**metadata, "annotations": annotations}}
+    return pulumi.ResourceTransformResult(props, options)
+
+
 class SparkOperator(pulumi.ComponentResource):
-    """CRDs, applied server-side, then an operator that is ready."""
+    """CRDs, applied server-side and never deleted, then an operator that is ready."""
 
     def __init__(
         self, settings: Settings, crds: list[str], after: list[pulumi.Resource], opts: pulumi.ResourceOptions
     ) -> None:
         super().__init__("effectively-once:platform:SparkOperator", "spark-operator", None, opts)
         if (chart := values(settings)) is not None:
-            definitions = ConfigGroup("spark-operator-crds", files=crds, opts=pulumi.ResourceOptions(parent=self))
+            kept = pulumi.ResourceOptions(parent=self, transforms=[_kept])
+            definitions = ConfigGroup("spark-operator-crds", files=crds, opts=kept)
             release(
                 "spark-operator",
                 "spark-operator",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import hashlib
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pulumi
 
 from effectively_once.settings import PipelineSettings
-from infra.components import kafka, object_store, result_store
+from infra.components import kafka, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
@@ -56,10 +61,11 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
     """Return the chart's values."""
     image, digest = code(settings, pipeline)
     database = result_store.outputs(settings) if pipeline.result_store else None
+    name = kubernetes_name(pipeline)
     copies = EXTERNAL_REPLICATION if settings.kafka.external is not None else settings.kafka.nodes
     return StreamingPipelineValues(
         **common(settings, image),
-        name=kubernetes_name(pipeline),
+        name=name,
         module=pipeline.module,
         job_settings=pipeline.job_settings,
         settings=PipelineSettings(
@@ -96,13 +102,23 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         suspend=pipeline.suspend,
         extra_files=pipeline.extra_files,
         environment=pipeline.environment,
+        secret_environment=own_secret.values(name, pipeline),
         wheel_digest=digest,
         announce=pipeline.announce,
     )
 
 
 class StreamingPipeline(pulumi.ComponentResource):
-    """A pipeline that runs, unless suspended. `after` has to hold broker, object store, operator and credentials."""
+    """A pipeline that runs, unless suspended.
+
+    Args:
+        settings: of the deployment.
+        pipeline: one of its pipelines.
+        after: has to hold broker, object store, operator and credentials.
+        opts: of the resource.
+        works: waits until the pipeline of that name does, and raises when it does not.
+
+    """
 
     def __init__(
         self,
@@ -110,10 +126,27 @@ class StreamingPipeline(pulumi.ComponentResource):
         pipeline: Pipeline,
         after: list[pulumi.Resource],
         opts: pulumi.ResourceOptions,
+        works: Callable[[str], None] | None = None,
     ) -> None:
         name = kubernetes_name(pipeline)
         super().__init__("effectively-once:platform:StreamingPipeline", name, None, opts)
         chart = values(settings, pipeline)
         self.outputs = StreamingPipelineOutputs(chart.to_helm())
-        release(name, "streaming-pipeline", settings.pipelines_namespace, chart, parent=self, after=after)
-        self.register_outputs({})
+        if (reference := chart.secret_environment) is not None:
+            after = [*after, own_secret.make(reference.secret, settings, pipeline, parent=self, after=after)]
+        made = release(name, "streaming-pipeline", settings.pipelines_namespace, chart, parent=self, after=after)
+        outputs: dict[str, Any] = {}
+        # A program of its own tells nothing of epochs.
+        if works is not None and not pipeline.suspend and pipeline.module is None:
+            # The chart's objects are known once they are ready. The engine waits for outputs, and one that raises fails
+            # the update.
+            wait = partial(_in_a_thread, partial(works, name))
+            outputs["works"] = made.resources.apply(lambda _: wait())
+        self.register_outputs(outputs)
+
+
+async def _in_a_thread(wait: Callable[[], None]) -> bool:
+    """Wait in a thread of its own: Pulumi's are for its calls, and are few."""
+    with ThreadPoolExecutor(1) as pool:
+        await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, wait)
+    return True

@@ -1,35 +1,64 @@
 """Images that a node cannot get, told while somebody still waits for the pods that need them.
 
-Pulumi waits for pods to be ready, ten minutes and more, and says nothing of why they are not.
+Pulumi waits for pods to be ready, ten minutes and more, and says nothing of why they are not. Where waiting longer
+cannot help, the update is given up.
 """
 
 from __future__ import annotations
 
 import contextvars
+import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from infra.cluster.api import ClusterError, Reader
-from infra.operate.objects import PART_OF, PROJECT, Pod
+from infra.operate.objects import PART_OF, PROJECT, Container, Pod
 from infra.operate.reasons import PULL
 
 EVERY_S = 3.0
 OURS = f"{PROJECT}-"
 """How the names of the images begin that are built here."""
+_NEVER = {"ErrImageNeverPull", "InvalidImageName"}
+_ANSWERED = re.compile(r"(?i)not found|manifest unknown|denied|unauthorized|forbidden|authentication required")
+"""A registry's own word that it has no such image, or none for this cluster; anything else may be over in a moment."""
 
 
 def unpullable(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
     """Yield an image that cannot be pulled, and a line: who waits for it, why, and what mends it."""
     for pod in pods:
-        for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-            waiting = one.state.waiting
-            if waiting is None or waiting.reason not in PULL or pod.metadata.deletion_timestamp:
-                continue
-            why = " ".join(waiting.message.split())[:200]
+        for one in _waiting(pod):
+            assert one.state.waiting is not None  # noqa: S101 - for the type checker
+            why = " ".join(one.state.waiting.message.split())[:200]
             who = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
-            told_so = f"{waiting.reason}{f' ({why})' if why else ''}"
+            told_so = f"{one.state.waiting.reason}{f' ({why})' if why else ''}"
             yield one.image, f"{who} waits for image {one.image}: {told_so}. {_mended(one.image)}"
+
+
+def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
+    """Yield the images that no waiting will bring, of pods whose uid is not among those that were there `before`.
+
+    One that was there may wait for the kubelet's next try at what has been mended by now.
+    """
+    for pod in pods:
+        if pod.metadata.uid not in before:
+            yield from (one.image for one in _waiting(pod) if _never_comes(one))
+
+
+def _waiting(pod: Pod) -> Iterator[Container]:
+    if pod.metadata.deletion_timestamp:
+        return
+    for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        if one.state.waiting is not None and one.state.waiting.reason in PULL:
+            yield one
+
+
+def _never_comes(one: Container) -> bool:
+    waiting = one.state.waiting
+    if waiting is None:
+        return False
+    # Ours without a registry is nowhere but in a cluster's nodes, into which `make up` loads it.
+    return waiting.reason in _NEVER or one.image.startswith(OURS) or _ANSWERED.search(waiting.message) is not None
 
 
 def _mended(image: str) -> str:
@@ -53,9 +82,13 @@ def watch(
     namespaces: Sequence[str] | None,
     say: Callable[[str], object],
     every_s: float = EVERY_S,
+    *,
+    give_up: Callable[[str], object] | None = None,
+    before: Collection[str] = (),
 ) -> threading.Event:
     """Look every few seconds, and say of each image once that it cannot be pulled, until the event is set.
 
+    With `give_up` the first one that is hopeless is handed over to that instead, and nothing is looked at any more.
     A cluster that does not answer, or is not there yet, is asked again: whoever waits for it says so itself.
     """
     ended = threading.Event()
@@ -66,12 +99,17 @@ def watch(
         while not ended.wait(every_s):
             try:
                 held = held or reader()
-                for image, line in unpullable(pods_of(held, namespaces)):
-                    if image not in known:
-                        known.add(image)
-                        say(line)
+                pods = pods_of(held, namespaces)
             except ClusterError:
                 continue
+            lost = set(hopeless(pods, before)) if give_up else set()
+            for image, line in unpullable(pods):
+                if give_up and image in lost:
+                    give_up(line)
+                    return
+                if image not in known:
+                    known.add(image)
+                    say(line)
 
     # Pulumi keeps what its log needs in the context.
     threading.Thread(target=contextvars.copy_context().run, args=(look,), daemon=True).start()

@@ -3,7 +3,8 @@
 Nothing in here imports anything else of ours.
 """
 
-from infra.settings.load import SettingsError, explain, images_from, load, read
+from infra.settings.load import explain, images_from, load, read
 from infra.settings.model import Pipeline, Settings
+from infra.settings.refused import SettingsError
 
 __all__ = ["Pipeline", "Settings", "SettingsError", "explain", "images_from", "load", "read"]

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import pulumi
-from pulumi.runtime.config import CONFIG
+from pulumi.runtime.config import CONFIG, get_config, is_config_secret
 from pydantic import BaseModel, ValidationError
 
 from infra.settings.model import JOB_IMAGE, PROJECT, Pipeline, Settings
 from infra.settings.profiles import DEFAULT, PROFILES
+from infra.settings.refused import SettingsError
+from infra.settings.sealed import Where, sealed_values, set_apart
 
 IMAGES_VARIABLE = "EFFECTIVELY_ONCE_IMAGES"
+CHECKOUT = Path(__file__).resolve().parents[2]
 PLAIN_TEXT = ("profile", "namespace", "context", "confirm_context", "pipeline_prefix", "architecture")
-
-
-class SettingsError(ValueError):
-    """Wrong settings. `lines` has one line per field: its name, what is wrong, the value and what is allowed."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        """`lines` are complete sentences, each beginning with the field's name."""
-        self.lines = tuple(lines)
-        super().__init__("\n".join(self.lines))
 
 
 def explain(wrong: ValidationError, where: str = "") -> list[str]:
@@ -67,12 +61,21 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def load(config: Mapping[str, object], images: Mapping[str, str]) -> Settings:
+def load(
+    config: Mapping[str, object], images: Mapping[str, str], sealed: Mapping[Where, str] | None = None
+) -> Settings:
     """Return the settings of a stack.
 
-    `config` has plain values by key, without the project's name; `images` are references by image, which the key
-    `images` overrides one by one. Raises SettingsError with all that is wrong.
+    Args:
+        config: values by key, without the project's name.
+        images: references by image, which the key `images` overrides one by one.
+        sealed: which of the values are secret, with their ciphertexts.
+
+    Raises:
+        SettingsError: with all that is wrong.
+
     """
+    config = set_apart(config, sealed or {})
     profile = config.get("profile", DEFAULT)
     if not isinstance(profile, str) or profile not in PROFILES:
         raise SettingsError([f"profile: one of {', '.join(PROFILES)} is allowed, got {profile!r}"])
@@ -206,11 +209,14 @@ def plain(key: str, text: str) -> object:
         return text
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of the stack that is being deployed. Raises SettingsError, also for a mistyped key."""
-    stack = pulumi.Config(PROJECT)
-    # pulumi.Config answers for a key that is asked for; a mistyped one shows only in the whole map.
+def read(environment: Mapping[str, str] = os.environ, folder: Path = CHECKOUT) -> Settings:
+    """Return the settings of the stack that is being deployed; `folder` has its file.
+
+    Raises SettingsError, also for a mistyped key.
+    """
+    # Pulumi answers for a key that is asked for; a mistyped one shows only in the whole map.
     given = [key.split(":", 1)[1] for key in CONFIG.get() if key.startswith(f"{PROJECT}:")]
     asked = dict.fromkeys([*given, *Settings.model_fields])
-    config = {key: plain(key, text) for key in asked if (text := stack.get(key)) is not None}
-    return load(config, images_from(environment))
+    config = {key: plain(key, text) for key in asked if (text := get_config(f"{PROJECT}:{key}")) is not None}
+    secret = [key for key in config if is_config_secret(f"{PROJECT}:{key}")]
+    return load(config, images_from(environment), sealed_values(secret, folder / f"Pulumi.{pulumi.get_stack()}.yaml"))

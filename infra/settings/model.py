@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 PROJECT = "effectively-once"
 JOB_IMAGE = "job-"
@@ -191,6 +191,13 @@ class Service(Section):
     replicas: Annotated[int, Field(ge=0, le=20)] = 1
 
 
+class SealedVariable(Section):
+    """A variable that was set with `--secret`; `sealed` is its ciphertext, which differs whenever it is set."""
+
+    value: SecretStr
+    sealed: str
+
+
 class Pipeline(Section):
     """One pipeline. Its progress, transactional ids, consumer groups and output topics carry `identity`.
 
@@ -214,7 +221,9 @@ class Pipeline(Section):
         announce: write progress to the containers' logs.
         spark_conf: wins over the chart's.
         extra_files: Python files that come first on the path.
-        environment: variables of driver and executors, such as addresses that the job calls; never credentials.
+        environment: variables of driver and executors, such as addresses that the job calls, or credentials that were
+            set with `--secret`.
+        secret_environment: the latter, set apart; nobody sets it.
     """
 
     identity: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_]{0,38}[a-z0-9])?$")]
@@ -245,6 +254,7 @@ class Pipeline(Section):
     spark_conf: dict[str, str] = Field(default_factory=dict)
     extra_files: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
+    secret_environment: dict[str, SealedVariable] = Field(default_factory=dict)
 
 
 class Images(Section):
@@ -277,7 +287,7 @@ class Settings(Section):
     Attributes:
         namespace: the platform's namespace, and the beginning of the operator's and the pipelines'.
         image_pull_secrets: names of Secrets that you put into each namespace (make the namespaces before: they are
-            taken over).
+            used, and left by a destroy).
         architecture: of the images; pods go to such nodes only.
         context: kubeconfig context; None takes the current one.
         confirm_context: the name of a context that is not ours, to say that it is meant.

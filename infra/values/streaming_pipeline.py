@@ -75,6 +75,20 @@ class Service(Part):
     resources: Resources = Resources(cpu_request="50m", memory_request="64Mi", memory_limit="256Mi")
 
 
+class SecretEnvironment(Part):
+    """Variables of driver and executors from a Secret of the pipeline's own.
+
+    Attributes:
+        secret: its name; the release's namespace has it.
+        variables: their names, and its keys.
+        version: differs when one of the values does: driver and executors are started anew.
+    """
+
+    secret: KubernetesName
+    variables: Annotated[tuple[VariableName, ...], Field(min_length=1)]
+    version: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+
+
 class StreamingPipelineValues(Values):
     """One pipeline.
 
@@ -96,6 +110,7 @@ class StreamingPipelineValues(Values):
         suspend: True ends driver and executors, and keeps everything else.
         extra_files: Python files that come first on the path of driver and executors.
         environment: variables of driver and executors, such as addresses that the job calls; never credentials.
+        secret_environment: those that are credentials.
         wheel_digest: stands for all code in the image (sha256); every declaration pins it.
         announce: write progress announcements to the containers' logs.
         ui: serve Spark's UI while the driver runs.
@@ -123,6 +138,7 @@ class StreamingPipelineValues(Values):
     suspend: bool = False
     extra_files: dict[FileName, str] = Field(default_factory=dict)
     environment: dict[VariableName, str] = Field(default_factory=dict)
+    secret_environment: SecretEnvironment | None = None
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
@@ -144,7 +160,8 @@ class StreamingPipelineValues(Values):
         secret = [key for key in self.spark_conf if "secret" in key.lower() or "password" in key.lower()]
         if secret:
             raise ValueError(f"sparkConf holds {secret[0]!r}: credentials come from credentialsSecret, never from conf")
-        taken = [name for name in self.environment if name.startswith(OURS)]
+        secrets = self.secret_environment.variables if self.secret_environment else ()
+        taken = [name for name in (*self.environment, *secrets) if name.startswith(OURS)]
         if taken:
             raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
         return self

@@ -14,7 +14,7 @@ from effectively_once import metrics
 from effectively_once.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
-from infra.values.streaming_pipeline import EventLog, Executors, Service, Source
+from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, Service, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.samples import WHEEL, pipeline, with_database
 
@@ -210,6 +210,27 @@ def test_variables_of_a_job_reach_driver_and_executors() -> None:
         objects(environment={"no-name": "x"})
 
 
+def test_secret_variables_are_referenced_and_a_new_value_starts_the_application_anew() -> None:
+    """Driver and executors take them from the pipeline's own Secret, beside plain ones."""
+
+    def rendered(version: str) -> Rendered:
+        own = SecretEnvironment(secret="user-counts-environment", variables=("GEO_KEY", "GEO_TOKEN"), version=version)
+        return objects(environment={"GEO_URL": "http://geo"}, secret_environment=own)
+
+    first, later = rendered("ab" * 8), rendered("cd" * 8)
+    for role in ("driver", "executor"):
+        told = environment(pod(first, role))
+        assert told["GEO_URL"] == "http://geo"
+        for key in ("GEO_KEY", "GEO_TOKEN"):
+            assert told[key] == {"secretKeyRef": {"name": "user-counts-environment", "key": key}}
+    assert application(first)["spec"] != application(later)["spec"]
+    assert job(first)["metadata"]["name"] == job(later)["metadata"]["name"]
+    with pytest.raises(ValidationError, match=r"AWS_SECRET_ACCESS_KEY.*set already"):
+        objects(
+            secret_environment=SecretEnvironment(secret="x", variables=("AWS_SECRET_ACCESS_KEY",), version="ab" * 8)
+        )
+
+
 def test_settings_of_a_program_are_in_its_file_and_not_in_the_one_of_the_library() -> None:
     """The job that makes topics and tables refuses what it does not know."""
     rendered = objects(module="my.program", job_settings={"semantics": "at_most_once", "tries": 3, "pace": 0.5})
@@ -322,14 +343,24 @@ def test_pulumi_waits_for_job_and_driver() -> None:
 
 
 def test_driver_may_make_executors_and_no_more() -> None:
-    """Pods and ConfigMaps of its own namespace."""
+    """Pods of its own namespace, by what Spark 4.2 calls; all else that it would make or delete is switched off."""
     rendered = objects()
-    rules = rendered.one("Role", "user-counts")["rules"]
-    assert {resource for rule in rules for resource in rule["resources"]} == {"pods", "configmaps"}
-    assert not any("*" in rule["verbs"] for rule in rules)
+    verbs = ["get", "list", "watch", "create", "delete", "deletecollection"]
+    assert rendered.one("Role", "user-counts")["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    conf = application(rendered)["spec"]["sparkConf"]
+    assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
+    assert conf["spark.kubernetes.driver.service.deleteOnTermination"] == "false"
+    assert conf["spark.kubernetes.driver.ownPersistentVolumeClaim"] == "false"
+    assert conf["spark.kubernetes.driver.reusePersistentVolumeClaim"] == "false"
     binding = rendered.one("RoleBinding", "user-counts")
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "user-counts", "namespace": NAMESPACE}]
     assert application(rendered)["spec"]["driver"]["serviceAccount"] == "user-counts"
+
+
+def test_executors_that_are_left_for_a_post_mortem_are_labelled_by_their_driver() -> None:
+    rendered = objects(spark_conf={"spark.kubernetes.executor.deleteOnTermination": "false"})
+    (rule,) = rendered.one("Role", "user-counts")["rules"]
+    assert rule["verbs"] == ["get", "list", "watch", "create", "delete", "deletecollection", "patch"]
 
 
 def test_two_pipelines_share_no_object() -> None:

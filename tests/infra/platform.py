@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Registration:
     dependencies: tuple[str, ...]
     ignore_changes: tuple[str, ...]
     retained: bool
+    transforms: tuple[str, ...]
 
 
 class Engine(mocks.MockMonitor):
@@ -83,6 +84,7 @@ class Engine(mocks.MockMonitor):
                 tuple(request.dependencies),
                 tuple(request.ignoreChanges),
                 bool(request.retainOnDelete),
+                tuple(one.token for one in request.transforms),
             )
         )
         return answer
@@ -112,15 +114,20 @@ class Deployed:
     platform: dict[str, Any]
 
 
-def deploy(wanted: Settings, environment: Mapping[str, str]) -> Deployed:
-    """Run the assembly against a mocked engine and wait for every resource."""
+def deploy(
+    wanted: Settings,
+    environment: Mapping[str, str],
+    brought: Mapping[str, str | None] | None = None,
+    works: Callable[[str], None] | None = None,
+) -> Deployed:
+    """Run the assembly against a mocked engine and wait for every resource; `brought` namespaces were there before."""
     engine = Engine()
     mocks.set_mocks(engine.mocks, project="effectively-once", stack="test", preview=False, monitor=engine)
     result: dict[str, Any] = {}
 
     def program() -> None:
         assembly.check(wanted, environment)
-        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment))
+        result.update(assembly.build(wanted, Provider("cluster", context="test"), environment, brought or {}, works))
 
     with mock.patch("pulumi.runtime.resource._get_callbacks", _callbacks):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]

@@ -33,5 +33,15 @@ def test_a_spark_application_is_replaced_the_old_one_first() -> None:
     assert found.opts.delete_before_replace is True
 
 
+def test_a_stateful_set_that_is_there_keeps_its_claims() -> None:
+    """Replaced, it would take its volumes along."""
+    found = adjusted("apps/v1:StatefulSet", {"metadata": {"name": "x"}, "spec": {}})
+    assert found is not None
+    assert found.opts.ignore_changes == ["spec.volumeClaimTemplates"]
+    other = adjusted("apps/v1:Deployment", {"metadata": {"name": "x"}, "spec": {}})
+    assert other is not None
+    assert other.opts.ignore_changes is None
+
+
 def test_what_is_no_object_is_left_alone() -> None:
     assert adjusted("helm.sh/v4:Chart", {"chart": "x"}) is None

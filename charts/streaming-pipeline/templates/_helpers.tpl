@@ -97,6 +97,12 @@ capabilities:
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
+{{- with .Values.secretEnvironment }}
+{{- $secret := .secret }}
+{{- range .variables }}
+{{ include "credential" (dict "key" . "secret" $secret) }}
+{{- end }}
+{{- end }}
 {{- include "extra-path" . }}
 {{- end }}
 
@@ -152,7 +158,7 @@ capabilities:
 {{- /*
 Pod template of driver or executor: (dict "root" $ "container" "spark-kubernetes-driver" "grace" 30 "token" true "env" "...").
 The operator hands it to Spark as a file, which fills in image, command, resources and its own volumes. A change of
-the settings changes the annotation, hence the SparkApplication, hence the operator starts it anew.
+settings or secret variables changes an annotation, hence the SparkApplication, hence the operator starts it anew.
 */}}
 {{- define "spark-pod" -}}
 {{- $root := .root -}}
@@ -160,6 +166,9 @@ metadata:
   labels: {{- include "labels" $root | nindent 4 }}
   annotations:
     checksum/config: {{ include (print $root.Template.BasePath "/configmaps.yaml") $root | sha256sum }}
+    {{- with $root.Values.secretEnvironment }}
+    checksum/secret-environment: {{ .version | quote }}
+    {{- end }}
     {{- with .metricsPort }}
     # What Prometheus' usual discovery of pods looks for.
     prometheus.io/scrape: "true"

@@ -30,6 +30,8 @@ spark.kubernetes.executor.deleteOnTermination: "true"
 spark.kubernetes.driver.service.deleteOnTermination: "false"
 spark.kubernetes.driver.ownPersistentVolumeClaim: "false"
 spark.kubernetes.driver.reusePersistentVolumeClaim: "false"
+# Executors have all settings from their driver; the image reads no folder of them. So none on ConfigMaps either.
+spark.kubernetes.executor.disableConfigMap: "true"
 # Somebody has to see how it ends: the operator, by the driver's pod.
 spark.kubernetes.submission.waitAppCompletion: "false"
 

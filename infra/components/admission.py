@@ -1,0 +1,116 @@
+"""What a driver may do with pods, beyond what its role can say: RBAC knows no labels, and nothing of what is in a pod.
+
+A ValidatingAdmissionPolicy: the API server itself refuses. Who may make pods in a namespace could otherwise have any
+Secret of it mounted, and end the pods of every pipeline (docs/adr/0064).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pulumi
+from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+
+from infra.components.credentials import DATABASE, OBJECT_STORE
+from infra.components.release import FORCE, labels
+from infra.components.streaming_pipeline import kubernetes_name
+from infra.components.volumes import Find
+from infra.settings import Settings
+
+API: Final = "/apis/admissionregistration.k8s.io/v1"
+MISSING: Final = (
+    "this Kubernetes has no ValidatingAdmissionPolicy (1.30 has): a driver may end pods of other pipelines, and "
+    "have their Secrets mounted"
+)
+PIPELINE: Final = "effectively-once/pipeline"
+_OWN: Final = f"has(o.metadata.labels) && o.metadata.labels[?'{PIPELINE}'].orValue('') == variables.pipeline"
+
+
+def supported(find: Find) -> bool:
+    """Return whether the cluster knows such policies."""
+    resources = (find(API) or {}).get("resources") or []
+    return any(one["name"] == "validatingadmissionpolicies" for one in resources)
+
+
+def name(settings: Settings) -> str:
+    """Return the policy's name; it is of the whole cluster, which stacks share."""
+    return f"{settings.namespace}-drivers"
+
+
+def policy(settings: Settings) -> dict[str, Any]:
+    """Return the `spec` of the policy: it looks at nobody but the drivers of this stack's pipelines."""
+    account = f"system:serviceaccount:{settings.pipelines_namespace}:"
+    drivers = [f"{account}{kubernetes_name(one)}" for one in settings.pipelines.values()]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE", "DELETE"],
+                    "resources": ["pods"],
+                }
+            ]
+        },
+        "matchConditions": [{"name": "a-driver", "expression": f"request.userInfo.username in {json.dumps(drivers)}"}],
+        "variables": [
+            {"name": "pipeline", "expression": "request.userInfo.username.split(':')[3]"},
+            {"name": "secrets", "expression": f"[{OBJECT_STORE!r}, {DATABASE!r}, variables.pipeline + '-environment']"},
+            {
+                "name": "containers",
+                "expression": "object == null ? [] : object.spec.containers + object.spec.?initContainers.orValue([])",
+            },
+            {"name": "volumes", "expression": "object == null ? [] : object.spec.?volumes.orValue([])"},
+        ],
+        "validations": [
+            {
+                "expression": f"[object, oldObject].all(o, o == null || ({_OWN}))",
+                "message": f"a driver makes, changes and deletes only pods with its own label {PIPELINE}",
+            },
+            {
+                "expression": "object == null || object.spec.?serviceAccountName.orValue('') == variables.pipeline",
+                "message": "a driver makes pods with its own service account only",
+            },
+            {
+                "expression": "variables.containers.all(c, "
+                "c.?env.orValue([]).all(e, e.?valueFrom.?secretKeyRef.?name.orValue(variables.secrets[0]) "
+                "in variables.secrets) && "
+                "c.?envFrom.orValue([]).all(e, e.?secretRef.?name.orValue(variables.secrets[0]) in variables.secrets))",
+                "message": "a driver makes pods with variables of its own Secrets only",
+            },
+            {
+                "expression": "variables.volumes.all(v, "
+                "v.?secret.?secretName.orValue(variables.secrets[0]) in variables.secrets && "
+                "v.?projected.?sources.orValue([]).all(s, s.?secret.?name.orValue(variables.secrets[0]) "
+                "in variables.secrets) && !has(v.csi))",
+                "message": "a driver makes pods with volumes of its own Secrets only",
+            },
+        ],
+    }
+
+
+def binding(settings: Settings) -> dict[str, Any]:
+    """Return the `spec` of its binding: in the pipelines' namespace it refuses."""
+    return {
+        "policyName": name(settings),
+        "validationActions": ["Deny"],
+        "matchResources": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.pipelines_namespace}}
+        },
+    }
+
+
+class Admission(pulumi.ComponentResource):
+    """The policy in force; nothing without pipelines."""
+
+    def __init__(self, settings: Settings, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("effectively-once:platform:Admission", "admission", None, opts)
+        if settings.pipelines:
+            metadata = {"name": name(settings), "labels": labels("admission"), "annotations": {FORCE: "true"}}
+            own = pulumi.ResourceOptions(parent=self)
+            made = ValidatingAdmissionPolicy(name(settings), metadata=metadata, spec=policy(settings), opts=own)
+            bound = pulumi.ResourceOptions(parent=self, depends_on=[made])
+            ValidatingAdmissionPolicyBinding(name(settings), metadata=metadata, spec=binding(settings), opts=bound)
+        self.register_outputs({})

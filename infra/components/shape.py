@@ -1,0 +1,61 @@
+"""What a platform that is there cannot be changed to: refused by name before anything is changed.
+
+Claims of a StatefulSet are fixed when it is made, and a Kafka quorum when its volumes are formatted. Another one would
+end in empty volumes, or in brokers without their quorum. The cluster knows what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from infra.components.volumes import ANEW, Claim, Find, claims, wrong_volumes
+from infra.settings import Settings, SettingsError
+
+
+def require_same(settings: Settings, find: Find) -> None:
+    """Compare what is wanted with volumes and StatefulSets that are there; what is not there is free to be anything.
+
+    Raises SettingsError with a line per setting that cannot be changed.
+    """
+    there = claims(settings.namespace, find)
+    wrong = [*wrong_volumes(settings, there, find), *_quorum(settings, there, find)]
+    if wrong:
+        raise SettingsError(wrong)
+
+
+def _quorum(settings: Settings, there: list[Claim], find: Find) -> Iterator[str]:
+    if settings.kafka.external is not None:
+        return
+    brokers, apart = (_stateful_set(settings, name, find) for name in ("kafka", "kafka-controller"))
+    nodes, controllers = _made(brokers, "kafka", there), _made(apart, "kafka-controller", there)
+    if brokers is not None and controllers is None and not _controls(brokers):
+        # A deployment that was interrupted: its controllers are still to come.
+        controllers = settings.kafka.controllers
+    for field, made, wanted in (
+        ("nodes", nodes, settings.kafka.nodes),
+        ("controllers", controllers or 0, settings.kafka.controllers),
+    ):
+        if nodes is not None and made != wanted:
+            yield f"kafka.{field}: the quorum was formatted for {made}, got {wanted}; {ANEW}"
+
+
+def _stateful_set(settings: Settings, name: str, find: Find) -> dict[str, Any] | None:
+    """Return its `spec`, None when it is not there."""
+    found = find(f"/apis/apps/v1/namespaces/{settings.namespace}/statefulsets/{name}")
+    return None if found is None else dict(found["spec"])
+
+
+def _made(spec: dict[str, Any] | None, name: str, there: list[Claim]) -> int | None:
+    """Return how many nodes were made, None when there were none.
+
+    Of a StatefulSet that is gone, or was scaled to nothing, the volumes tell.
+    """
+    replicas = int(spec.get("replicas") or 0) if spec else 0
+    return replicas or max((1 + claim.ordinal for claim in there if claim.set == name), default=None)
+
+
+def _controls(brokers: dict[str, Any]) -> bool:
+    """Return whether brokers are controllers too."""
+    (container,) = brokers["template"]["spec"]["containers"]
+    return any(port["name"] == "controller" for port in container["ports"])

@@ -1,0 +1,120 @@
+"""Whether a pipeline works: its driver has shown an epoch, or has nothing to do. That it runs says little.
+
+A driver that is refused, or whose executors never come, runs too, for a while. What it tells Prometheus begins at
+nothing with every driver, so it is of the newest generation; it is read through the API server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from infra.cluster.api import ApiError, ClusterError, Reader
+from infra.operate.objects import PIPELINE, ROLE, Application, Pod
+from infra.operate.reasons import last_error_line, why_not
+
+APPLICATIONS: Final = "/apis/sparkoperator.k8s.io/v1beta2"
+PORT: Final = 9404
+PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
+READS: Final = "effectively_once_input_retention_seconds"
+"""Other than 0 once the driver has taken the chain over, has finished what was declared, and asks for its input."""
+DRAINED: Final = "the pipeline is drained"
+"""What a driver says that an operator's wish has stopped; the next one will, too."""
+EVERY_S: Final = 2.0
+LIMIT_S: Final = 600.0
+IDLE_S: Final = 60.0
+"""So long a driver without an epoch has to stay: on an idle topic there is none to wait for."""
+SILENT_S: Final = 120.0
+"""After so long a driver that runs and cannot be asked is believed: not every API server reaches pods."""
+ENDED_MAX: Final = 3
+
+
+class NotReadyError(ClusterError):
+    """A pipeline does not work; the message says why, as far as anybody says it."""
+
+
+@dataclass
+class Wait:
+    """The wait for one pipeline. `clock` and `sleep` are those of `time`."""
+
+    cluster: Reader
+    namespace: str
+    pipeline: str
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _since: dict[str, dict[str, float]] = field(default_factory=dict)
+    _last: str = "no driver was seen"
+    _end: str = ""
+
+    def until_ready(self) -> str:
+        """Return by what it is known. Raises NotReadyError after some drivers that ended, or when the time is up."""
+        began = self.clock()
+        while True:
+            try:
+                if found := self._look():
+                    return found
+            except ApiError as error:
+                self._last = str(error)
+            ended = len(self._since) - 1
+            if ended >= ENDED_MAX:
+                raise self._not_ready(f"{ended} drivers ended one after the other", self._end or self._last)
+            if self.clock() - began > LIMIT_S:
+                raise self._not_ready(f"no epoch within {LIMIT_S:.0f} s", self._last)
+            self.sleep(EVERY_S)
+
+    def _not_ready(self, what: str, last: str) -> NotReadyError:
+        return NotReadyError(
+            f"pipeline {self.pipeline} is not ready: {what}; last: {last}. `make logs PIPELINE={self.pipeline}`"
+        )
+
+    def _look(self) -> str | None:
+        labels = f"{PIPELINE}={self.pipeline},{ROLE}=driver"
+        items = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=labels).get("items") or ()
+        for driver in map(Pod.model_validate, items):
+            if driver.metadata.deletion_timestamp is None and (found := self._judge(driver)):
+                return found
+        return None if items else self._suspended()
+
+    def _suspended(self) -> str | None:
+        """Say whether somebody has suspended it, as a run of the harness does while it needs the room."""
+        path = f"{APPLICATIONS}/namespaces/{self.namespace}/sparkapplications/{self.pipeline}"
+        suspended = Application.model_validate(self.cluster.get(path)).spec.suspend
+        return "it is suspended, which its settings do not ask for" if suspended else None
+
+    def _judge(self, driver: Pod) -> str | None:
+        since = self._since.setdefault(driver.metadata.uid, {})
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{driver.metadata.name}"
+        if driver.status.phase in ("Failed", "Succeeded"):
+            log = self._text(f"{path}/log", tailLines="50") or ""
+            self._end = self._last = last_error_line(log) or "it says nothing"
+            return "it is drained" if DRAINED in log else None
+        if driver.status.phase != "Running":
+            self._last = why_not(driver) or self._last
+            return None
+        now = self.clock()
+        told = self._text(f"{path}:{PORT}/proxy/metrics")
+        if told is None:
+            self._last = "its driver runs and does not say yet what it does"
+            silent = now - since.setdefault("silent", now) > SILENT_S
+            return "its driver runs; what it does cannot be asked from here" if silent else None
+        if _gauge(told, PUBLISHED):
+            return "its driver has published an epoch"
+        if not _gauge(told, READS):
+            self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
+            return None
+        self._last = "its driver has taken the chain over, and has published nothing"
+        return "its driver has nothing to do" if now - since.setdefault("reads", now) > IDLE_S else None
+
+    def _text(self, path: str, **query: str) -> str | None:
+        try:
+            return self.cluster.text(path, **query)
+        except ClusterError:
+            return None
+
+
+def _gauge(text: str, name: str) -> float:
+    """Return a gauge of a text as Prometheus has it, 0 where it has none."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
+    return next((float(value) for _, _, value in lines), 0.0)

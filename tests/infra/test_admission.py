@@ -1,0 +1,167 @@
+"""What the API server itself refuses in our namespaces, and to drivers: its own word, without a node."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.components import admission
+from infra.components.namespaces import pod_security
+from tests.charts import samples
+from tests.charts.render import render
+from tests.infra.api_server import ApiServer, Object, api_server, missing
+from tests.infra.platform import settings
+
+pytestmark = pytest.mark.slow
+WANTED = settings(pipelines={"user_counts": {}, "clicks": {"job": "own.clicks"}})
+NAMESPACE = "effectively-once-pipelines"
+DRIVER = f"system:serviceaccount:{NAMESPACE}:user-counts"
+OTHER = f"system:serviceaccount:{NAMESPACE}:clicks"
+RIGHTS = ("ServiceAccount", "Role", "RoleBinding")
+Change = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    if why := missing():
+        pytest.skip(why)
+    with api_server(tmp_path_factory.mktemp("api")) as running:
+        running.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": pod_security()}}
+        )
+        kind, meta = "ValidatingAdmissionPolicy", {"name": admission.name(WANTED)}
+        api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": meta}
+        for name in ("user-counts", "clicks"):
+            rendered = render("streaming-pipeline", samples.pipeline(name=name).to_helm(), name)
+            rights = copy.deepcopy([one for one in rendered if one["kind"] in RIGHTS])
+            for subject in (subject for one in rights for subject in one.get("subjects", ())):
+                subject["namespace"] = NAMESPACE
+            running.apply(*rights, namespace=NAMESPACE)
+        running.apply(
+            {**api, "kind": kind, "spec": admission.policy(WANTED)},
+            {**api, "kind": f"{kind}Binding", "spec": admission.binding(WANTED)},
+        )
+        yield running
+
+
+def executor(pipeline: str = "user-counts", **spec: object) -> Object:
+    """Return an executor as Spark makes it of the chart's template."""
+    rendered = render("streaming-pipeline", samples.pipeline(name=pipeline).to_helm(), pipeline)
+    template = rendered.one("SparkApplication", pipeline)["spec"]["executor"]["template"]
+    pod: Object = copy.deepcopy({"apiVersion": "v1", "kind": "Pod", **template})
+    pod["metadata"] |= {"name": f"{pipeline}-exec-1", "namespace": NAMESPACE}
+    pod["spec"] |= {"serviceAccountName": pipeline, **spec}
+    pod["spec"]["containers"][0]["image"] = "spark:1"
+    return pod
+
+
+def refused(server: ApiServer, pod: Object, user: str = DRIVER) -> str | None:
+    return server.refusal(user, "create", "--dry-run=server", "--filename", "-", given=pod)
+
+
+def test_the_policy_is_in_force_within_moments(server: ApiServer) -> None:
+    """Everything below would pass without it."""
+    for _ in range(60):
+        if refused(server, executor("clicks")):
+            return
+    pytest.fail("a driver may still make pods of another pipeline")
+
+
+def test_a_driver_makes_changes_and_ends_its_own_executors(server: ApiServer) -> None:
+    assert refused(server, executor()) is None
+    pod = executor()
+    assert server.refusal(DRIVER, "create", "--filename", "-", given=pod) is None
+    own = ("--namespace", NAMESPACE, "--selector", "effectively-once/pipeline=user-counts")
+    assert server.refusal(DRIVER, "delete", "pods", *own, "--wait=false", "--grace-period=0", "--force") is None
+
+
+def _secret(name: str) -> Change:
+    return {"name": "X", "valueFrom": {"secretKeyRef": {"name": name, "key": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "says"),
+    [
+        ("metadata", {"labels": {"effectively-once/pipeline": "clicks"}}, "own label"),
+        ("metadata", {"labels": {}}, "own label"),
+        ("spec", {"serviceAccountName": "clicks"}, "own service account"),
+        ("container", {"env": [_secret("clicks-environment")]}, "variables of its own Secrets"),
+        ("container", {"envFrom": [{"secretRef": {"name": "clicks-environment"}}]}, "variables of its own Secrets"),
+        ("init", {"env": [_secret("clicks-environment")]}, "variables of its own Secrets"),
+        ("volume", {"secret": {"secretName": "clicks-environment"}}, "volumes of its own Secrets"),
+        ("volume", {"projected": {"sources": [{"secret": {"name": "clicks-environment"}}]}}, "volumes of its own"),
+        ("volume", {"csi": {"driver": "secrets-store.csi.k8s.io"}}, "volumes of its own Secrets"),
+    ],
+)
+def test_a_driver_is_refused_what_is_not_its_own(server: ApiServer, where: str, change: Change, says: str) -> None:
+    pod = executor()
+    container = pod["spec"]["containers"][0]
+    if where == "volume":
+        pod["spec"]["volumes"].append({"name": "x", **change})
+    elif where == "init":
+        pod["spec"]["initContainers"] = [{**copy.deepcopy(container), "name": "first", "volumeMounts": [], **change}]
+    else:
+        {"metadata": pod["metadata"], "spec": pod["spec"], "container": container}[where].update(change)
+    line = refused(server, pod)
+    assert line is not None
+    assert says in line
+    # Who deploys is not meant by it.
+    assert server.run("create", "--dry-run=server", "--filename", "-", given=pod).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["user-counts-environment", "object-store-credentials", "result-store-credentials"])
+def test_a_driver_uses_its_own_secrets(server: ApiServer, name: str) -> None:
+    pod = executor()
+    pod["spec"]["containers"][0]["env"].append(_secret(name))
+    assert refused(server, pod) is None
+
+
+def test_a_driver_ends_no_pod_of_another_pipeline(server: ApiServer) -> None:
+    server.apply(executor("clicks"))
+    line = server.refusal(DRIVER, "--namespace", NAMESPACE, "delete", "pod", "clicks-exec-1", "--wait=false")
+    assert line is not None
+    assert "own label" in line
+    raw = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=effectively-once/pipeline%3Dclicks"
+    line = server.refusal(DRIVER, "delete", "--raw", raw)
+    assert line is not None
+    assert "own label" in line
+    assert server.run("--namespace", NAMESPACE, "get", "pod", "clicks-exec-1").returncode == 0
+    assert server.refusal(OTHER, "delete", "--raw", raw) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get secrets",
+        "get configmaps",
+        "get serviceaccounts",
+        "get pods --namespace=default",
+        "patch pod clicks-exec-1 --patch={}",
+        "create configmap x",
+        "create token clicks",
+    ],
+)
+def test_a_drivers_role_has_nothing_else(server: ApiServer, words: str) -> None:
+    server.apply(executor("clicks"))
+    line = server.refusal(DRIVER, "--namespace", NAMESPACE, *words.split())
+    assert line is not None
+    assert "cannot" in line
+
+
+@pytest.mark.parametrize(
+    ("spec", "volume"),
+    [
+        ({"hostNetwork": True}, {"emptyDir": {}}),
+        ({"securityContext": {}}, {"emptyDir": {}}),
+        ({}, {"hostPath": {"path": "/"}}),
+    ],
+)
+def test_nobody_makes_a_pod_with_any_privilege(server: ApiServer, spec: Change, volume: Change) -> None:
+    pod = executor(**spec)
+    pod["spec"]["volumes"].append({"name": "x", **volume})
+    done = server.run("create", "--dry-run=server", "--filename", "-", given=pod)
+    assert done.returncode
+    assert "violates PodSecurity" in done.stderr

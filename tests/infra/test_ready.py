@@ -1,0 +1,171 @@
+"""An update is done when a pipeline works: a driver that runs, and ends a minute later, does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from prometheus_client import generate_latest
+
+from effectively_once.control import State, Wish, stopped_line
+from effectively_once.metrics import Metrics
+from infra.cluster.api import ApiError, Lines
+from infra.operate.ready import APPLICATIONS, IDLE_S, LIMIT_S, NotReadyError, Wait
+from tests.infra.platform import crds, deploy, settings
+
+PODS = "/api/v1/namespaces/pipelines/pods"
+
+
+def told(*, reads: bool = False, shown: bool = False) -> str:
+    """Return what a driver of the product tells Prometheus."""
+    metrics = Metrics("a")
+    if reads:
+        metrics.input_held(1.0, None)
+    if shown:
+        metrics._published_at.set(1.79e9)
+    return generate_latest(metrics.registry).decode()
+
+
+FRESH, READS, SHOWN = told(), told(reads=True), told(reads=True, shown=True)
+Look = dict[str, Any]
+
+
+def driver(uid: str, metrics: str | None = None, phase: str = "Running", log: str = "", **metadata: str) -> Look:
+    return {
+        "pod": {"metadata": {"name": "a-driver", "uid": uid, **metadata}, "status": {"phase": phase}},
+        "metrics": metrics,
+        "log": log,
+    }
+
+
+class Cluster:
+    """Goes through its looks, one each time that the wait sleeps, and stays at the last."""
+
+    def __init__(self, *looks: Look | None, suspended: bool = False) -> None:
+        self.looks, self.at_s, self.index, self.suspended = looks, 0.0, 0, suspended
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+        self.index = min(self.index + 1, len(self.looks) - 1)
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        if path == f"{APPLICATIONS}/namespaces/pipelines/sparkapplications/a":
+            return {"metadata": {"name": "a"}, "spec": {"suspend": self.suspended}}
+        assert (path, query) == (PODS, {"labelSelector": "effectively-once/pipeline=a,spark-role=driver"})
+        look = self.looks[self.index]
+        return {"items": [] if look is None else [look["pod"]]}
+
+    def text(self, path: str, **query: str) -> str:
+        look = self.looks[self.index]
+        assert look is not None
+        told: str | None = look["log"] if path == f"{PODS}/a-driver/log" else look["metrics"]
+        if told is None:
+            assert path == f"{PODS}/a-driver:9404/proxy/metrics"
+            raise ApiError(503, "connection refused", path)
+        return told
+
+    def follow(self, path: str, **query: str) -> Lines:
+        raise NotImplementedError
+
+
+def wait(*looks: Look | None) -> tuple[str, float]:
+    """Return by what a pipeline is known to work, and after which time."""
+    cluster = Cluster(*looks)
+    found = Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep).until_ready()
+    return found, cluster.at_s
+
+
+def test_an_epoch_of_the_driver_is_the_sign() -> None:
+    looks = (
+        None,
+        driver("1", phase="Pending"),
+        driver("1"),
+        driver("1", FRESH),
+        driver("1", READS),
+        driver("1", SHOWN),
+    )
+    found, took_s = wait(*looks)
+    assert found == "its driver has published an epoch"
+    assert took_s == 10
+
+
+def test_one_that_has_nothing_to_do_has_to_stay_for_a_minute() -> None:
+    found, took_s = wait(driver("1", READS))
+    assert found == "its driver has nothing to do"
+    assert IDLE_S < took_s < IDLE_S + 5
+
+
+def test_a_driver_that_ends_before_the_minute_is_over_does_not_pass() -> None:
+    """The operator starts it again and again; what was said last is told."""
+    log = "starting\nChainError: the wheel is another one\n  Roll back\n"
+    one = [driver("1", READS)] * 20 + [driver("1", phase="Failed", log=log)] * 2
+    looks = [
+        {**look, "pod": {**look["pod"], "metadata": {"name": "a-driver", "uid": uid}}} for uid in "1234" for look in one
+    ]
+    with pytest.raises(
+        NotReadyError, match=r"pipeline a is not ready: 3 drivers ended.*ChainError: the wheel is another"
+    ):
+        wait(*looks)
+
+
+def test_a_driver_that_never_gets_to_its_input_is_not_ready_when_the_time_is_up() -> None:
+    cluster = Cluster(driver("1", FRESH))
+    with pytest.raises(NotReadyError, match=r"no epoch within 600 s; last: its driver has not taken the chain over"):
+        Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep).until_ready()
+    assert cluster.at_s > LIMIT_S
+
+
+def test_without_a_driver_it_is_not_ready() -> None:
+    with pytest.raises(NotReadyError, match="last: no driver was seen"):
+        wait(None)
+
+
+def test_nobody_waits_for_a_driver_that_somebody_suspended() -> None:
+    cluster = Cluster(None, suspended=True)
+    found = Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep).until_ready()
+    assert (found, cluster.at_s) == ("it is suspended, which its settings do not ask for", 0)
+
+
+def test_a_pipeline_that_was_drained_is_what_an_operator_wants() -> None:
+    wish = Wish.asked(State.DRAINING, {"events": {"0": (0, 5)}})
+    said = driver("1", phase="Succeeded", log=f"starting\n{stopped_line(wish)}\n")
+    assert wait(driver("1", READS), said)[0] == "it is drained"
+
+
+def test_a_driver_that_is_being_deleted_says_nothing_of_the_next() -> None:
+    going = driver("1", SHOWN, deletionTimestamp="2026-11-20T00:00:00Z")
+    assert wait(going, going, None, driver("2", SHOWN))[1] == 6
+
+
+def test_where_pods_cannot_be_asked_a_driver_that_goes_on_running_is_believed() -> None:
+    found, took_s = wait(driver("1"))
+    assert "cannot be asked" in found
+    assert took_s > 120
+
+
+@pytest.fixture
+def asked() -> Iterator[list[str]]:
+    yield []
+
+
+def test_the_program_waits_for_each_declared_pipeline_that_is_to_run(asked: list[str], tmp_path: Path) -> None:
+    wanted = settings(
+        pipelines={
+            "user_counts": {},
+            "audit": {"job": "own.audit", "suspend": True},
+            "fraud": {"module": "effectively_once_jobs.fraud"},
+        }
+    )
+    deploy(wanted, crds(tmp_path), works=asked.append)
+    assert asked == ["user-counts"]
+
+
+def test_one_that_does_not_work_fails_the_update(tmp_path: Path) -> None:
+    def works(name: str) -> None:
+        raise pulumi.RunError(f"pipeline {name} is not ready")
+
+    with pytest.raises(pulumi.RunError, match="pipeline user-counts is not ready"):
+        deploy(settings(), crds(tmp_path), works=works)
