@@ -9,12 +9,11 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
-from infra.components.release import PART_OF, common, given, release, resources
+from infra.components.release import common, given, release, resources
 from infra.settings import Settings, SettingsError
 from infra.values.spark_operator import SparkOperatorValues
 
 CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
-MANAGER: Final = "pulumi.com/patchFieldManager"
 
 
 def values(settings: Settings) -> SparkOperatorValues | None:
@@ -50,19 +49,14 @@ def crd_files(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _kept(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+def _kept(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult:
     """Keep a CRD when the stack is destroyed: with it the objects of everybody who uses it would go.
 
-    The name of its field manager is fixed, so that a later stack of ours may change what an earlier one left. What
-    somebody else installed is refused as a conflict, and not taken over.
+    Its field manager stays Pulumi's: one whose name changes gives a CRD that is there back in parts, which the API
+    server refuses. A CRD of other content, whoever left it, is refused as a conflict and not taken over.
     """
-    metadata = resource.props.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return None
-    annotations = {**(metadata.get("annotations") or {}), MANAGER: PART_OF}
-    options = pulumi.ResourceOptions.merge(resource.opts, pulumi.ResourceOptions(retain_on_delete=True))
-    props = {**resource.props, "metadata": {**metadata, "annotations": annotations}}
-    return pulumi.ResourceTransformResult(props, options)
+    kept = pulumi.ResourceOptions(retain_on_delete=True)
+    return pulumi.ResourceTransformResult(resource.props, pulumi.ResourceOptions.merge(resource.opts, kept))
 
 
 class SparkOperator(pulumi.ComponentResource):

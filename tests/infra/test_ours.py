@@ -10,7 +10,7 @@ import pytest
 
 from infra.cluster.api import Api, ApiError
 from infra.components.namespaces import ENFORCE, MAKER, MARK, brought, names, open_doors
-from infra.components.spark_operator import MANAGER, _kept
+from infra.components.spark_operator import _kept
 from tests.infra.platform import crds, deploy, settings
 
 PLATFORM, OPERATOR, PIPELINES = "effectively-once", "effectively-once-operator", "effectively-once-pipelines"
@@ -84,19 +84,9 @@ def test_a_namespace_that_was_brought_without_pod_security_is_named_with_the_com
 def test_crds_stay_when_the_stack_is_destroyed(tmp_path: Path) -> None:
     group = deploy(settings(), crds(tmp_path)).engine.of("ConfigGroup")["spark-operator-crds"]
     assert group.transforms == ("_kept",)
-    found = _kept(_arguments({"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {}}))
-    assert found is not None
+    kind, props = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", {"metadata": {"name": "x"}, "spec": {}}
+    found = _kept(
+        pulumi.ResourceTransformArgs(custom=True, type_=kind, name="x", props=props, opts=pulumi.ResourceOptions())
+    )
     assert found.opts.retain_on_delete is True
-    assert found.props == {
-        "metadata": {"name": "x", "annotations": {"a": "b", MANAGER: "effectively-once"}},
-        "spec": {},
-    }
-
-
-def test_what_is_no_object_is_left_as_it_is() -> None:
-    assert _kept(_arguments({"files": ["a.yaml"]})) is None
-
-
-def _arguments(props: dict[str, Any]) -> pulumi.ResourceTransformArgs:
-    kind = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
-    return pulumi.ResourceTransformArgs(custom=True, type_=kind, name="one", props=props, opts=pulumi.ResourceOptions())
+    assert found.props == props, "a field manager of another name could not change what is there"
