@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
-    "system_usage": "tests.compare.pods",
+    "system_usage": "tests.experiments.compare.pods",
     "fraud": "tests.harness.fraud.pods",
-    "reconcile": "tests.reconcile.pods",
-    "two_ways": "tests.twoways.pods",
-    "optimisations": "tests.optimisations.pods",
+    "reconcile": "tests.experiments.reconcile.pods",
+    "two_ways": "tests.experiments.two_ways.pods",
+    "optimisations": "tests.experiments.optimisations.pods",
 }
 """Job -> the module that plays it in pods."""
 

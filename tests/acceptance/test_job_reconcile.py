@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.arms.page import IN_PODS
+from tests.experiments.page import IN_PODS
+from tests.experiments.reconcile.figures import Figures
+from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
+from tests.experiments.reconcile.results import Reconciliation
 from tests.harness.results import Verdict
-from tests.reconcile.figures import Figures
-from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
-from tests.reconcile.results import Reconciliation
 
 
 @pytest.fixture

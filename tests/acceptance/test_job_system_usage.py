@@ -6,9 +6,9 @@ import pytest
 
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL, AT_MOST_ONCE, CHECKPOINTED, EXACTLY_ONCE
 from tests.acceptance.jobs import Played
-from tests.arms.page import IN_PODS
-from tests.compare.figures import Figures
-from tests.compare.results import Comparison
+from tests.experiments.compare.figures import Figures
+from tests.experiments.compare.results import Comparison
+from tests.experiments.page import IN_PODS
 from tests.harness.results import Verdict
 
 

@@ -20,17 +20,17 @@ register(
 )
 register(
     "compare",
-    "tests.compare.run",
+    "tests.experiments.compare.run",
     "System usage under four semantics, same records and kills; exit 0 signs hold, 1 one does not, 2 not shown.",
 )
 register(
     "two-ways",
-    "tests.twoways.run",
+    "tests.experiments.two_ways.run",
     "Snapshots and dedup per operator under the same kills; exit 0 both exact, 1 an output wrong, 2 not shown.",
 )
 register(
     "reconcile",
-    "tests.reconcile.run",
+    "tests.experiments.reconcile.run",
     "Two streams under the same kills against a batch run of one topic; exit 0 as promised, 1 not, 2 not shown.",
 )
 register(
@@ -107,7 +107,7 @@ def check(
 
 def _judge_again(run: Path) -> int:
     """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
-    from tests.arms.judges import judge_of  # noqa: PLC0415
+    from tests.experiments.judges import judge_of  # noqa: PLC0415
     from tests.harness import report  # noqa: PLC0415
     from tests.harness.judge import own as own_judge  # noqa: PLC0415
     from tests.harness.judge import verdict as judge  # noqa: PLC0415

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.toolchain.postgres import HOW, find_postgres
-from tests.compare.run import main
+from tests.experiments.compare.run import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_800)]
 SIZES = {"warm-up": 300, "burst": 1500, "calm": 1000, "struck": 3000, "kills": 1, "driver-kills": 1}

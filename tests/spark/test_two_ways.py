@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.toolchain.postgres import HOW, find_postgres
-from tests.twoways.run import main
+from tests.experiments.two_ways.run import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_800)]
 

@@ -10,11 +10,11 @@ import pytest
 
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE
 from infra.cluster.access import CHECKOUT
-from tests.arms.judges import JUDGES, judge_of
-from tests.arms.kept import MANIFEST
-from tests.compare import fabricate as compared
-from tests.optimisations import fabricate as optimised
-from tests.twoways import fabricate as both_ways
+from tests.experiments.compare import fabricate as compared
+from tests.experiments.judges import JUDGES, judge_of
+from tests.experiments.kept import MANIFEST
+from tests.experiments.optimisations import fabricate as optimised
+from tests.experiments.two_ways import fabricate as both_ways
 from tests.unit.command import call
 
 
@@ -46,9 +46,9 @@ def test_both_ways_and_optimisations_have_their_own_judges(
 @pytest.mark.parametrize(
     ("command", "module"),
     [
-        ("make compare SEED=7 RATE=0.02", "tests.compare.results"),
-        ("make two-ways SEED=7", "tests.twoways.results"),
-        ('make reconcile SEED=7 ARGS="--kills 1"', "tests.reconcile.results"),
+        ("make compare SEED=7 RATE=0.02", "tests.experiments.compare.results"),
+        ("make two-ways SEED=7", "tests.experiments.two_ways.results"),
+        ('make reconcile SEED=7 ARGS="--kills 1"', "tests.experiments.reconcile.results"),
         ("make demo JOB=fraud SEED=7", "tests.harness.fraud.judge"),
         *(
             (f"make acceptance SUITE=jobs JOB={job} SEED=7", JUDGES[job])

@@ -1,0 +1,110 @@
+"""A run directory as a play without surprises leaves it, made by hand; tests damage it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from effectively_once_jobs.two_ways.settings import SNAPSHOTS
+from effectively_once_jobs.two_ways.stage import TAKEN
+from tests.experiments.kept import MANIFEST
+from tests.experiments.two_ways.figures import FACTS, RESULTS, Facts
+from tests.experiments.two_ways.plan import PACED, Arm, Plan
+from tests.experiments.two_ways.truth import expected
+from tests.harness.run_directory import RunDirectory
+from tests.harness.workload.record import partition_of
+
+PLAN = Plan(7, operators=(2, 4), kills=(0, 2), warm_up=10, burst=80, paced=100, pace=100, rows_max=20)
+Rows = list[dict[str, Any]]
+Damage = Callable[[Arm, Rows], Rows]
+"""Changes the rows of an arm's output."""
+
+
+def no_damage(_: Arm, rows: Rows) -> Rows:
+    """Leave them as they are."""
+    return rows
+
+
+def made(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
+    """Make a run with all arms; returns its folder. So many of each part's kills missed."""
+    run = RunDirectory(path)
+    run.write_json(
+        path / MANIFEST,
+        {
+            "run": path.name,
+            "command": "make two-ways SEED=7",
+            "plan": PLAN.told(),
+            "jvm": "quick",
+            "git": {},
+            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
+        },
+    )
+    for arm in PLAN.arms:
+        _arm(RunDirectory(path / arm.name), arm, damage, missed)
+    return path
+
+
+def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
+    """Everything takes half a second, with snapshots a whole one, and each kill two more; a part begins at its own."""
+    parts, took_ms = PLAN.parts(arm), 1_000.0 if arm.way == SNAPSHOTS else 500.0
+    sends, at_ms = [], {}
+    with run.history() as history:
+        for begin, part in enumerate(parts):
+            began = 100_000 * (begin + 1)
+            history.record("phase", t=began, phase=part.name)
+            for number, record in enumerate(list(PLAN.stream(part.numbers.stop))[part.numbers.start :]):
+                sent_at = began + (10 * number if part.kind == PACED else 0)
+                sends.append(
+                    {
+                        "n": record.n,
+                        "id": record.id,
+                        "user": record.user,
+                        "payload": record.payload,
+                        "partition": partition_of(record, 2),
+                        "offset": record.n,
+                        "sent_at": sent_at,
+                    }
+                )
+                at_ms[record.id] = sent_at + took_ms
+            for operator in range(arm.operators):
+                history.record(TAKEN, t=began + 1, operator=operator, rows=len(part.numbers), copies=0)
+            for number, strike in enumerate(PLAN.strikes(arm, part)):
+                if number < part.kills - missed:
+                    history.record(
+                        "fault",
+                        t=began + 5,
+                        part=part.name,
+                        hit=True,
+                        target=strike.target,
+                        process_before="41@7",
+                        operator=strike.operator,
+                        stage=strike.stage,
+                    )
+                    history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)
+        history.end()
+    with run.sent_writer() as lines:
+        for row in sends:
+            lines.write(row)
+    amounts = expected(sends, arm.operators)
+    if not arm.catalog:
+        amounts = {id_: amount + 1 for id_, amount in amounts.items()}
+    rows = [
+        {"id": id_, "amount": amount, "at_ms": at_ms[id_], "times": 1, "same": True} for id_, amount in amounts.items()
+    ]
+    with run.observed_writer(RESULTS) as lines:
+        for row in damage(arm, rows):
+            lines.write(row)
+    run.write_json(
+        run.path / FACTS,
+        Facts(
+            way=arm.way,
+            operators=arm.operators,
+            catalog=arm.catalog,
+            cpu_s={part.name: 1.0 for part in parts},
+            object_store_bytes=2048,
+            objects=3,
+            topics_bytes=0 if arm.way == SNAPSHOTS else 1024,
+            load=(0.1, 2.0),
+        ),
+    )
