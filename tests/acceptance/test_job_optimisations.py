@@ -7,8 +7,8 @@ import pytest
 from tests.acceptance.jobs import Played
 from tests.bench.optimisations_table import AS_IS, COMBINER, FUSION
 from tests.experiments.optimisations.figures import Figures
+from tests.experiments.optimisations.page import Optimisations
 from tests.experiments.optimisations.plan import ARMS
-from tests.experiments.optimisations.results import Optimisations
 from tests.experiments.optimisations.signs import PODS
 from tests.experiments.page import IN_PODS
 from tests.harness.results import Verdict

@@ -8,7 +8,7 @@ from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS
 from tests.acceptance.jobs import Played
 from tests.experiments.page import IN_PODS
 from tests.experiments.two_ways.figures import Figures
-from tests.experiments.two_ways.results import TwoWays
+from tests.experiments.two_ways.page import TwoWays
 from tests.harness.results import Verdict
 
 WAYS = (SNAPSHOTS, DEDUP)

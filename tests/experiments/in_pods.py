@@ -1,56 +1,52 @@
-"""A run of a job in pods, from its folder to the end of its play: what the jobs' `pods.py` share."""
+"""An experiment in pods, from the folder of its run to what is judged of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infra.console import Console
 from infra.toolchain.prepare import CHECKOUT
-from tests.experiments.command import begun
+from tests.experiments import page
+from tests.experiments.experiment import Experiment
 from tests.experiments.page import IN_PODS
-from tests.experiments.pods import PodGround, pods
+from tests.experiments.pods import pods
+from tests.experiments.results import Results
+from tests.experiments.run_folder import begun
 from tests.harness.play.room import Found
 
 if TYPE_CHECKING:
     from rich.console import Console as Out
 
 
-def in_pods(
-    job: str,
-    seed: int,
-    console: Console,
-    play: Callable[[Path, PodGround], None],
-    *,
-    runs: str,
-    plan: Mapping[str, Any],
-    needs: str | None,
-) -> Path:
-    """Play a job on the cluster that this machine's state directory or KUBECONFIG names; the folder of the run.
+@dataclass(frozen=True)
+class InPods:
+    """Plays an experiment on the cluster that this machine's state directory or KUBECONFIG names, small."""
 
-    Args:
-        job: its name.
-        seed: of the run.
-        console: tells what is under way.
-        play: plays it.
-        runs: folder of its runs, below `runs/`.
-        plan: what is played, as the manifest tells it.
-        needs: what PostgreSQL is for; None where there need be none.
+    experiment: Experiment[Any, Any]
 
-    Raises:
-        NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
-        AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
-        RunError: the platform has no PostgreSQL, and one is needed.
-    """
-    found = Found.here(console)
-    found.target()
-    command = f"make acceptance SUITE=jobs JOB={job} SEED={seed}"
-    path = begun(CHECKOUT / "runs" / runs, seed, command, plan, IN_PODS)
-    console.say(f"run {path.relative_to(CHECKOUT)}")
-    with pods(path, seed, console, found, needs) as ground:
-        play(path, ground)
-    return path
+    def on_this_machine(self, seed: int, console: Console) -> Results[Any, Any]:
+        """Play it, and judge it.
+
+        Raises:
+            NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
+            AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
+            RunError: the platform has no PostgreSQL, and one is needed.
+
+        """
+        one, found = self.experiment, Found.here(console)
+        found.target()
+        plan = one.plan(seed, **{**one.small, **one.pods})
+        command = f"make acceptance SUITE=jobs JOB={one.name} SEED={seed}"
+        path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
+        console.say(f"run {path.relative_to(CHECKOUT)}")
+        with pods(path, seed, console, found, one.needs) as ground:
+            one.play(path, plan, one.arms(plan), ground, console)
+        return one.write(path)
+
+    def show(self, results: Results[Any, Any], out: Out) -> None:
+        """Print the tables and what was judged."""
+        printed(page.markdown(self.experiment.page, results), out)
 
 
 def printed(text: str, out: Out) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from effectively_once_jobs.system_usage.settings import (
     ACKNOWLEDGED,
@@ -15,13 +14,13 @@ from effectively_once_jobs.system_usage.settings import (
     EXACTLY_ONCE,
     Semantics,
 )
-from tests.experiments.compare.figures import ASKED, COUNTED, FACTS, USAGE, Counts, Facts
+from tests.experiments.compare.figures import ASKED, COUNTED, USAGE, Counts, Facts
 from tests.experiments.compare.plan import BURST, CALM, STRUCK, Plan
-from tests.experiments.kept import MANIFEST
+from tests.experiments.fabricate import Rows, manifest
+from tests.experiments.figures import FACTS
 from tests.harness.run_directory import RunDirectory
 
 PLAN = Plan(7, rate=0.01, kills=1, driver_kills=0, warm_up=20, burst=100, calm=100, struck=1_000, pace=100)
-Rows = list[dict[str, Any]]
 Damage = Callable[[Semantics, Rows], Rows]
 """Changes the rows of the table of counted events of one semantics."""
 STRUCK_ONES = slice(300, 340)
@@ -35,18 +34,7 @@ def no_damage(_: Semantics, rows: Rows) -> Rows:
 
 def made(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
     """Make a run with all four; returns its folder."""
-    run = RunDirectory(path)
-    run.write_json(
-        path / MANIFEST,
-        {
-            "run": path.name,
-            "command": "make compare SEED=7",
-            "plan": PLAN.told(),
-            "jvm": "quick",
-            "git": {},
-            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-        },
-    )
+    manifest(path, "compare", "make compare SEED=7", PLAN)
     for semantics in ALL:
         _arm(RunDirectory(path / semantics), semantics, damage, kills_hit)
     return path

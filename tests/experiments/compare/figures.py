@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import Field
 
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE, Semantics
 from tests.experiments.compare.plan import BURST, CALM, STRUCK, Plan
-from tests.experiments.figures import Latency, Model, latency
+from tests.experiments.figures import FACTS, CostFigures, Costs, Latency, Model, costs, faults_in, latency, throughput
 from tests.harness.checkers import adding_up
 from tests.harness.run_directory import RunDirectory, read_lines
 
-FACTS = "facts.json"
 COUNTED, USAGE, ASKED = "counted", "usage", "asked"
 
 
@@ -28,30 +26,21 @@ class Counts(Model):
     frauds: int
 
 
-class Facts(Model):
+class Facts(Costs):
     """What the play noted down beside rows.
 
     Attributes:
-        cpu_s: processor time of driver and executors, by part; empty where it is not measured.
-        object_store_bytes: below the pipeline's name, when it had ended.
         tables_bytes: of its tables in the result store.
-        load: of the machine in the minute before it began, and in its last one.
         state: both totals as the state of an operator that was restored from checkpoints, the closers among them.
-        broke_off: why the play did not come to its end.
 
     """
 
     semantics: Semantics
-    cpu_s: dict[str, float]
-    object_store_bytes: int
-    objects: int
     tables_bytes: int
-    load: tuple[float, float]
     state: Counts | None = None
-    broke_off: str | None = None
 
 
-class Figures(Model):
+class Figures(CostFigures):
     """One semantics.
 
     Attributes:
@@ -85,16 +74,11 @@ class Figures(Model):
     struck: Latency | None
     throughput_per_s: float | None
     cpu_s: dict[str, float]
-    cpu_s_per_1000: float | None
-    object_store_bytes: int
-    objects: int
     tables_bytes: int
-    load: tuple[float, float]
     kills_hit: int
     recovered_s: list[float]
     look_ups: int
     failed_look_ups: int
-    broke_off: str | None = None
     records: dict[str, int] = Field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
@@ -118,16 +102,16 @@ class Figures(Model):
         return int(getattr(self.usage, of) - getattr(self.due, of))
 
 
-def figures(path: Path, plan: Plan) -> Figures:
-    """Compute one arm's figures.
+def figures(path: Path, plan: Plan, arm: str) -> list[Figures]:
+    """Compute one arm's figures, from the folder of a run.
 
     Raises:
         EvidenceError: evidence is missing or damaged.
         ValidationError: the facts are none.
 
     """
-    run = RunDirectory(path)
-    facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
+    run = RunDirectory(path / arm)
+    facts = Facts.model_validate_json((run.path / FACTS).read_bytes())
     acknowledged = list(read_lines(run.sent_path))
     sends = {row["id"]: row for row in acknowledged if row["kind"] == "fresh"}
     # Closers stand after everything that is measured.
@@ -140,12 +124,14 @@ def figures(path: Path, plan: Plan) -> Figures:
     delivered, processed = Counter(row["id"] for row in rows), {row["id"]: row["times"] for row in asked}
     calls = next(iter(run.rows("calls")))
     events = run.whole_events() if facts.broke_off is None else run.events()
-    faults = [one for one in events if one["event"] == "fault"]
+    faults = faults_in(events)
     displaced, late = out_of_order(rows, _batches(events))
-    cpu_of = [CALM, BURST, STRUCK]
+    parts = {part: len(plan.parts[part]) for part in (CALM, BURST, STRUCK)}
+    counted = [(row["n"], (row["sent_at"], first[one])) for one, row in sends.items() if one in first]
+    done = {part: [times for number, times in counted if number in plan.parts[part]] for part in parts}
     # The other three know no late records and no copies, and tell offsets alone.
     epochs = adding_up.told(events) if facts.semantics == EXACTLY_ONCE and facts.broke_off is None else []
-    return Figures(
+    found = Figures(
         semantics=facts.semantics,
         due=Counts(transactions=len(sends), frauds=sum(map(plan.is_fraud, sends))),
         counted=Counts(transactions=len(rows), frauds=sum(row["fraud"] for row in rows)),
@@ -158,32 +144,20 @@ def figures(path: Path, plan: Plan) -> Figures:
         phantoms=sum(row["id"] not in sends or bool(row["fraud"]) != plan.is_fraud(row["id"]) for row in rows),
         out_of_order=displaced,
         replayed_late=late,
-        calm=_latency(sends, first, plan.parts[CALM]),
-        struck=_latency(sends, first, plan.parts[STRUCK]),
-        throughput_per_s=_throughput(sends, first, plan.parts[BURST]),
+        calm=latency(done[CALM]),
+        struck=latency(done[STRUCK]),
+        throughput_per_s=throughput(done[BURST]),
         cpu_s=facts.cpu_s,
-        cpu_s_per_1000=(
-            facts.cpu_s
-            and round(
-                1000
-                * sum(facts.cpu_s.get(part, 0.0) for part in cpu_of)
-                / sum(len(plan.parts[part]) for part in cpu_of),
-                3,
-            )
-        )
-        or None,
-        object_store_bytes=facts.object_store_bytes,
-        objects=facts.objects,
+        **costs(facts, parts),
         tables_bytes=facts.tables_bytes,
-        load=facts.load,
         kills_hit=sum(one["hit"] for one in faults),
         recovered_s=[one["recovered_s"] for one in faults if one["recovered_s"] is not None],
         look_ups=calls["calls"],
         failed_look_ups=calls["failed"],
-        broke_off=facts.broke_off,
         records=dict(adding_up.sums(epochs)),
         complaints=tuple(adding_up.complaints(epochs, len(acknowledged))) if epochs else (),
     )
+    return [found]
 
 
 def out_of_order(rows: Sequence[Mapping[str, Any]], batches: Sequence[float]) -> tuple[int, int]:
@@ -229,15 +203,3 @@ def _first(rows: list[dict[str, Any]]) -> dict[str, float]:
     for row in rows:
         found[row["id"]] = min(row["at_ms"], found.get(row["id"], row["at_ms"]))
     return found
-
-
-def _latency(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> Latency | None:
-    return latency([first[one] - row["sent_at"] for one, row in sends.items() if row["n"] in part and one in first])
-
-
-def _throughput(sends: Mapping[str, Any], first: Mapping[str, float], part: range) -> float | None:
-    burst = {one: row for one, row in sends.items() if row["n"] in part and one in first}
-    if not burst:
-        return None
-    began, ended = min(row["sent_at"] for row in burst.values()), max(first[one] for one in burst)
-    return float(round(len(burst) / (ended - began) * 1000, 1))

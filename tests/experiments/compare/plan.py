@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from zlib import crc32
 
 from effectively_once_jobs.system_usage.usage import ASKED_AT_ONCE
+from tests.experiments.kills import Strike
+from tests.experiments.plan import demand
+from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.record import Planned
 from tests.harness.workload.seeded import Seeded
@@ -24,17 +26,6 @@ MALFORMED = 0.01
 LATENESS_MS = 3_600_000
 """Longer than all event times together: nothing is late, so that the semantics alone decide what is counted."""
 WARM_UP, BURST, CALM, STRUCK = "warm-up", "burst", "calm", "struck"
-
-
-EXECUTOR, DRIVER = "executor", "driver"
-
-
-@dataclass(frozen=True)
-class Strike:
-    """A kill: whom, and after which look-up, counted from the first of the struck part."""
-
-    target: str
-    call: int
 
 
 @dataclass(frozen=True)
@@ -67,9 +58,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
-        for name, least in (("warm_up", 1), ("burst", SMALLEST), ("calm", SMALLEST), ("struck", SMALLEST), ("pace", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}: it must be {least} or more")
+        demand(self, warm_up=1, burst=SMALLEST, calm=SMALLEST, struck=SMALLEST, pace=1)
         if not 0 <= self.rate <= RATE_MAX:
             raise InputError(
                 f"RATE is {self.rate:g}: from 0 to {RATE_MAX:g} is possible; beyond, tasks that succeed only if none "
@@ -107,7 +96,7 @@ class Plan:
 
     @property
     def strikes(self) -> list[Strike]:
-        """Every kill, in its order; the executors' come first.
+        """Every kill, in its order; the executors' come first. Look-ups are counted from the first of the struck part.
 
         Portions are never larger than `ASKED_AT_ONCE`, so there are more look-ups than this reckons with; what is lost
         with an executor or a driver is not looked up.
@@ -116,7 +105,3 @@ class Plan:
         targets = [EXECUTOR] * self.kills + [DRIVER] * self.driver_kills
         slot = self.struck // ASKED_AT_ONCE * 0.6 / max(len(targets), 1)
         return [Strike(target, round(slot * (number + rng.uniform(0.2, 0.8)))) for number, target in enumerate(targets)]
-
-    def told(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)

@@ -1,113 +1,103 @@
-"""One arm of a comparison: the job under one semantics, from an empty topic to its evidence."""
+"""One arm of a comparison: the job under one semantics, its parts one after the other, kills while the last is sent."""
 
 from __future__ import annotations
 
-import shutil
-import threading
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from effectively_once.object_store import BucketAddress
-from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, Semantics
+from effectively_once_jobs.system_usage.look_up import LOOKED_UP
+from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL
 from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals
 from infra.console import Console
-from tests.bench.facts import load
-from tests.experiments.compare.figures import FACTS, Counts, Facts
+from tests.experiments.arm import DRAIN_S, ArmPlay, done_with
+from tests.experiments.compare.figures import Counts, Facts
 from tests.experiments.compare.outputs import Outputs
-from tests.experiments.compare.parts import DRAIN_S, Play
-from tests.experiments.compare.plan import EPOCH_ROWS, LATENESS_MS, Plan
+from tests.experiments.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
 from tests.experiments.ground import Ground, Role
+from tests.experiments.kills import Gate, Kills
+from tests.experiments.pace import paced
+from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.act import PARTITIONS
-from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
-from tests.harness.workload.pacing import Pace, Pacer
-from tests.harness.workload.progress import Progress
 from tests.harness.workload.record import Planned
-from tests.harness.workload.sender import Sender, Target, kafka_producer
+from tests.harness.workload.seeded import closers
 
 JOB = "effectively_once_jobs.system_usage"
 SHARDS = 2
-SETTLED = Progress(ends=dict.fromkeys(range(PARTITIONS), 2**62))
-"""There is no chain to wait for: what was sent counts as settled at once, and the arm waits for itself."""
+
+
+def _looked_up(event: Mapping[str, Any]) -> bool:
+    return bool(event["event"] == LOOKED_UP)
+
+
+LOOK_UPS = Gate("look-up", _looked_up, {EXECUTOR: (LOOKED_UP, {}), DRIVER: (LOOKED_UP, {})})
+
+
+def play(run: Path, plan: Plan, arms: Sequence[str], ground: Ground, console: Console) -> None:
+    """Play semantics of a run one after the other."""
+    outputs = Outputs(ground.database)
+    outputs.make((one.id, plan.is_fraud(one.id)) for one in plan.stream() if one.kind == "fresh" and one.id)
+    try:
+        for semantics in arms:
+            Play(RunDirectory(run / semantics), ground, console, plan, outputs).play()
+    finally:
+        outputs.drop()
 
 
 @dataclass
-class Arm:
-    """One semantics; whichever way `play` ends, no process of it is left.
+class Play(ArmPlay[Ground]):
+    """One semantics, whose name is that of the arm; `outputs` is the result store."""
 
-    Attributes:
-        directory: of this arm; evidence goes there.
-        semantics: of the job.
-        plan: what is sent and struck.
-        ground: where it runs.
-        outputs: the result store.
-
-    """
-
-    directory: RunDirectory
-    semantics: Semantics
     plan: Plan
-    ground: Ground
     outputs: Outputs
-    console: Console
-    stop: threading.Event = field(default_factory=threading.Event)
-    _load: float = field(default=0.0, init=False)
-    _cpu_s: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
     def pipeline(self) -> str:
-        """Name of the pipeline."""
-        return self.ground.pipeline(f"usage_{self.semantics}")
+        """Name of the pipeline; also in the log of look-ups."""
+        return self.ground.pipeline(f"usage_{self.name}")
 
-    def play(self) -> None:
-        """Play it and write its evidence; what breaks it off is evidence too."""
-        broke_off, self._load = None, load()
-        with History(self.directory.history_path) as history:
-            try:
-                self._play(history)
-                history.end()
-            except Exception as error:
-                broke_off = f"{type(error).__name__}: {error}"
-                self.console.say(f"✗ {self.semantics} broke off: {error}")
-                history.record("phase", phase="broken off")
-        self._collect(broke_off)
+    def go(self) -> None:
+        """Play it.
 
-    def _play(self, history: History) -> None:
-        role, ground = self._role(), self.ground
-        ground.create(self.directory, role, PARTITIONS)
-        cast = ground.cast(self.directory, history, JOB, [role])
-        drivers = cast.drivers[0]
+        Raises:
+            WaitTimedOutError: the job was not done with what was sent, or a driver does not come up.
+            ServerError: what was killed was not replaced.
 
-        def unacknowledged(record: Planned, error: str) -> None:
-            history.record("unacknowledged", id=record.id, error=error)
+        """
+        stream = self.plan.stream()
+        with self.running(JOB, [self._role()], PARTITIONS):
+            for part, numbers in self.plan.parts.items():
+                records: Iterable[Planned] = islice(stream, len(numbers))
+                if part not in (WARM_UP, BURST):
+                    records = paced(records, self.plan.pace, self.stop)
+                with self.part(part, f"{len(numbers):,} records, {part}"):
+                    (self._struck if part == STRUCK else self._send)(records, len(numbers))
+            self.history.record("phase", phase="drain")
+            latest = self.sender.last_event_time_ms
+            assert latest is not None, "there are transactions among so many records"
+            for one in closers(latest, self.plan.records, lateness_ms=LATENESS_MS):
+                # Each is in an epoch of its own: the second one has the watermark that closes all windows.
+                self._send([one], 1)
 
-        with cast.followed(), self.directory.sent_writer() as lines:
-            sender = Sender(
-                kafka_producer(ground.endpoints.kafka_bootstrap),
-                lines,
-                Pacer(Pace(horizon_ms=None, max_outstanding=self.plan.records + 2)),
-                lambda: SETTLED,
-                unacknowledged=unacknowledged,
-                stop=self.stop,
-                target=Target(self.pipeline, PARTITIONS, DRAIN_S),
-            )
-            cast.start()
-            cast.watch.wait_for("the driver", lambda: bool(cast.watch.seen), ground.driver_s, drivers.alive)
-            Play(
-                self.semantics,
-                self.pipeline,
-                self.plan,
-                sender,
-                cast,
-                history,
-                self.outputs,
-                self.console,
-                self.stop,
-                self._cpu_s,
-            ).go()
-            drivers.stop()
+    def facts(self, **told: Any) -> Facts:
+        """Note down what it left."""
+        from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
+
+        endpoints, totals = self.ground.endpoints, Totals()
+        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
+        kept = Snapshots(store, self.pipeline).restore(totals) >= 0
+        state = Counts(**totals.get_state()) if kept else None
+        size = self.outputs.write(self.directory, self.pipeline)
+        self.outputs.drop(self.pipeline)
+        semantics = next(one for one in ALL if one == self.name)
+        return Facts(semantics=semantics, tables_bytes=size, state=state, **self.used(self.pipeline), **told)
 
     def _role(self) -> Role:
-        own = {"time_out_s": self.plan.time_out_s} if self.semantics == ACKNOWLEDGED else {}
+        own = {"time_out_s": self.plan.time_out_s} if self.name == ACKNOWLEDGED else {}
         return Role(
             {
                 "pipeline": self.pipeline,
@@ -117,27 +107,29 @@ class Arm:
                 "lateness_ms": LATENESS_MS,
                 "epoch_rows_max": EPOCH_ROWS,
             },
-            {"semantics": self.semantics, **own},
+            {"semantics": self.name, **own},
         )
 
-    def _collect(self, broke_off: str | None) -> None:
-        from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
+    def _struck(self, records: Iterable[Planned], number: int) -> None:
+        """Send records while look-ups fail and processes are killed."""
+        self.outputs.fails(self.pipeline, self.plan.seed, self.plan.rate)
+        kills = Kills(self.plan.strikes, self.cast, LOOK_UPS, history=self.history, say=self.console.say)
+        kills.start()
+        try:
+            self._send(records, number)
+        finally:
+            kills.stop_asked.set()
+            kills.join()
+            self.outputs.fails(self.pipeline, 0, 0.0)
+        kills.ended()
 
-        endpoints = self.ground.endpoints
-        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
-        objects = [one.bytes for one in store.listed(f"{self.pipeline}/")]
-        totals = Totals()
-        kept = Snapshots(store, self.pipeline).restore(totals) >= 0
-        facts = Facts(
-            semantics=self.semantics,
-            cpu_s=self._cpu_s,
-            object_store_bytes=sum(objects),
-            objects=len(objects),
-            tables_bytes=self.outputs.write(self.directory, self.pipeline),
-            load=(self._load, load()),
-            broke_off=broke_off,
-            state=Counts(**totals.get_state()) if kept else None,
+    def _send(self, records: Iterable[Planned], number: int) -> None:
+        """Send records, and wait until the job is done with all that was sent."""
+        self.send(records, number)
+        watch = self.cast.watch
+        watch.wait_for(
+            f"{self.name} to be done with {self.sent:,} records",
+            lambda: done_with(watch.seen) >= self.sent,
+            DRAIN_S,
+            self.dead,
         )
-        self.directory.write_json(self.directory.path / FACTS, facts)
-        self.outputs.drop(self.pipeline)
-        shutil.rmtree(self.directory.path / "work", ignore_errors=True)

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from effectively_once_jobs.system_usage.settings import (
-    ACKNOWLEDGED,
-    ALL,
-    AT_MOST_ONCE,
-    CHECKPOINTED,
-    EXACTLY_ONCE,
-    Semantics,
-)
+from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, AT_MOST_ONCE, CHECKPOINTED, EXACTLY_ONCE
 from tests.experiments.compare.figures import Figures
 from tests.experiments.compare.plan import Plan
-from tests.experiments.figures import Said
-from tests.experiments.figures import verdict as judged_as
-from tests.harness.checkers import adding_up
-from tests.harness.results import Verdict
+from tests.experiments.figures import Sign, guard, promise, summed
 
 AT_LEAST_ONCE = (ACKNOWLEDGED, CHECKPOINTED)
-
-
-class Sign(Said):
-    """A sentence about one semantics."""
-
-    semantics: Semantics
 
 
 def signs(found: Sequence[Figures], plan: Plan) -> list[Sign]:
@@ -33,71 +17,47 @@ def signs(found: Sequence[Figures], plan: Plan) -> list[Sign]:
     return [sign for one in found for sign in (*_promises(one), *_guards(one, plan))]
 
 
-def verdict(found: Sequence[Figures], judged: Sequence[Sign]) -> Verdict:
-    """Fail for a promise that does not hold, unknown for a guard, or for a semantics that was not played to its end."""
-    whole = {one.semantics for one in found if one.broke_off is None} == {*ALL}
-    return judged_as(judged, whole=whole)
-
-
 def _promises(one: Figures) -> Iterator[Sign]:
+    name, whole = one.semantics, one.broke_off is None
     errors = {of: one.error(of) for of in ("transactions", "frauds")}
-    told = ", ".join(f"{of} {error:+,}" for of, error in errors.items())
-    name = one.semantics
+    told, never = ", ".join(f"{of} {error:+,}" for of, error in errors.items()), f"{one.lost:,} never counted"
     if name == AT_MOST_ONCE:
-        yield Sign(semantics=name, says="never over-counts", holds=max(errors.values()) <= 0, found=told)
-        yield Sign(
-            semantics=name,
-            says="processes and counts no event twice",
-            holds=one.doubled == 0 and one.processed_more == 0,
-            found=f"{one.processed_more:,} looked up, {one.doubled:,} counted more than once",
-        )
-    if name in AT_LEAST_ONCE and one.broke_off is None:
-        yield Sign(semantics=name, says="never under-counts", holds=min(errors.values()) >= 0, found=told)
-        yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
-    if name == CHECKPOINTED and one.broke_off is None:
-        yield Sign(
-            semantics=name,
-            says="has the state of its operator right, whatever was done outside of it",
-            holds=one.state == one.due,
-            found="none" if one.state is None else f"{one.state.transactions:,} and {one.state.frauds:,}",
-        )
+        yield promise(name, "never over-counts", max(errors.values()) <= 0, told)
+        again = f"{one.processed_more:,} looked up, {one.doubled:,} counted more than once"
+        yield promise(name, "processes and counts no event twice", not (one.doubled or one.processed_more), again)
+    if name in AT_LEAST_ONCE and whole:
+        yield promise(name, "never under-counts", min(errors.values()) >= 0, told)
+        yield promise(name, "loses no event", one.lost == 0, never)
+    if name == CHECKPOINTED and whole:
+        state = "none" if one.state is None else f"{one.state.transactions:,} and {one.state.frauds:,}"
+        says = "has the state of its operator right, whatever was done outside of it"
+        yield promise(name, says, one.state == one.due, state)
     if name == EXACTLY_ONCE:
-        yield Sign(semantics=name, says="counts no event twice", holds=one.doubled == 0, found=f"{one.doubled:,} twice")
-    if name == EXACTLY_ONCE and one.broke_off is None:
-        yield Sign(semantics=name, says="equals", holds=not any(errors.values()), found=told)
-        yield Sign(semantics=name, says="loses no event", holds=one.lost == 0, found=f"{one.lost:,} never counted")
-        parts = ", ".join(f"{one.records.get(part, 0):,} {part}" for part in adding_up.PARTS)
-        yield Sign(
-            semantics=name,
-            says="accounts for every record: in = on time + late + duplicate + malformed",
-            holds=bool(one.records) and not one.complaints,
-            found=one.complaints[0] if one.complaints else f"{one.records.get('in', 0):,} = {parts}",
-        )
-    yield Sign(
-        semantics=name,
-        says="counts nothing that was not sent, nor otherwise than the result store has it",
-        holds=one.phantoms == 0,
-        found=f"{one.phantoms:,} phantoms",
-    )
+        yield promise(name, "counts no event twice", one.doubled == 0, f"{one.doubled:,} twice")
+    if name == EXACTLY_ONCE and whole:
+        yield promise(name, "equals", not any(errors.values()), told)
+        yield promise(name, "loses no event", one.lost == 0, never)
+        says = "accounts for every record: in = on time + late + duplicate + malformed"
+        yield promise(name, says, bool(one.records) and not one.complaints, summed(one.records, one.complaints))
+    says = "counts nothing that was not sent, nor otherwise than the result store has it"
+    yield promise(name, says, one.phantoms == 0, f"{one.phantoms:,} phantoms")
 
 
 def _guards(one: Figures, plan: Plan) -> Iterator[Sign]:
-    def guard(says: str, number: int, least: int, of: str) -> Sign:
-        return Sign(semantics=one.semantics, says=says, holds=number >= least, found=f"{number:,} {of}", promise=False)
+    def seen(says: str, number: int, least: int, of: str) -> Sign:
+        return guard(one.semantics, says, number >= least, f"{number:,} {of}")
 
-    yield guard("events were sent", one.due.frauds, 1, "frauds among them")
+    yield seen("events were sent", one.due.frauds, 1, "frauds among them")
     kills = plan.kills + plan.driver_kills
-    yield guard("something was to fail", kills + (plan.rate > 0), 1, "sorts of failures and kills")
-    yield guard("every kill hit a running batch", one.kills_hit, kills, f"of {kills}")
+    yield seen("something was to fail", kills + (plan.rate > 0), 1, "sorts of failures and kills")
+    yield seen("every kill hit a running batch", one.kills_hit, kills, f"of {kills}")
     if plan.rate > 0:
-        yield guard("look-ups failed", one.failed_look_ups, 1, f"of {one.look_ups:,}")
+        yield seen("look-ups failed", one.failed_look_ups, 1, f"of {one.look_ups:,}")
     if one.semantics == AT_MOST_ONCE:
-        yield guard("events were lost", one.lost, 1, "never counted")
+        yield seen("events were lost", one.lost, 1, "never counted")
     elif one.semantics == EXACTLY_ONCE:
-        yield guard("events were processed again", one.processed_more, 1, "looked up more than once")
+        yield seen("events were processed again", one.processed_more, 1, "looked up more than once")
     else:
-        yield guard("events were counted again", one.doubled, 1, "counted more than once")
+        yield seen("events were counted again", one.doubled, 1, "counted more than once")
     if one.semantics == ACKNOWLEDGED:
-        yield guard(
-            "replays came out of order", one.replayed_late, 1, "in a later batch than a later one of their user"
-        )
+        yield seen("replays came out of order", one.replayed_late, 1, "in a later batch than a later one of their user")

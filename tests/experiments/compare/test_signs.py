@@ -9,20 +9,23 @@ import pytest
 
 from effectively_once_jobs.system_usage.settings import (
     ACKNOWLEDGED,
-    ALL,
     AT_MOST_ONCE,
     CHECKPOINTED,
     EXACTLY_ONCE,
     Semantics,
 )
-from tests.experiments.compare.fabricate import PLAN, Rows, made
-from tests.experiments.compare.figures import FACTS
-from tests.experiments.compare.results import ended, judge, main, write
+from tests.experiments import fabricate
+from tests.experiments.compare.experiment import EXPERIMENT
+from tests.experiments.compare.fabricate import PLAN, made
+from tests.experiments.fabricate import Rows, changed
+from tests.experiments.figures import FACTS
 from tests.harness.results import Verdict
+
+judge = EXPERIMENT.judge
 
 
 def failing(path: Path) -> list[tuple[str, bool]]:
-    return [(f"{sign.semantics} {sign.says}", sign.promise) for sign in judge(path).signs if not sign.holds]
+    return fabricate.failing(judge(path))
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
@@ -74,10 +77,11 @@ def test_a_broken_promise_fails(tmp_path: Path, broken: Semantics, change: objec
 @pytest.mark.parametrize("count", ["in", "accepted", "late", "duplicate", "malformed"])
 def test_a_count_of_one_epoch_that_is_one_off_fails(tmp_path: Path, count: str) -> None:
     path = made(tmp_path / "run")
-    history = path / EXACTLY_ONCE / "history.jsonl"
-    lines = [orjson.loads(line) for line in history.read_bytes().splitlines()]
-    next(line for line in lines if line.get("state") == "published")[count] += 1
-    history.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+    def one_more(rows: Rows) -> None:
+        next(row for row in rows if row.get("state") == "published")[count] += 1
+
+    changed(path / EXACTLY_ONCE / "history.jsonl", one_more)
     says = "exactly_once accounts for every record: in = on time + late + duplicate + malformed"
     assert failing(path) == [(says, True)]
     assert judge(path).verdict is Verdict.FAIL
@@ -114,52 +118,3 @@ def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
     path = made(tmp_path / "run", kills_hit=PLAN.kills - 1)
     assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every kill hit a running batch"}
     assert judge(path).verdict is Verdict.UNKNOWN
-
-
-@pytest.mark.parametrize("file", ["observed/counted.jsonl", "sent.jsonl", FACTS, "history.jsonl"])
-def test_an_arm_without_evidence_makes_it_unknown(tmp_path: Path, file: str) -> None:
-    path = made(tmp_path / "run")
-    (path / EXACTLY_ONCE / file).unlink()
-    results = judge(path)
-    assert [*results.unread] == [EXACTLY_ONCE]
-    assert results.verdict is Verdict.UNKNOWN
-
-
-def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = made(tmp_path / "run")
-    results = write(path)
-    assert main([str(path), "--to", str(tmp_path / "kept")]) == 0
-    kept = {one.name for one in (tmp_path / "kept").iterdir()}
-    assert {"manifest.json", "results.json", "table.md", "page.html", "latency.svg"} < kept
-    assert (path / "results.json").read_text().startswith("{")
-    told = capsys.readouterr().out
-    assert "✓ at most once never over-counts: transactions -40" in told
-    assert told.rstrip().endswith("PASS, seed 7")
-    page = (path / "page.html").read_text()
-    assert page.count("<svg") == 6
-    assert "exactly once" in page
-    assert results.verdict is Verdict.PASS
-    assert main([str(tmp_path)]) == 2
-
-
-def test_an_arm_that_broke_off_is_played_again_and_keeps_the_run_unknown(tmp_path: Path) -> None:
-    path = made(tmp_path / "run")
-    assert all(ended(path / semantics) for semantics in ALL)
-    facts = path / ACKNOWLEDGED / FACTS
-    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), "broke_off": "nothing came"}))
-    assert not ended(path / ACKNOWLEDGED)
-    assert not ended(path / "never begun")
-    assert judge(path).verdict is Verdict.UNKNOWN
-
-
-@pytest.mark.parametrize("left_out", [-1, 1])
-def test_a_history_that_lacks_a_line_is_none_to_judge(tmp_path: Path, left_out: int) -> None:
-    """The end among them: a line in the middle was what is counted, and its lack lowers a figure."""
-    path = made(tmp_path / "run")
-    history = path / AT_MOST_ONCE / "history.jsonl"
-    lines = history.read_bytes().splitlines(keepends=True)
-    del lines[left_out]
-    history.write_bytes(b"".join(lines))
-    results = judge(path)
-    assert "does not come to its end" in results.unread[AT_MOST_ONCE]
-    assert results.verdict is Verdict.UNKNOWN

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.optimisations_table import AS_IS, COMBINER, FUSION, QUERY
-from tests.experiments.kept import MANIFEST
-from tests.experiments.optimisations.figures import COUNTED, FACTS, LOG, Facts
+from tests.experiments.fabricate import manifest
+from tests.experiments.figures import FACTS
+from tests.experiments.optimisations.figures import COUNTED, LOG, Facts
 from tests.experiments.optimisations.plan import ACTORS, ARMS, NEITHER, ROUND, Actor, Plan
 from tests.harness.run_directory import RunDirectory
 
@@ -27,17 +28,7 @@ WROTE = {
 
 def made(path: Path) -> Path:
     """Make a run with all four drivers; returns its folder."""
-    RunDirectory(path).write_json(
-        path / MANIFEST,
-        {
-            "run": path.name,
-            "command": "make acceptance SUITE=jobs JOB=optimisations SEED=7",
-            "jvm": "pods",
-            "git": {},
-            "plan": PLAN.model_dump(),
-            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-        },
-    )
+    manifest(path, "optimisations", "make acceptance SUITE=jobs JOB=optimisations SEED=7", PLAN, "pods")
     for actor in ACTORS:
         _driver(RunDirectory(path / actor.name), actor)
     return path

@@ -13,33 +13,26 @@ import orjson
 from tests.bench import event_log
 from tests.bench.event_log import Query
 from tests.bench.optimisations_table import EPOCH, QUERY
-from tests.experiments.figures import Model
-from tests.experiments.optimisations.plan import ARMS, ROUND, Actor, Plan
+from tests.experiments import figures as shared
+from tests.experiments.figures import FACTS
+from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND, Plan
 from tests.harness.evidence import EvidenceError
 from tests.harness.run_directory import RunDirectory
 
-FACTS, LOG = "facts.json", "spark-events"
+LOG = "spark-events"
 COUNTED = "user_counts"
 EPOCH_OPERATOR = "MapInArrow"
 """Only the query of an epoch has it."""
 Counts = Mapping[tuple[str, int], int]
 
 
-class Facts(Model):
-    """What the play noted down of a driver.
-
-    Attributes:
-        executors: address -> pod, as name@uid.
-        load: of the machine, before it began and at its end.
-        broke_off: why it did not come to its end.
-    """
+class Facts(shared.Facts):
+    """What the play noted down of a driver; `executors`: address -> pod, as name@uid."""
 
     executors: dict[str, str]
-    load: tuple[float, float]
-    broke_off: str | None = None
 
 
-class Figures(Model):
+class Figures(shared.Figures):
     """One variant.
 
     Attributes:
@@ -72,7 +65,7 @@ class Figures(Model):
     plan: list[str]
 
 
-def figures(run: Path, actor: Actor, plan: Plan) -> list[Figures]:
+def figures(run: Path, plan: Plan, name: str) -> list[Figures]:
     """Read what a driver left: the figures of its variants.
 
     Raises:
@@ -80,7 +73,7 @@ def figures(run: Path, actor: Actor, plan: Plan) -> list[Figures]:
         OSError: a file cannot be read.
         ValueError: a file is damaged.
     """
-    directory = RunDirectory(run / actor.name)
+    directory, actor = RunDirectory(run / name), next(one for one in ACTORS if one.name == name)
     facts = Facts.model_validate_json((directory.path / FACTS).read_bytes())
     if facts.broke_off:
         raise EvidenceError(f"it broke off: {facts.broke_off}", directory.path, "run again")

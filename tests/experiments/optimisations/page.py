@@ -1,18 +1,19 @@
-"""A run as tables, plans and a page: pure functions of its results."""
+"""A run as tables, plots and plans: pure functions of its results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.bench import optimisations_table
+from tests.bench.facts import PLANS
 from tests.bench.optimisations_table import EPOCH, QUERY
-from tests.experiments.optimisations.plan import ARMS
-from tests.experiments.page import in_html, in_markdown
+from tests.experiments.optimisations.figures import Figures
+from tests.experiments.optimisations.plan import ARMS, Plan
+from tests.experiments.page import Page, Table
+from tests.experiments.plot import Plot
+from tests.experiments.results import Results
 
-if TYPE_CHECKING:
-    from tests.experiments.optimisations.figures import Figures
-    from tests.experiments.optimisations.results import Optimisations
-
+Optimisations = Results[Plan, Figures]
 TITLES = {QUERY: "S1 as a query", EPOCH: "S1 as the pipeline, exactly once, sum of its epochs"}
 HEADING = [
     "variant",
@@ -25,32 +26,43 @@ HEADING = [
 ]
 
 
-def tables(results: Optimisations) -> list[tuple[str, list[list[str]]]]:
-    """Return what is said above each table, and its rows."""
+def tables(results: Optimisations) -> list[Table]:
+    """Return the tables: a row a variant."""
     plan = results.plan
     return [
         (
             f"{TITLES[part]}: {plan.records:,} events of {plan.users:,} users",
+            HEADING,
             [_row(one, plan.records) for one in results.arms if one.part == part],
         )
         for part in ARMS
     ]
 
 
-def markdown(results: Optimisations) -> str:
-    """Return the tables and what was judged, in Markdown."""
-    return in_markdown([(title, HEADING, rows) for title, rows in tables(results)], judged(results))
+def plots(results: Optimisations) -> list[Plot]:
+    """Return what each variant moves."""
 
+    def each(part: str, of: Callable[[Figures], int]) -> dict[str, list[float]]:
+        return {one.arm: [float(of(one))] for one in results.arms if one.part == part}
 
-def judged(results: Optimisations) -> list[str]:
-    """Return a line for each promise and for each guard that does not hold, and the verdict."""
-    told = [(f"{one.part}, {one.arm}", one) for one in results.signs]
-    lines = [f"{'✓' if one.holds else '✗'} {who} {one.says}: {one.found}" for who, one in told if one.promise]
-    lines += [
-        f"? {who}: not shown that it {one.says} ({one.found})" for who, one in told if not one.promise and not one.holds
+    return [
+        Plot(f"{TITLES[part]}: {what} shuffled", unit, each(part, of))
+        for part in ARMS
+        for what, unit, of in (
+            ("bytes", "bytes", lambda one: one.shuffled_bytes),
+            ("records", "records", lambda one: one.shuffled_records),
+        )
     ]
-    lines += [f"? {name}: {why}" for name, why in results.unread.items()]
-    return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
+
+
+def says(results: Optimisations) -> str:
+    """Return what was played."""
+    plan = results.plan
+    return (
+        f"{plan.records:,} events of {plan.users:,} users are counted in windows, each variant by a driver and two "
+        "executors in pods of their own, with fusion and the combiner switched on and off. Stages, bytes and records "
+        "are those of Spark's event log."
+    )
 
 
 def plans(results: Optimisations) -> str:
@@ -58,12 +70,7 @@ def plans(results: Optimisations) -> str:
     return optimisations_table.plans([{"part": one.part, "arm": one.arm, "plan": one.plan} for one in results.arms])
 
 
-def html(results: Optimisations) -> str:
-    """Return the page, which needs no other file."""
-    says = "Stages, bytes and records by Spark's event log."
-    sections = [(title, HEADING, rows) for title, rows in tables(results)]
-    title = "Fusion and combiner lifting"
-    return in_html(results, sections, judged(results), title=title, heading=title, says=says)
+PAGE = Page("Fusion and combiner lifting", says, tables, plots, files=lambda results: {PLANS: plans(results)}, name=str)
 
 
 def _row(one: Figures, records: int) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from tests.bench.optimisations_table import AS_IS, COMBINER, EPOCH, FUSION, QUERY
 from tests.bench.s1_arms import LATENESS_MS
 from tests.bench.s1_events import WINDOW_MS, Events
-from tests.experiments.figures import Model
 
 NEITHER = f"{FUSION}, {COMBINER}"
 ARMS = {QUERY: (AS_IS, FUSION, COMBINER, NEITHER), EPOCH: (AS_IS, FUSION, COMBINER)}
@@ -39,7 +38,8 @@ ACTORS = (
 )
 
 
-class Plan(Model):
+@dataclass(frozen=True)
+class Plan:
     """Sizes: records, users that have most of them in few hands, records of an epoch."""
 
     seed: int

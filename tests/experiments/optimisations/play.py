@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,17 @@ from effectively_once.ledger.objects import Found, Get, Put
 from effectively_once.object_store import BucketAddress, S3ObjectStore
 from infra.console import Console
 from tests.bench import counts
-from tests.bench.facts import load
 from tests.bench.optimisations_table import QUERY
 from tests.bench.place import SINKS
 from tests.bench.s1_arms import LATENESS_MS, SHARDS
 from tests.bench.s1_events import PARTITIONS, WINDOW_MS, fill
-from tests.experiments.compare.parts import done_with
-from tests.experiments.ground import Cast, Role
-from tests.experiments.optimisations.figures import COUNTED, FACTS, LOG, Facts
+from tests.experiments.arm import ArmPlay, done_with
+from tests.experiments.ground import Role
+from tests.experiments.optimisations.figures import COUNTED, LOG, Facts
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND, Actor, Plan
 from tests.experiments.pods import PodGround
 from tests.harness.adapters.cluster import label_of
 from tests.harness.adapters.topics import Topics
-from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 
 FILES = tuple(
@@ -43,76 +40,67 @@ FILES = tuple(
     )
 )
 """What the drivers run, and all that it imports beside the library."""
-PARTS = 2
+TOPIC, PARTS = "optimisations", 2
 ACTOR_S, PODS_S, LOG_S = 300.0, 60.0, 60.0
 PLACEHOLDER = "here"
 """Spark wants the folder of its event log to be there; on an object store a folder is what has an object in it."""
 
 
-@dataclass(frozen=True)
-class Play:
-    """One run; whichever way it ends, no process of it is left."""
+def play(run: Path, plan: Plan, arms: Sequence[str], ground: PodGround, console: Console) -> None:
+    """Fill the topic and play drivers over it, one after the other."""
+    bootstrap, topic = ground.endpoints.kafka_bootstrap, ground.pipeline(TOPIC)
+    Topics(bootstrap, ground.replication).create({topic: PARTITIONS})
+    with console.step(f"{plan.records:,} events of {plan.users:,} users into topic {topic}"):
+        fill(bootstrap, topic, plan.events.values())
+    for actor in ACTORS:
+        if actor.name in arms:
+            Play(RunDirectory(run / actor.name), ground, console, actor, plan).play()
 
-    path: Path
+
+@dataclass
+class Play(ArmPlay[PodGround]):
+    """One driver."""
+
+    actor: Actor
     plan: Plan
-    ground: PodGround
-    console: Console
+    executors: dict[str, str] = field(default_factory=dict, init=False)
 
     def go(self) -> None:
-        """Play all drivers; what breaks one off is evidence too, and the next one is played."""
-        plan, bootstrap = self.plan, self.ground.endpoints.kafka_bootstrap
-        Topics(bootstrap, self.ground.replication).create({self.topic: PARTITIONS})
-        with self.console.step(f"{plan.records:,} events of {plan.users:,} users into topic {self.topic}"):
-            fill(bootstrap, self.topic, plan.events.values())
-        for actor in ACTORS:
-            self._played(actor)
-
-    @property
-    def topic(self) -> str:
-        """What all of them read."""
-        return self.ground.pipeline("optimisations")
-
-    def _played(self, actor: Actor) -> None:
-        directory, broke_off, before = RunDirectory(self.path / actor.name), None, load()
-        directory.path.mkdir()
-        executors: dict[str, str] = {}
-        with History(directory.history_path) as history, self.console.step(f"{actor.name} in pods"):
-            try:
-                self._driven(actor, directory, history, executors)
-            except Exception as error:
-                broke_off = f"{type(error).__name__}: {error}"
-                self.console.say(f"✗ {actor.name} broke off: {error}")
-        facts = Facts(executors=executors, load=(before, load()), broke_off=broke_off)
-        directory.write_json(directory.path / FACTS, facts)
-        shutil.rmtree(directory.path / "work", ignore_errors=True)
-
-    def _driven(self, actor: Actor, directory: RunDirectory, history: History, executors: dict[str, str]) -> None:
-        ground, role, folder = self.ground, self._role(actor), f"{self.ground.pipeline(QUERY)}/{LOG}/{actor.name}"
+        """Play it."""
+        actor, ground, role = self.actor, self.ground, self._role()
+        folder = f"{ground.pipeline(QUERY)}/{LOG}/{actor.name}"
         self._store.answer(Put(f"{folder}/{PLACEHOLDER}", b"-", None))
         if actor.arm is not None:
             self._make_topics(role.settings["pipeline"])
-        cast = ground.cast(directory, history, actor.module, [role], files=FILES, chart=self._chart(folder))
-        drivers, watch, told = cast.drivers[0], cast.watch, "query" if actor.arm is None else "epoch"
-        with cast.followed():
-            cast.start()
+        self.cast = ground.cast(
+            self.directory, self.history, actor.module, [role], files=FILES, chart=self._chart(folder)
+        )
+        watch, told = self.cast.watch, "query" if actor.arm is None else "epoch"
+        with self.cast.followed():
+            self.cast.start()
             watch.wait_for(
                 f"the first {told}",
                 lambda: any(one["event"] == told for one in watch.seen),
                 ground.driver_s,
-                drivers.alive,
+                self.dead,
             )
-            executors.update(self._executors(cast))
-            watch.wait_for(f"all of {actor.name}", lambda: self._done(actor, watch.seen), ACTOR_S, drivers.alive)
-            drivers.stop()
-        self._fetch(folder, directory.path / LOG)
+            self.executors.update(self._executors())
+            watch.wait_for(f"all of {actor.name}", lambda: self._done(watch.seen), ACTOR_S, self.dead)
+            self.cast.drivers[0].stop()
+        self._fetch(folder, self.directory.path / LOG)
         if actor.arm is not None:
             lines = counts.values(ground.endpoints.kafka_bootstrap, f"{role.settings['pipeline']}.{COUNTED}")
-            with directory.observed_writer(COUNTED) as rows:
+            with self.directory.observed_writer(COUNTED) as rows:
                 for line in lines:
                     rows.write(orjson.loads(line))
 
-    def _role(self, actor: Actor) -> Role:
-        settings: dict[str, Any] = {"pipeline": self.ground.pipeline(actor.name), "topic": self.topic}
+    def facts(self, **told: Any) -> Facts:
+        """Note down what it left."""
+        return Facts(executors=self.executors, **told)
+
+    def _role(self) -> Role:
+        actor, topic = self.actor, self.ground.pipeline(TOPIC)
+        settings: dict[str, Any] = {"pipeline": self.ground.pipeline(actor.name), "topic": topic}
         if actor.arm is not None:
             return Role(
                 {
@@ -127,7 +115,7 @@ class Play:
             )
         options = {
             "kafka.bootstrap.servers": self._deployed["kafka_bootstrap"],
-            "subscribe": self.topic,
+            "subscribe": topic,
             "startingOffsets": "earliest",
             "endingOffsets": "latest",
         }
@@ -153,14 +141,14 @@ class Play:
         }
         return {"eventLog": {"enabled": True}, "sparkConf": conf}
 
-    def _done(self, actor: Actor, seen: list[dict[str, Any]]) -> bool:
-        if actor.arm is None:
+    def _done(self, seen: list[dict[str, Any]]) -> bool:
+        if self.actor.arm is None:
             return any(one["event"] == "ended" for one in seen)
         return done_with(seen) >= self.plan.records
 
-    def _executors(self, cast: Cast) -> dict[str, str]:
+    def _executors(self) -> dict[str, str]:
         """Wait for the pods of both executors; address -> name@uid. Raises ClusterTimeoutError."""
-        stage, name = self.ground.stage, cast.files[0].stem
+        stage, name = self.ground.stage, self.cast.files[0].stem
         selector = f"{label_of(stage.run)},sparkoperator.k8s.io/app-name={name},spark-role=executor"
 
         def found() -> dict[str, str]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tests.bench.optimisations_table import AS_IS, COMBINER, EPOCH, FUSION, QUERY
-from tests.experiments.figures import Said
-from tests.experiments.figures import verdict as judged_as
+from tests.experiments.figures import Sign, guard, promise
 from tests.experiments.optimisations.figures import Figures
-from tests.experiments.optimisations.plan import ARMS
-from tests.harness.results import Verdict
+from tests.experiments.optimisations.plan import ARMS, Plan
 
 FUSED = {QUERY: 4.0, EPOCH: 2.0}
 """Bytes shuffled without fusion are at least so many times those with it. Found embedded: 19 and 3.6."""
@@ -19,22 +17,9 @@ COMBINED = {QUERY: (2.0, 1.5), EPOCH: (1.3, 1.02)}
 PODS = 2
 
 
-class Sign(Said):
-    """A sentence about a variant, or about all of one part."""
-
-    part: str
-    arm: str
-
-
-def signs(found: Sequence[Figures]) -> list[Sign]:
+def signs(found: Sequence[Figures], _: Plan) -> list[Sign]:
     """Every promise and every guard, with what was found."""
     return [sign for part in ARMS for sign in _of_part({one.arm: one for one in found if one.part == part})]
-
-
-def verdict(found: Sequence[Figures], judged: Sequence[Sign]) -> Verdict:
-    """Fail for a promise that does not hold; unknown for a guard, or where a variant is missing."""
-    whole = {(one.part, one.arm) for one in found} == {(part, arm) for part, arms in ARMS.items() for arm in arms}
-    return judged_as(judged, whole=whole)
 
 
 def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
@@ -44,23 +29,12 @@ def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
         return
     base = arms[AS_IS]
     others = [one.arm for one in arms.values() if one.answer != base.answer]
-    yield Sign(
-        part=base.part,
-        arm="every variant",
-        says="gives the same answer",
-        holds=not others,
-        found=", ".join(others) or f"{len(arms)} variants, {base.windows} windows",
-    )
+    told = ", ".join(others) or f"{len(arms)} variants, {base.windows} windows"
+    yield promise(f"{base.part}, every variant", "gives the same answer", not others, told)
     if FUSION in arms:
-        one, least = arms[FUSION], FUSED[base.part]
-        yield Sign(
-            part=base.part,
-            arm=FUSION,
-            says="has more stages",
-            holds=one.stages > base.stages,
-            found=f"{one.stages} and {base.stages}",
-        )
-        yield _more(one, base, "bytes", least)
+        one = arms[FUSION]
+        yield promise(_name(one), "has more stages", one.stages > base.stages, f"{one.stages} and {base.stages}")
+        yield _more(one, base, "bytes", FUSED[base.part])
     if COMBINER in arms:
         records, size = COMBINED[base.part]
         yield _more(arms[COMBINER], base, "records", records)
@@ -68,47 +42,23 @@ def _of_part(arms: dict[str, Figures]) -> Iterator[Sign]:
 
 
 def _alone(one: Figures) -> Iterator[Sign]:
-    yield Sign(
-        part=one.part,
-        arm=one.arm,
-        says="answers what was sent",
-        holds=not one.wrong,
-        found=f"{len(one.wrong)} wrong, first {one.wrong[0]}" if one.wrong else f"{one.windows} windows",
-    )
-    yield Sign(
-        part=one.part,
-        arm=one.arm,
-        says="answered for some windows",
-        holds=one.windows > 0,
-        found=str(one.windows),
-        promise=False,
-    )
+    name, windows = _name(one), f"{one.windows} windows"
+    wrong = f"{len(one.wrong)} wrong, first {one.wrong[0]}" if one.wrong else windows
+    yield promise(name, "answers what was sent", not one.wrong, wrong)
+    yield guard(name, "it answered for some windows", one.windows > 0, windows)
     told = ", ".join(f"{pod.partition('@')[0]}: {number}" for pod, number in one.tasks.items())
-    yield Sign(
-        part=one.part,
-        arm=one.arm,
-        says=f"ran its tasks in {PODS} pods of executors and nowhere else",
-        holds=len(one.tasks) >= PODS and one.elsewhere == 0,
-        found=f"{told or 'none'}; elsewhere: {one.elsewhere}",
-        promise=False,
-    )
-    yield Sign(
-        part=one.part,
-        arm=one.arm,
-        says="moved bytes from pod to pod",
-        holds=one.remote_bytes > 0,
-        found=f"{one.remote_bytes:,}",
-        promise=False,
-    )
+    says = f"it ran its tasks in {PODS} pods of executors and nowhere else"
+    where = f"{told or 'none'}; elsewhere: {one.elsewhere}"
+    yield guard(name, says, len(one.tasks) >= PODS and one.elsewhere == 0, where)
+    yield guard(name, "it moved bytes from pod to pod", one.remote_bytes > 0, f"{one.remote_bytes:,}")
 
 
 def _more(one: Figures, base: Figures, what: str, least: float) -> Sign:
     ours, theirs = (getattr(each, f"shuffled_{what}") for each in (one, base))
     ratio = ours / theirs if theirs else 0.0
-    return Sign(
-        part=base.part,
-        arm=one.arm,
-        says=f"shuffles at least {least:g} times the {what}",
-        holds=ratio >= least,
-        found=f"{ours:,} / {theirs:,} = {ratio:.2f}",
-    )
+    found = f"{ours:,} / {theirs:,} = {ratio:.2f}"
+    return promise(_name(one), f"shuffles at least {least:g} times the {what}", ratio >= least, found)
+
+
+def _name(one: Figures) -> str:
+    return f"{one.part}, {one.arm}"

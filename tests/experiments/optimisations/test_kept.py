@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from infra.cluster.access import CHECKOUT
-from tests.experiments.optimisations.page import markdown, plans
-from tests.experiments.optimisations.results import Optimisations
-from tests.experiments.optimisations.signs import signs, verdict
+from tests.experiments.figures import verdict
+from tests.experiments.optimisations.page import PAGE as SHOWN
+from tests.experiments.optimisations.page import Optimisations, plans
+from tests.experiments.optimisations.signs import signs
+from tests.experiments.page import markdown
 from tests.harness.results import Verdict
 
 KEPT = CHECKOUT / "docs" / "evidence" / "optimisations" / "cluster"
@@ -14,13 +16,13 @@ RESULTS = Optimisations.model_validate_json((KEPT / "results.json").read_bytes()
 
 
 def test_it_is_a_pass_by_its_figures() -> None:
-    judged = signs(RESULTS.arms)
-    assert (judged, verdict(RESULTS.arms, judged)) == (RESULTS.signs, Verdict.PASS)
+    judged = signs(RESULTS.arms, RESULTS.plan)
+    assert (judged, verdict(judged, whole=not RESULTS.unread)) == (RESULTS.signs, Verdict.PASS)
     assert RESULTS.command in PAGE
 
 
 def test_table_and_plans_beside_it_are_drawn_from_them() -> None:
-    assert (KEPT / "table.md").read_text() == markdown(RESULTS) + "\n"
+    assert (KEPT / "table.md").read_text() == markdown(SHOWN, RESULTS) + "\n"
     assert (KEPT / "plans.md").read_text() == plans(RESULTS) + "\n"
 
 

@@ -9,19 +9,23 @@ import orjson
 import pytest
 
 from tests.bench.optimisations_table import AS_IS, EPOCH, FUSION, QUERY
-from tests.experiments.optimisations.fabricate import EXECUTORS, PLAN, log_of, logged, made
-from tests.experiments.optimisations.figures import COUNTED, FACTS, Figures, answered_wrong, published_wrong
-from tests.experiments.optimisations.page import html, markdown, plans
+from tests.experiments import fabricate, page
+from tests.experiments.fabricate import changed
+from tests.experiments.figures import FACTS, verdict
+from tests.experiments.optimisations.experiment import EXPERIMENT
+from tests.experiments.optimisations.fabricate import PLAN, log_of, logged, made
+from tests.experiments.optimisations.figures import COUNTED, answered_wrong, published_wrong
+from tests.experiments.optimisations.page import PAGE, Optimisations
 from tests.experiments.optimisations.plan import ACTORS, ARMS, ROUND
-from tests.experiments.optimisations.results import Optimisations, judge, main, write
-from tests.experiments.optimisations.signs import signs, verdict
+from tests.experiments.optimisations.signs import signs
 from tests.harness.results import Verdict
 
+judge = EXPERIMENT.judge
 QUERIES, PLAIN, UNFUSED, UNCOMBINED = ACTORS
 
 
 def failing(results: Optimisations) -> list[str]:
-    return [f"{one.part}, {one.arm} {one.says}" for one in results.signs if not one.holds]
+    return [says for says, _ in fabricate.failing(results)]
 
 
 @pytest.fixture
@@ -42,10 +46,10 @@ def test_a_run_without_surprises_passes_and_shows_both_optimisations(run: Path) 
 
 def of_query(run: Path, change: Callable[[list[list[int]]], None]) -> None:
     """Change what the query answered not fused."""
-    history = run / QUERIES.name / "history.jsonl"
-    events = [orjson.loads(line) for line in history.read_bytes().splitlines()]
-    change(next(one for one in events if one.get("arm") == FUSION)["found"])
-    history.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in events))
+    changed(
+        run / QUERIES.name / "history.jsonl",
+        lambda events: change(next(one for one in events if one.get("arm") == FUSION)["found"]),
+    )
 
 
 def test_a_query_with_other_counts_fails(run: Path) -> None:
@@ -106,11 +110,11 @@ def test_tasks_in_one_pod_or_in_none_show_nothing(run: Path, hosts: tuple[str, .
     log_of(run, PLAIN).write_text(logged({"": AS_IS}, hosts))
     results = judge(run)
     assert [one for one in failing(results) if not one.endswith("pod to pod")] == [
-        "epoch, as it is ran its tasks in 2 pods of executors and nowhere else"
+        "epoch, as it is it ran its tasks in 2 pods of executors and nowhere else"
     ]
-    assert ("epoch, as it is moved bytes from pod to pod" in failing(results)) is (len(hosts) == 1)
+    assert ("epoch, as it is it moved bytes from pod to pod" in failing(results)) is (len(hosts) == 1)
     assert results.verdict is Verdict.UNKNOWN
-    assert "? epoch, as it is: not shown that it ran its tasks in 2 pods" in markdown(results)
+    assert "? epoch, as it is: not shown that it ran its tasks in 2 pods" in page.markdown(PAGE, results)
 
 
 def test_a_driver_that_broke_off_or_left_nothing_makes_it_unknown(run: Path) -> None:
@@ -131,8 +135,8 @@ def test_a_query_that_is_not_in_the_log_makes_it_unknown(run: Path) -> None:
 
 def test_no_window_compared_shows_nothing(run: Path) -> None:
     found = [one.model_copy(update={"windows": 0}) if one.part == EPOCH else one for one in judge(run).arms]
-    assert verdict(found, signs(found)) is Verdict.UNKNOWN
-    assert verdict([], signs([])) is Verdict.UNKNOWN
+    assert verdict(signs(found, PLAN), whole=True) is Verdict.UNKNOWN
+    assert verdict(signs([], PLAN), whole=True) is Verdict.UNKNOWN
 
 
 def test_rows_are_compared_by_user_and_window() -> None:
@@ -144,17 +148,3 @@ def test_rows_are_compared_by_user_and_window() -> None:
     assert answered_wrong([[0, 3, 2, 5]], due) == []
     assert len(answered_wrong([[0, 3, 1, 5], [60, 1, 1, 5]], due)) == 2
     assert len(answered_wrong([], due)) == 1
-
-
-def test_it_is_written_and_what_is_kept_is_whole(run: Path, tmp_path: Path) -> None:
-    results = write(run)
-    assert Optimisations.model_validate_json((run / "results.json").read_bytes()) == results
-    assert main([str(run), "--to", str(tmp_path / "kept")]) == 0
-    kept = {one.name for one in (tmp_path / "kept").iterdir()}
-    assert kept == {"manifest.json", "results.json", "table.md", "plans.md", "page.html"}
-    assert "## query, not fused, not combined" in plans(results)
-    assert "| as it is | 3 | 4,800 | 30 | 480 | 2.40 | 3, 3 |" in markdown(results)
-    assert all(Figures.model_validate(one) for one in orjson.loads((run / "results.json").read_bytes())["arms"])
-    assert "pods of a cluster on it" in html(results)
-    assert len(EXECUTORS) == 2
-    assert main([str(tmp_path)]) == 2

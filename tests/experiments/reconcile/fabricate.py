@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from effectively_once_jobs.reconcile.difference import Cell
-from tests.experiments.kept import MANIFEST
+from tests.experiments.fabricate import manifest, write
 from tests.experiments.reconcile.figures import BATCH, CELLS, DEAD_LETTER, REPORT
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.harness.run_directory import RunDirectory
@@ -74,17 +72,7 @@ def made() -> Made:
 def written(path: Path, what: Made) -> Path:
     """Write it as a run; returns its folder."""
     run = RunDirectory(path)
-    run.write_json(
-        path / MANIFEST,
-        {
-            "run": path.name,
-            "command": "make reconcile SEED=7",
-            "plan": PLAN.told(),
-            "jvm": "quick",
-            "git": {},
-            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-        },
-    )
+    manifest(path, "reconcile", "make reconcile SEED=7", PLAN)
     with run.sent_writer() as lines:
         for row in what.sends:
             lines.write(row)
@@ -96,8 +84,7 @@ def written(path: Path, what: Made) -> Path:
         _history(RunDirectory(path / name), what, name)
     batch = RunDirectory(path / BATCH)
     batch.write_json(batch.path / REPORT, {"closed_by_ms": _closed_by_ms(what.sends), "lines": {OWN: [], BESIDE: []}})
-    rows = [*map(asdict, what.cells.values()), {"end": True, "rows": len(what.cells)}]
-    (batch.path / CELLS).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    write(batch.path / CELLS, [*map(asdict, what.cells.values()), {"end": True, "rows": len(what.cells)}])
     return path
 
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from effectively_once_jobs.reconcile.difference import Cell, lines, total
+from tests.experiments import figures as shared
+from tests.experiments.figures import Model, faults_in
 from tests.experiments.reconcile import left
 from tests.experiments.reconcile.plan import ALONE, AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.harness.checkers import adding_up
@@ -19,12 +19,6 @@ from tests.harness.run_directory import RunDirectory, read_lines
 from tests.harness.workload.record import window_end
 
 BATCH, CELLS, REPORT, DEAD_LETTER = "batch", "cells.jsonl", "report.json", "dead_letter"
-
-
-class Model(BaseModel):
-    """A part of the results."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Window(Model):
@@ -74,7 +68,7 @@ class Stream(Model):
         return self.whole.over - self.whole.copies
 
 
-class Figures(Model):
+class Figures(shared.Figures):
     """All of it.
 
     Attributes:
@@ -98,8 +92,8 @@ class Figures(Model):
     attempts: list[Attempted]
 
 
-def figures(path: Path, plan: Plan) -> Figures:
-    """Compute them.
+def figures(path: Path, plan: Plan, _: str) -> list[Figures]:
+    """Compute them, from the folder of a run.
 
     Raises:
         EvidenceError: evidence is missing or damaged.
@@ -119,7 +113,7 @@ def figures(path: Path, plan: Plan) -> Figures:
     dead = list(exactly.rows(DEAD_LETTER))
     late_sent = {_place(row) for row in sends if row["kind"] == "late"}
     refused = {tuple(row["source"]) for row in dead if row["reason"] == adding_up.LATE}
-    return Figures(
+    found = Figures(
         streams={
             EXACTLY_ONCE: _stream(EXACTLY_ONCE, cells, own, events, refuses_late=True),
             AT_LEAST_ONCE: _stream(AT_LEAST_ONCE, cells, beside[0], others, refuses_late=False),
@@ -132,6 +126,7 @@ def figures(path: Path, plan: Plan) -> Figures:
         late_otherwise=len(late_sent ^ refused),
         attempts=_attempts(sends, refused),
     )
+    return [found]
 
 
 def batch_wrong(cells: Iterable[Cell], sends: Iterable[Mapping[str, Any]], plan: Plan, closed_by_ms: int) -> int:
@@ -156,7 +151,7 @@ def _stream(
     name: str, cells: Sequence[Cell], topic: str, events: Sequence[Mapping[str, Any]], *, refuses_late: bool
 ) -> Stream:
     found = lines(cells, topic, refuses_late=refuses_late)
-    faults = [one for one in events if one["event"] == "fault"]
+    faults = faults_in(events)
     declared = [one["epoch"] for one in events if one["event"] == "epoch" and one.get("state") == "declared"]
     return Stream(
         name=name,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from tests.experiments.compare.plan import DRIVER, EXECUTOR, Strike
+from tests.experiments.kills import Strike
+from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.subject import Subject, seeded
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.record import Planned, well_formed, window_end
@@ -106,7 +106,3 @@ class Plan:
             )
             found.append(Attempt(distance, setter, record))
         return found
-
-    def told(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from effectively_once.object_store import BucketAddress
 from infra.console import Console
 from infra.embedded.job import RunError
+from tests.experiments.arm import unacknowledged
 from tests.experiments.ground import Ground, Role
 from tests.experiments.reconcile.batch import reconcile
 from tests.experiments.reconcile.figures import BATCH, DEAD_LETTER
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.experiments.reconcile.streams import JOB, PLAIN, Stream
+from tests.experiments.run_folder import broke_off
 from tests.harness.act import PARTITIONS
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import Topics
@@ -25,6 +28,15 @@ from tests.harness.workload.seeded import closers
 from tests.harness.workload.sender import Sender, Target, kafka_producer
 
 SHARDS, SENT_S, COUNTS = 2, 180.0, "user_counts"
+
+
+def play(run: Path, plan: Plan, _: Sequence[str], ground: Ground, console: Console) -> None:
+    """Play a plan; what breaks it off is noted in the manifest, and judged."""
+    try:
+        Play(RunDirectory(run), plan, ground, console).go()
+    except Exception as error:
+        console.say(f"✗ broke off: {error}")
+        broke_off(run, error)
 
 
 @dataclass
@@ -98,16 +110,12 @@ class Play:
         bucket = BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket)
         chain = ChainReader(bucket, stream.pipeline, self.topic)
         with self.directory.sent_writer() as lines, History(self.directory.history_path) as history:
-
-            def unacknowledged(record: Planned, error: str) -> None:
-                history.record("unacknowledged", id=record.id, error=error)
-
             sender = Sender(
                 kafka_producer(endpoints.kafka_bootstrap),
                 lines,
                 Pacer(subject.pace),
                 chain.progress,
-                unacknowledged=unacknowledged,
+                unacknowledged=unacknowledged(history),
                 stop=self.stop,
                 target=Target(self.topic, PARTITIONS, SENT_S),
             )

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.console import Console
-from tests.experiments.compare.kills import Gate, Kills
-from tests.experiments.compare.parts import done_with
-from tests.experiments.compare.plan import DRIVER, EXECUTOR, Strike
+from tests.experiments.arm import DRAIN_S, done_with
 from tests.experiments.ground import Cast, Ground, Role
+from tests.experiments.kills import Gate, Kills, Strike
+from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 
@@ -20,7 +20,6 @@ JOB = "effectively_once_jobs.user_counts"
 PLAIN = "tests.experiments.reconcile.plain_job"
 FILES = {PLAIN: ("tests/experiments/reconcile/plain_job.py", "tests/experiments/reconcile/increments.py")}
 """Of a module that is no part of the wheel."""
-DONE_S = 300.0
 
 
 def _declared(event: Mapping[str, Any]) -> bool:
@@ -76,9 +75,7 @@ class Stream:
                 self.directory, history, self.module, [self.role], files=FILES.get(self.module, ())
             )
             watch, (drivers,) = self.cast.watch, self.cast.drivers
-            kills = Kills(
-                self.strikes, drivers, watch, self.cast.hold, history=history, say=self.console.say, gate=EPOCHS
-            )
+            kills = Kills(self.strikes, self.cast, EPOCHS, history=history, say=self.console.say)
             with self.cast.followed():
                 try:
                     self.cast.start()
@@ -97,7 +94,7 @@ class Stream:
         watch.wait_for(
             f"{self.pipeline} to be done with {records:,} records",
             lambda: done_with(watch.seen) >= records,
-            DONE_S,
+            DRAIN_S,
             drivers.alive,
         )
 

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from effectively_once_jobs.reconcile.difference import Cell
+from tests.experiments import fabricate
+from tests.experiments.reconcile.experiment import EXPERIMENT
 from tests.experiments.reconcile.fabricate import BESIDE, OWN, PLAN, Made, made, written
 from tests.experiments.reconcile.plan import ALONE, AT_LEAST_ONCE, EXACTLY_ONCE
-from tests.experiments.reconcile.results import judge, main, write
 from tests.harness.results import Verdict
 
 Change = Callable[[Made], object]
+judge = EXPERIMENT.judge
 
 
 def failing(path: Path) -> list[tuple[str, bool]]:
-    return [(f"{sign.of} {sign.says}", sign.promise) for sign in judge(path).signs if not sign.holds]
+    return fabricate.failing(judge(path))
 
 
 def changed(tmp_path: Path, change: Change) -> Path:
@@ -52,19 +54,19 @@ def one_more(row: dict[str, Any], name: str) -> None:
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
     results = judge(written(tmp_path / "run", made()))
     assert results.verdict is Verdict.PASS, failing(tmp_path / "run")
-    assert results.figures is not None
-    exactly, plain = results.figures.streams[EXACTLY_ONCE], results.figures.streams[AT_LEAST_ONCE]
+    (found,) = results.arms
+    exactly, plain = found.streams[EXACTLY_ONCE], found.streams[AT_LEAST_ONCE]
     # 1 % with ids of their own, and two at the bound.
     assert (exactly.whole.late, exactly.whole.difference, exactly.whole.wrong) == (12, -12, 0)
     assert (plain.whole.difference, plain.whole.copies, plain.added_again, plain.whole.under) == (91, 51, 40, 0)
     assert any(one.difference == 0 for one in exactly.windows), "windows without late records are equal"
     assert [one.difference + one.late for one in exactly.windows] == [0] * len(exactly.windows)
-    assert [(one.distance_ms, one.became) for one in results.figures.attempts] == [
+    assert [(one.distance_ms, one.became) for one in found.attempts] == [
         (-1, "accepted"),
         (0, "late"),
         (1, "late"),
     ]
-    assert results.figures.records["in"] == results.figures.acknowledged == 1_000 + 6 + 2
+    assert found.records["in"] == found.acknowledged == 1_000 + 6 + 2
 
 
 DIFFERS = "exactly_once differs by what it refused as late and by nothing else, in every key and window"
@@ -147,22 +149,3 @@ def test_without_evidence_it_is_unknown(tmp_path: Path, file: str) -> None:
     for results in (cut, judge(path)):
         assert results.verdict is Verdict.UNKNOWN
         assert results.unread
-
-
-def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "run", made())
-    write(path)
-    assert main([str(path), "--to", str(tmp_path / "kept")]) == 0
-    assert {one.name for one in (tmp_path / "kept").iterdir()} == {
-        "manifest.json",
-        "results.json",
-        "table.md",
-        "page.html",
-    }
-    told = capsys.readouterr().out
-    assert "✓ exactly once differs by what it refused as late and by nothing else" in told
-    assert told.rstrip().endswith("PASS, seed 7")
-    page = (path / "page.html").read_text()
-    assert page.count("<svg") == 1
-    assert page.count("<table>") == 2
-    assert main([str(tmp_path)]) == 2

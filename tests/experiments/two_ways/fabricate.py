@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.kept import MANIFEST
-from tests.experiments.two_ways.figures import FACTS, RESULTS, Facts
+from tests.experiments.fabricate import Rows, manifest
+from tests.experiments.figures import FACTS
+from tests.experiments.two_ways.figures import RESULTS, Facts
 from tests.experiments.two_ways.plan import PACED, Arm, Plan
 from tests.experiments.two_ways.truth import expected
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.record import partition_of
 
 PLAN = Plan(7, operators=(2, 4), kills=(0, 2), warm_up=10, burst=80, paced=100, pace=100, rows_max=20)
-Rows = list[dict[str, Any]]
 Damage = Callable[[Arm, Rows], Rows]
 """Changes the rows of an arm's output."""
 
@@ -28,18 +27,7 @@ def no_damage(_: Arm, rows: Rows) -> Rows:
 
 def made(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
     """Make a run with all arms; returns its folder. So many of each part's kills missed."""
-    run = RunDirectory(path)
-    run.write_json(
-        path / MANIFEST,
-        {
-            "run": path.name,
-            "command": "make two-ways SEED=7",
-            "plan": PLAN.told(),
-            "jvm": "quick",
-            "git": {},
-            "machine": {"cores": 2, "processor": "any", "memory_gib": 4.0, "load": 0.1},
-        },
-    )
+    manifest(path, "two_ways", "make two-ways SEED=7", PLAN)
     for arm in PLAN.arms:
         _arm(RunDirectory(path / arm.name), arm, damage, missed)
     return path

@@ -7,41 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import Field
 
 from effectively_once_jobs.two_ways.settings import Way
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.figures import Latency, Model, latency
+from tests.experiments.figures import (
+    FACTS,
+    CostFigures,
+    Costs,
+    Done,
+    Latency,
+    Model,
+    costs,
+    faults_in,
+    latency,
+    throughput,
+)
 from tests.experiments.two_ways.plan import BURST, PACED, Arm, Part, Plan
 from tests.experiments.two_ways.truth import expected
 from tests.harness.run_directory import RunDirectory, read_lines
 
-FACTS, RESULTS = "facts.json", "results"
+RESULTS = "results"
 Rows = Mapping[str, Mapping[str, Any]]
 
 
-class Facts(Model):
-    """What the play noted down beside rows.
-
-    Attributes:
-        cpu_s: processor time of the job's processes, by part; empty where it is not measured.
-        object_store_bytes: below the pipeline's name, when it had ended.
-        topics_bytes: of the topics between its operators; None where it is not measured.
-        load: of the machine in the minute before it began, and in its last one.
-        broke_off: why the play did not come to its end.
-
-    """
+class Facts(Costs):
+    """What the play noted down beside rows; `topics_bytes`: between its operators, None where it is not measured."""
 
     way: Way
     operators: int
     catalog: bool
-    cpu_s: dict[str, float]
-    object_store_bytes: int
-    objects: int
     topics_bytes: int | None
-    load: tuple[float, float]
-    broke_off: str | None = None
 
 
 class Recovery(Model):
@@ -86,7 +82,7 @@ class Level(Model):
     struck: list[str] = Field(default_factory=list)
 
 
-class Figures(Model):
+class Figures(CostFigures):
     """One arm.
 
     Attributes:
@@ -110,12 +106,7 @@ class Figures(Model):
     differing: int
     rewritten: int
     levels: list[Level]
-    cpu_s_per_1000: float | None
-    object_store_bytes: int
-    objects: int
     topics_bytes: int | None
-    load: tuple[float, float]
-    broke_off: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -123,22 +114,23 @@ class Figures(Model):
         return not (self.lost or self.wrong or self.phantoms or self.differing)
 
 
-def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
-    """Compute them.
+def figures(path: Path, plan: Plan, name: str) -> list[Figures]:
+    """Compute those of an arm, from the folder of a run.
 
     Raises:
         EvidenceError: evidence is missing or damaged.
         ValidationError: the facts are none.
 
     """
-    facts = Facts.model_validate(orjson.loads((path / FACTS).read_bytes()))
-    run = RunDirectory(path)
+    run = RunDirectory(path / name)
+    facts = Facts.model_validate_json((run.path / FACTS).read_bytes())
+    arm = next(one for one in plan.arms if one.name == name)
     evidence = Evidence.of(run, run.whole_events()[:-1] if facts.broke_off is None else run.events())
     due, rows = expected(evidence.sends.values(), arm.operators), evidence.rows
     _, *parts = plan.parts(arm)
     by_kills = {kills: [part for part in parts if part.kills == kills] for kills in {part.kills for part in parts}}
-    return Figures(
-        name=arm.name,
+    found = Figures(
+        name=name,
         way=arm.way,
         operators=arm.operators,
         catalog=arm.catalog,
@@ -149,22 +141,10 @@ def figures(path: Path, plan: Plan, arm: Arm) -> Figures:
         differing=sum(not row["same"] for row in rows.values()),
         rewritten=sum(row["times"] > 1 for row in rows.values()),
         levels=[_level(plan, arm, of, evidence) for _, of in sorted(by_kills.items())],
-        cpu_s_per_1000=(
-            facts.cpu_s
-            and round(
-                1000
-                * sum(facts.cpu_s.get(part.name, 0.0) for part in parts)
-                / sum(len(part.numbers) for part in parts),
-                3,
-            )
-        )
-        or None,
-        object_store_bytes=facts.object_store_bytes,
-        objects=facts.objects,
         topics_bytes=facts.topics_bytes,
-        load=facts.load,
-        broke_off=facts.broke_off,
+        **costs(facts, {part.name: len(part.numbers) for part in parts}),
     )
+    return [found]
 
 
 @dataclass(frozen=True)
@@ -197,9 +177,9 @@ class Evidence:
 def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> Level:
     events = [event for part in parts for event in evidence.events.get(part.name, ())]
     work = [event for event in events if event["event"] == TAKEN]
-    faults = [event for event in events if event["event"] == "fault"]
+    faults = faults_in(events)
     each = sum(len(part.numbers) for part in parts) * arm.operators
-    done = {
+    done: dict[str, Done] = {
         part.kind: [
             (row["sent_at"], evidence.rows[id_]["at_ms"])
             for id_, row in evidence.sends.items()
@@ -209,8 +189,8 @@ def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> L
     }
     return Level(
         kills=parts[0].kills,
-        throughput_per_s=_throughput(done.get(BURST, ())),
-        paced=latency([at_ms - sent_ms for sent_ms, at_ms in done.get(PACED, ())]),
+        throughput_per_s=throughput(done.get(BURST, ())),
+        paced=latency(done.get(PACED, ())),
         taken=round(sum(event["rows"] for event in work) / each, 3),
         copies=round(sum(event["copies"] for event in work) / each, 3),
         recoveries=[_recovery(fault, evidence) for fault in faults if fault["part"].startswith(PACED)],
@@ -218,13 +198,6 @@ def _level(plan: Plan, arm: Arm, parts: Sequence[Part], evidence: Evidence) -> L
         planned=sum(part.kills for part in parts),
         struck=[fault["process_before"] for fault in faults],
     )
-
-
-def _throughput(burst: Sequence[tuple[float, float]]) -> float | None:
-    if not burst:
-        return None
-    began, ended = min(sent_ms for sent_ms, _ in burst), max(at_ms for _, at_ms in burst)
-    return float(round(len(burst) / (ended - began) * 1000, 1))
 
 
 def _recovery(fault: Mapping[str, Any], evidence: Evidence) -> Recovery:

@@ -10,8 +10,7 @@ from typing import Any
 from effectively_once_jobs.two_ways.stage import TAKEN
 from tests.experiments.ground import Supervised
 from tests.experiments.strikes import Strikes
-from tests.experiments.two_ways.plan import EXECUTOR, Part, Strike
-from tests.harness.adapters.drivers import NoProcessError
+from tests.experiments.two_ways.plan import Part, Strike
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
 from tests.harness.history import History
@@ -45,8 +44,8 @@ class OperatorKills(Strikes[Strike]):
         history: History,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(strikes, watch, hold)
-        self._part, self._runs, self._history, self._say = part, runs, history, say
+        super().__init__(strikes, watch, hold, history=history, say=say)
+        self._part, self._runs = part, runs
         self._asked = {max(one.rows, 1): threading.Event() for one in strikes}
 
     def run(self) -> None:
@@ -73,14 +72,7 @@ class OperatorKills(Strikes[Strike]):
 
     def reached(self, strike: Strike) -> bool:
         """Wait until its operator has taken so many records."""
-        taken = 0
-
-        def enough(event: dict[str, Any]) -> bool:
-            nonlocal taken
-            taken += event["rows"] if _of(event, strike.operator) else 0
-            return taken >= strike.rows
-
-        return self._watch.next_step(enough, self._from, self.stop_asked) is not None
+        return self.counted(lambda event: event["rows"] if _of(event, strike.operator) else 0, strike.rows)
 
     def strike(self, strike: Strike) -> None:
         """Hold the operator where it is to be struck, and kill what runs it."""
@@ -88,19 +80,11 @@ class OperatorKills(Strikes[Strike]):
         name = f"kill -9 {strike.target}, operator {strike.operator} {strike.stage}"
         self._hold.ask(strike.stage, operator=strike.operator)
         self._asked[max(strike.rows, 1)].set()
-        held = self._held()
-        if held is None:
-            self._say(f"✗ {name}: nothing came there any more")
-            return
         drivers = self._runs[strike.operator]
-        try:
-            killed = drivers.kill_executor(held) if strike.target == EXECUTOR else drivers.kill_driver()
-        except NoProcessError as gone:
-            self._say(f"✗ {name}: {gone}")
+        struck = self.kill(name, drivers, strike.target, self._held())
+        if struck is None:
             return
-        finally:
-            self._hold.release()
-        who, at = killed
+        who, at = struck
         self._history.record("fault", t=at, kind="sigkill", hit=True, process_before=who, **told)
         self._watch.wait_for(
             f"operator {strike.operator} to go on after {who} was killed",

@@ -1,4 +1,4 @@
-"""A run as tables and a page: pure functions of its results."""
+"""A run of both ways as tables and plots: pure functions of its results."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS, Way
-from tests.bench.figure import drawn
-from tests.experiments.figures import Latency
-from tests.experiments.page import in_html, in_markdown
+from tests.experiments.page import Page, Table, set_latency, set_stored
+from tests.experiments.plot import Plot
+from tests.experiments.results import Results
 from tests.experiments.two_ways.figures import Figures, Level, Recovery
-from tests.experiments.two_ways.results import TwoWays
+from tests.experiments.two_ways.plan import NO_CATALOG, Plan
 
+TwoWays = Results[Plan, Figures]
 BOTH: tuple[Way, Way] = (SNAPSHOTS, DEDUP)
 RATIO = "dedup / snapshots"
 NOT_MEASURED = "not measured"
 RECOVERY = "Recovery, s: from the kill until all that was sent before it is in the output (to the next new record)"
-Table = tuple[str, list[str], list[list[str]]]
 Number = Callable[[Level], float | None]
 
 
-def called(one: Figures) -> str:
+def called(name: str) -> str:
     """Return the name of an arm, in words."""
-    return f"{one.way if one.catalog else 'dedup without its catalog'}, {one.operators} operators"
+    way, _, operators = name.rpartition("_")
+    return f"{'dedup without its catalog' if way == NO_CATALOG else way}, {operators} operators"
 
 
 def tables(results: TwoWays) -> list[Table]:
@@ -35,7 +36,7 @@ def tables(results: TwoWays) -> list[Table]:
             ["arm", "due", "lost", "wrong", "written more than once", "otherwise then", "kills that hit"],
             [
                 [
-                    called(one),
+                    called(one.name),
                     *(f"{number:,}" for number in (one.due, one.lost, one.wrong, one.rewritten, one.differing)),
                     f"{sum(level.hit for level in one.levels)} of {sum(level.planned for level in one.levels)}",
                 ]
@@ -47,7 +48,11 @@ def tables(results: TwoWays) -> list[Table]:
             "Latency at a pace, ms: p50 / p99",
             heading,
             [
-                [name, *(_latency(took) for took in calm), _ratio(*(took.p50_ms if took else None for took in calm))]
+                [
+                    name,
+                    *(set_latency(took, most=False) for took in calm),
+                    _ratio(*(took.p50_ms if took else None for took in calm)),
+                ]
                 for name, levels in pairs
                 for calm in [[level.paced if level else None for level in levels]]
             ],
@@ -76,8 +81,8 @@ def tables(results: TwoWays) -> list[Table]:
             ],
             [
                 [
-                    called(one),
-                    f"{one.object_store_bytes / 1024:,.0f} ({one.objects:,})",
+                    called(one.name),
+                    set_stored(one),
                     NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}",
                     NOT_MEASURED if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.1f}",
                     "{:.1f}, {:.1f}".format(*one.load),
@@ -88,98 +93,64 @@ def tables(results: TwoWays) -> list[Table]:
     ]
 
 
-def markdown(results: TwoWays) -> str:
-    """Return the tables and what was judged, in Markdown."""
-    return in_markdown(tables(results), judged(results))
+def more(results: TwoWays) -> list[str]:
+    """Return a line for each control that went wrong as it has to."""
+    controls = [one for one in results.arms if not one.catalog and one.wrong]
+    return [f"✓ {called(one.name)}: the same kills make {one.wrong:,} of {one.due:,} records wrong" for one in controls]
 
 
-def judged(results: TwoWays) -> list[str]:
-    """Return a line for each arm whose promises hold, one for each that does not, and the verdict."""
-    names = {one.name: called(one) for one in results.arms}
-    lines = [
-        f"✓ {called(one)}: the output is exact, {one.due:,} records"
-        for one in results.arms
-        if one.catalog and one.exact and one.broke_off is None
+def plots(results: TwoWays) -> list[Plot]:
+    """Return the figures that one looks at."""
+    pairs = [
+        (f"{name} kills: {way}".replace(",", " operators,"), level)
+        for name, levels in _pairs(results)
+        for way, level in zip(BOTH, levels, strict=True)
+        if level
     ]
-    lines += [
-        f"✓ {called(one)}: the same kills make {one.wrong:,} of {one.due:,} records wrong"
+    stored = {
+        called(one.name): [(one.object_store_bytes + one.topics_bytes) / 1024]
         for one in results.arms
-        if not one.catalog and one.wrong
-    ]
-    for sign in results.signs:
-        if not sign.holds:
-            how = "✗" if sign.promise else "?"
-            lines.append(
-                f"{how} {names[sign.arm]}: it does not hold that it {sign.says} ({sign.found})"
-                if sign.promise
-                else f"{how} {names[sign.arm]}: not shown that {sign.says} ({sign.found})"
-            )
-    lines += [f"? {called(one)} broke off: {one.broke_off}" for one in results.arms if one.broke_off]
-    lines += [f"? {name}: no evidence: {why}" for name, why in results.unread.items()]
-    return [*lines, f"{results.verdict.name}, seed {results.plan.seed}"]
-
-
-def plots(results: TwoWays) -> dict[str, str]:
-    """Return the figures by name, as SVG; one with nothing in it is left out."""
-    pairs = [(name, way, level) for name, levels in _pairs(results) for way, level in zip(BOTH, levels, strict=True)]
-    found = {
-        "throughput": (
+        if one.catalog and one.topics_bytes is not None
+    }
+    return [
+        Plot(
             "Throughput of a burst",
             "records/s",
-            {
-                f"{name}: {way}": [level.throughput_per_s]
-                for name, way, level in pairs
-                if level and level.throughput_per_s is not None
-            },
+            {name: [level.throughput_per_s] for name, level in pairs if level.throughput_per_s is not None},
         ),
-        "latency": (
-            "Latency at a pace (dots: p50, p90, p99; bar: p90)",
+        Plot(
+            "Latency at a pace: 50, 90 and 99 % of records",
             "s",
             {
-                f"{name}: {way}": [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
-                for name, way, level in pairs
-                if level and level.paced
+                name: [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
+                for name, level in pairs
+                if level.paced
             },
         ),
-        "recovery": (
-            "From a kill until all that was sent before it is in the output (a dot a kill)",
+        Plot(
+            "From a kill until all that was sent before it is in the output",
             "s",
-            {f"{name}: {way}": times for name, way, level in pairs if level and (times := _through(level.recoveries))},
+            {name: _through(level.recoveries) for name, level in pairs},
         ),
-        "work": (
+        Plot(
             "Records that operators took, over records times operators",
             "times",
-            {f"{name}: {way}": [level.taken] for name, way, level in pairs if level},
+            {name: [level.taken] for name, level in pairs},
         ),
-        "storage": (
-            "Stored at the end: object store and topics between operators",
-            "KiB",
-            {
-                called(one): [(one.object_store_bytes + one.topics_bytes) / 1024]
-                for one in results.arms
-                if one.catalog and one.topics_bytes is not None
-            },
-        ),
-    }
-    return {name: drawn(title, unit, samples) for name, (title, unit, samples) in found.items() if samples}
+        Plot("Stored at the end: object store and topics between operators", "KiB", stored),
+    ]
 
 
-def html(results: TwoWays) -> str:
-    """Return the page, which needs no other file."""
+def says(results: TwoWays) -> str:
+    """Return what was played."""
     plan = results.plan
-    says = (
+    return (
         f"For each number of kills a burst of {plan.burst:,} records, and {plan.paced:,} at {plan.pace} a second; "
         f"{plan.users} users. Records, and the operators that are struck, are the same for both ways."
     )
-    return in_html(
-        results,
-        tables(results),
-        judged(results),
-        title="Two ways",
-        heading="Two ways to effectively-once",
-        says=says,
-        figures=plots(results).values(),
-    )
+
+
+PAGE = Page("Two ways to effectively-once", says, tables, plots, name=called, more=more)
 
 
 def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:
@@ -207,10 +178,6 @@ def _ratio(snapshots: float | None, dedup: float | None) -> str:
         return ""
     found = dedup / snapshots
     return f"{found:.2f}" if found >= 0.1 else f"{found:.3f}"
-
-
-def _latency(took: Latency | None) -> str:
-    return "" if took is None else f"{took.p50_ms:,.0f} / {took.p99_ms:,.0f}"
 
 
 def _struck(levels: list[Level | None]) -> list[bool]:

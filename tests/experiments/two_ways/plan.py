@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from effectively_once_jobs.two_ways.running import MODULUS
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS, Way
 from effectively_once_jobs.two_ways.stage import NOTED, PASSED_ON, TAKEN
+from tests.experiments.plan import demand
+from tests.experiments.strikes import DRIVER, EXECUTOR
 from tests.harness.workload.errors import InputError
 from tests.harness.workload.record import Planned, well_formed
 
 WARM_UP, BURST, PACED = "warm-up", "burst", "paced"
-OPERATOR, EXECUTOR, DRIVER = "operator", "executor", "driver"
+OPERATOR = "operator"
+NO_CATALOG = "no_catalog"
 STAGES = (NOTED, PASSED_ON, TAKEN)
 """Where an operator of dedup is killed: one kill after the other, the worst moment for the first."""
 KILLS_MAX = 6
@@ -32,7 +34,7 @@ class Arm:
     @property
     def name(self) -> str:
         """Of its folder and its pipeline."""
-        return f"{self.way if self.catalog else 'no_catalog'}_{self.operators}"
+        return f"{self.way if self.catalog else NO_CATALOG}_{self.operators}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,7 @@ class Plan:
             raise InputError(f"operators are {self.operators}: from 1 to 32 are possible")
         if self.kills[0] < 0 or self.kills[-1] > KILLS_MAX:
             raise InputError(f"kills are {self.kills}: from 0 to {KILLS_MAX} are possible")
-        for name, least in (("warm_up", 1), ("burst", 1), ("paced", 100), ("pace", 1), ("users", 1), ("rows_max", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}: it must be {least} or more")
+        demand(self, warm_up=1, burst=1, paced=100, pace=1, users=1, rows_max=1)
         # A kill may take as long as a batch to hit; what is left of the part is to be more.
         if self.burst < 2 * self.kills[-1] * self.rows_max:
             raise InputError(
@@ -164,13 +164,3 @@ class Plan:
         for number in range(records):
             user, amount = f"user-{rng.randrange(self.users):03}", rng.randrange(MODULUS)
             yield well_formed(number, f"r{number:07}", user, START_MS + number, str(amount))
-
-    def told(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, told: dict[str, Any]) -> Plan:
-        """Read what `told` gave."""
-        values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in told.items()}
-        return cls(**values)

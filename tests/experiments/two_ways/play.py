@@ -1,54 +1,50 @@
-"""One arm: a way with so many operators, from empty topics to its evidence."""
+"""One arm: a way with so many operators, its parts one after the other, kills meanwhile, all of it in the output."""
 
 from __future__ import annotations
 
-import shutil
-import threading
-from contextlib import suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from effectively_once.object_store import BucketAddress
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from infra.console import Console
-from tests.bench.facts import load
-from tests.experiments.ground import Cast, Ground, Role
-from tests.experiments.two_ways.figures import FACTS, Facts
+from infra.embedded.process import ServerError
+from tests.experiments.arm import DRAIN_S, ArmPlay
+from tests.experiments.ground import Ground, Role
+from tests.experiments.pace import paced
+from tests.experiments.two_ways.figures import Facts
+from tests.experiments.two_ways.kills import OperatorKills
 from tests.experiments.two_ways.outputs import Outputs
-from tests.experiments.two_ways.parts import DRAIN_S, Parts, dead
-from tests.experiments.two_ways.plan import Arm, Plan
-from tests.harness.adapters.events import Watch
-from tests.harness.history import History
+from tests.experiments.two_ways.plan import PACED, Arm, Part, Plan
 from tests.harness.run_directory import RunDirectory
-from tests.harness.workload.pacing import Pace, Pacer
-from tests.harness.workload.progress import Progress
-from tests.harness.workload.sender import Sender, Target, kafka_producer
+from tests.harness.workload.record import Planned
 
 JOB = "effectively_once_jobs.two_ways"
 PARTITIONS = 2
 EXECUTORS, NO_SPARK = 2, 1
 """An operator of dedup makes no Spark session and so has no executor; fewer cannot be asked for."""
-SETTLED = Progress(ends=dict.fromkeys(range(PARTITIONS), 2**62))
-"""There is no chain to wait for: the arm waits for its output itself."""
+ASK_S = 0.1
+
+
+def play(run: Path, plan: Plan, arms: Sequence[str], ground: Ground, console: Console) -> None:
+    """Play arms of a run one after the other."""
+    with closing(Outputs(ground.database)) as outputs:
+        for arm in plan.arms:
+            if arm.name in arms:
+                Play(RunDirectory((run / arm.name).absolute()), ground, console, arm, plan, outputs).play()
 
 
 @dataclass
-class Play:
-    """One arm; whichever way `go` ends, no process of it is left.
+class Play(ArmPlay[Ground]):
+    """One arm."""
 
-    Attributes:
-        directory: of this arm; evidence goes there.
-        ground: where it runs.
-
-    """
-
-    directory: RunDirectory
     arm: Arm
     plan: Plan
-    ground: Ground
     outputs: Outputs
-    console: Console
-    stop: threading.Event = field(default_factory=threading.Event)
-    _cpu_s: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
     def pipeline(self) -> str:
@@ -56,65 +52,40 @@ class Play:
         return self.ground.pipeline(f"ways_{self.arm.name}")
 
     def go(self) -> None:
-        """Play it and write its evidence; what breaks it off is evidence too."""
-        broke_off, before = None, load()
-        with History(self.directory.history_path) as history:
-            try:
-                self._go(history)
-                history.end()
-            except Exception as error:
-                broke_off = f"{type(error).__name__}: {error}"
-                self.console.say(f"✗ {self.arm.name} broke off: {error}")
-                history.record("phase", phase="broken off")
-        self._collect(broke_off, before)
+        """Play it.
 
-    def _go(self, history: History) -> None:
-        ground, query = self.ground, self.arm.way == SNAPSHOTS
+        Raises:
+            ServerError: a process does not come up any more.
+            TimeoutError: records are not in the output in time.
+            WaitTimedOutError: a process does not come up, or an operator that was killed does not go on.
+
+        """
         # Of an arm that broke off.
         self.outputs.drop(self.pipeline)
-        roles = (
-            [self._role(0, "driver")]
-            if query
-            else [self._role(number, f"operator-{number}") for number in range(self.arm.operators)]
-        )
-        ground.create(self.directory, roles[0], PARTITIONS)
-        cast = ground.cast(self.directory, history, JOB, roles, executors=EXECUTORS if query else NO_SPARK)
-        with cast.followed(), self.directory.sent_writer() as lines:
-            sender = Sender(
-                kafka_producer(ground.endpoints.kafka_bootstrap),
-                lines,
-                Pacer(Pace(horizon_ms=None, max_outstanding=1_000_000)),
-                lambda: SETTLED,
-                unacknowledged=lambda *_: None,
-                stop=self.stop,
-                target=Target(self.pipeline, PARTITIONS, DRAIN_S),
-            )
-            self._start(cast)
-            Parts(
-                self.pipeline,
-                self.arm,
-                self.plan,
-                sender,
-                cast,
-                history,
-                self.outputs,
-                self.console,
-                self.stop,
-                self._cpu_s,
-            ).go()
-            for one in cast.drivers:
-                one.stop()
+        query, parts = self.arm.way == SNAPSHOTS, self.plan.parts(self.arm)
+        names = ["driver"] if query else [f"operator-{number}" for number in range(self.arm.operators)]
+        roles = [self._role(number, name) for number, name in enumerate(names)]
+        stream = self.plan.stream(parts[-1].numbers.stop)
+        with self.running(JOB, roles, PARTITIONS, executors=EXECUTORS if query else NO_SPARK):
+            for part in parts:
+                with self.part(part.name, f"{len(part.numbers):,} records, {part.kind}, {part.kills} kills"):
+                    self._part(part, islice(stream, len(part.numbers)))
+            self.history.record("phase", phase="end")
 
-    def _start(self, cast: Cast) -> None:
-        number = len(cast.drivers)
-        with self.console.step(f"{self.arm.name}: {number} to start"):
-            cast.start()
-            cast.watch.wait_for(
-                f"{number} processes",
-                lambda: _started(cast.watch) >= number,
-                self.ground.driver_s,
-                lambda: dead(cast.drivers),
-            )
+    def facts(self, **told: Any) -> Facts:
+        """Note down what it left."""
+        with suppress(Exception):  # an arm that broke off early has no table; its evidence is then missing, and told
+            self.outputs.write(self.directory, self.pipeline)
+        facts = Facts(
+            way=self.arm.way,
+            operators=self.arm.operators,
+            catalog=self.arm.catalog,
+            topics_bytes=self._topics_bytes(),
+            **self.used(self.pipeline),
+            **told,
+        )
+        self.outputs.drop(self.pipeline)
+        return facts
 
     def _role(self, operator: int, name: str) -> Role:
         """One process: the query, or an operator."""
@@ -135,39 +106,35 @@ class Play:
             name,
         )
 
-    def _between(self) -> list[str]:
-        """The topics between operators, of dedup."""
-        between = range(1, self.arm.operators) if self.arm.way != SNAPSHOTS else ()
-        return [f"{self.pipeline}.{number}" for number in between]
-
-    def _collect(self, broke_off: str | None, before: float) -> None:
-        from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
-
-        endpoints = self.ground.endpoints
-        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
-        objects = [one.bytes for one in store.listed(f"{self.pipeline}/")]
-        with suppress(Exception):  # an arm that broke off early has no table; its evidence is then missing, and told
-            self.outputs.write(self.directory, self.pipeline)
-        facts = Facts(
-            way=self.arm.way,
-            operators=self.arm.operators,
-            catalog=self.arm.catalog,
-            cpu_s=self._cpu_s,
-            object_store_bytes=sum(objects),
-            objects=len(objects),
-            topics_bytes=self._topics_bytes(),
-            load=(before, load()),
-            broke_off=broke_off,
-        )
-        self.directory.write_json(self.directory.path / FACTS, facts)
-        self.outputs.drop(self.pipeline)
-        shutil.rmtree(self.directory.path / "work", ignore_errors=True)
-
     def _topics_bytes(self) -> int | None:
+        """Bytes of the topics between operators, which dedup has."""
         if (data := self.ground.broker_data) is None:
             return None
-        return sum(log.stat().st_size for topic in self._between() for log in data.glob(f"*/{topic}-*/*.log"))
+        between = range(1, self.arm.operators) if self.arm.way != SNAPSHOTS else ()
+        topics = [f"{self.pipeline}.{number}" for number in between]
+        return sum(log.stat().st_size for topic in topics for log in data.glob(f"*/{topic}-*/*.log"))
 
+    def _part(self, part: Part, records: Iterable[Planned]) -> None:
+        drivers, strikes = self.cast.drivers, self.plan.strikes(self.arm, part)
+        runs = {number: drivers[number % len(drivers)] for number in range(self.arm.operators)}
+        kills = OperatorKills(
+            part, strikes, runs, self.cast.watch, self.cast.hold, history=self.history, say=self.console.say
+        )
+        kills.start()
+        try:
+            self._send(part, paced(records, self.plan.pace, self.stop) if part.kind == PACED else kills.gated(records))
+        finally:
+            kills.ended()
 
-def _started(watch: Watch) -> int:
-    return sum(event["event"] == "driver" and event.get("state") == "started" for event in watch.seen)
+    def _send(self, part: Part, records: Iterable[Planned]) -> None:
+        """Send records, and wait until all that was sent is in the output."""
+        self.send(records, len(part.numbers))
+        deadline = time.monotonic() + DRAIN_S
+        while (there := self.outputs.count(self.pipeline)) < self.sent:
+            told = f"{there:,} of {self.sent:,} records are in the output"
+            if (words := self.dead()) is not None:
+                raise ServerError(f"{told}: {words}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{told} after {DRAIN_S:.0f} s")
+            if self.stop.wait(ASK_S):
+                raise InterruptedError(told)

@@ -4,65 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.experiments.figures import Said
-from tests.experiments.figures import verdict as judged_as
+from tests.experiments.figures import Sign, guard, promise
 from tests.experiments.two_ways.figures import Figures
 from tests.experiments.two_ways.plan import Plan
-from tests.harness.results import Verdict
 
 
-class Sign(Said):
-    """A sentence about one arm."""
-
-    arm: str
-
-
-def signs(found: Sequence[Figures]) -> list[Sign]:
+def signs(found: Sequence[Figures], _: Plan) -> list[Sign]:
     """Every promise and every guard, with what was found."""
     return [sign for one in found for sign in (*_promises(one), *_guards(one))]
-
-
-def verdict(found: Sequence[Figures], judged: Sequence[Sign], plan: Plan) -> Verdict:
-    """Unknown, also, for an arm that was not played to its end."""
-    whole = {one.name for one in found if one.broke_off is None} == {arm.name for arm in plan.arms}
-    return judged_as(judged, whole=whole)
 
 
 def _promises(one: Figures) -> Iterator[Sign]:
     if not one.catalog:
         return
-    yield Sign(
-        arm=one.name,
-        says="has no wrong record in its output",
-        found=f"{one.wrong:,} of {one.due:,} are wrong",
-        holds=one.wrong == 0,
-    )
-    yield Sign(
-        arm=one.name,
-        says="writes a record that it writes again as before",
-        found=f"{one.differing:,} otherwise",
-        holds=one.differing == 0,
-    )
-    yield Sign(
-        arm=one.name,
-        says="gives out nothing that was not sent",
-        found=f"{one.phantoms:,} phantoms",
-        holds=one.phantoms == 0,
-    )
+    wrong = f"{one.wrong:,} of {one.due:,} are wrong"
+    yield promise(one.name, "has no wrong record in its output", one.wrong == 0, wrong)
+    says = "writes a record that it writes again as before"
+    yield promise(one.name, says, one.differing == 0, f"{one.differing:,} otherwise")
+    yield promise(one.name, "gives out nothing that was not sent", one.phantoms == 0, f"{one.phantoms:,} phantoms")
     if one.broke_off is None:
-        yield Sign(arm=one.name, says="loses nothing", found=f"{one.lost:,} lost", holds=one.lost == 0)
+        yield promise(one.name, "loses nothing", one.lost == 0, f"{one.lost:,} lost")
 
 
 def _guards(one: Figures) -> Iterator[Sign]:
-    def guard(says: str, holds: bool, found: str) -> Sign:
-        return Sign(arm=one.name, says=says, holds=holds, found=found, promise=False)
-
-    yield guard("records were sent", one.due > 0, f"{one.due:,}")
+    yield guard(one.name, "records were sent", one.due > 0, f"{one.due:,}")
     for level in one.levels:
-        yield guard(
-            f"every one of {level.kills} kills hit an operator at work",
-            level.hit == level.planned,
-            f"{level.hit} of {level.planned}, both parts together",
-        )
+        says = f"every one of {level.kills} kills hit an operator at work"
+        found = f"{level.hit} of {level.planned}, both parts together"
+        yield guard(one.name, says, level.hit == level.planned, found)
     if not one.catalog:
-        yield guard("without its catalog the same kills make the output wrong", one.wrong > 0, f"{one.wrong:,} wrong")
+        says = "without its catalog the same kills make the output wrong"
+        yield guard(one.name, says, one.wrong > 0, f"{one.wrong:,} of {one.due:,} wrong")

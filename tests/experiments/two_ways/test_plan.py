@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS
 from effectively_once_jobs.two_ways.stage import NOTED, TAKEN
-from tests.experiments.two_ways.plan import BURST, DRIVER, EXECUTOR, OPERATOR, PACED, Arm, Part, Plan
-from tests.experiments.two_ways.run import SMALL
+from tests.experiments.plan import plan_of
+from tests.experiments.strikes import DRIVER, EXECUTOR
+from tests.experiments.two_ways.experiment import EXPERIMENT
+from tests.experiments.two_ways.plan import BURST, OPERATOR, PACED, Arm, Part, Plan
 from tests.harness.workload.errors import InputError
 
 
@@ -17,7 +20,7 @@ def test_the_same_seed_is_the_same_plan() -> None:
     assert [record.value for record in one.stream(50)] != [record.value for record in other.stream(50)]
     arm, part = Arm(DEDUP, 8), Part(BURST, 3, range(3_000))
     assert one.strikes(arm, part) == same.strikes(arm, part) != other.strikes(arm, part)
-    assert Plan.of(one.told()) == one
+    assert plan_of(Plan, orjson.loads(orjson.dumps(one))) == one
 
 
 @pytest.mark.parametrize("kind", [BURST, PACED])
@@ -41,7 +44,7 @@ def test_a_single_kill_is_an_operators_worst_moment_and_no_driver() -> None:
     assert [one.target for one in Plan(7).strikes(Arm(SNAPSHOTS, 4), part)] == [EXECUTOR]
 
 
-@pytest.mark.parametrize("plan", [Plan(7), Plan(7, **SMALL)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("plan", [Plan(7), Plan(7, **EXPERIMENT.small)])
 def test_every_arm_has_all_parts_and_the_control_comes_last(plan: Plan) -> None:
     assert [arm.name for arm in plan.arms][-1] == f"no_catalog_{plan.operators[0]}"
     for arm in plan.arms:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS
-from tests.experiments.two_ways.fabricate import PLAN, Rows, made
-from tests.experiments.two_ways.figures import FACTS
+from tests.experiments import fabricate
+from tests.experiments.fabricate import Rows
+from tests.experiments.two_ways.experiment import EXPERIMENT
+from tests.experiments.two_ways.fabricate import made
 from tests.experiments.two_ways.plan import Arm
-from tests.experiments.two_ways.results import ended, judge, main, write
 from tests.experiments.two_ways.truth import expected
 from tests.harness.results import Verdict
 
+judge = EXPERIMENT.judge
 
-def failing(path: Path) -> list[tuple[str, str, bool]]:
-    return [(sign.arm, sign.says, sign.promise) for sign in judge(path).signs if not sign.holds]
+
+def failing(path: Path) -> list[tuple[str, bool]]:
+    return fabricate.failing(judge(path))
 
 
 def test_a_play_without_surprises_passes_and_its_figures_are_what_happened(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_an_output_that_is_off_fails(tmp_path: Path, broken: Arm, change: object
         return changed
 
     path = made(tmp_path / "run", damage)
-    assert failing(path) == [(broken.name, says, True)]
+    assert failing(path) == [(f"{broken.name} {says}", True)]
     assert judge(path).verdict is Verdict.FAIL
 
 
@@ -81,49 +83,14 @@ def test_a_control_that_is_exact_shows_nothing(tmp_path: Path) -> None:
         return rows if arm.catalog else [{**row, "amount": row["amount"] - 1} for row in rows]
 
     path = made(tmp_path / "run", exact)
-    assert failing(path) == [("no_catalog_2", "without its catalog the same kills make the output wrong", False)]
+    assert failing(path) == [("no_catalog_2 without its catalog the same kills make the output wrong", False)]
     assert judge(path).verdict is Verdict.UNKNOWN
 
 
 def test_a_kill_that_missed_makes_it_unknown(tmp_path: Path) -> None:
     path = made(tmp_path / "run", missed=1)
-    assert {says for _, says, _ in failing(path)} == {"every one of 2 kills hit an operator at work"}
+    assert {says.partition(" ")[2] for says, _ in failing(path)} == {"every one of 2 kills hit an operator at work"}
     assert judge(path).verdict is Verdict.UNKNOWN
-
-
-@pytest.mark.parametrize("file", ["observed/results.jsonl", "sent.jsonl", FACTS, "history.jsonl"])
-def test_an_arm_without_evidence_makes_it_unknown(tmp_path: Path, file: str) -> None:
-    path = made(tmp_path / "run")
-    (path / "dedup_4" / file).unlink()
-    results = judge(path)
-    assert [*results.unread] == ["dedup_4"]
-    assert results.verdict is Verdict.UNKNOWN
-    write(path)
-    assert "dedup_4: no evidence" in (path / "table.md").read_text()
-
-
-def test_an_arm_that_broke_off_is_played_again_and_keeps_the_run_unknown(tmp_path: Path) -> None:
-    path = made(tmp_path / "run", lambda arm, rows: rows[1:] if arm.name == "dedup_2" else rows)
-    assert all(ended(path / arm.name) for arm in PLAN.arms)
-    facts = path / "dedup_2" / FACTS
-    facts.write_bytes(orjson.dumps({**orjson.loads(facts.read_bytes()), "broke_off": "nothing came"}))
-    assert not ended(path / "dedup_2")
-    assert not ended(path / "never begun")
-    assert judge(path).verdict is Verdict.UNKNOWN
-
-
-def test_a_run_is_judged_again_from_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = made(tmp_path / "run")
-    assert main([str(path), "--to", str(tmp_path / "kept")]) == 0
-    kept = {one.name for one in (tmp_path / "kept").iterdir()}
-    assert {"manifest.json", "results.json", "table.md", "page.html", "throughput.svg", "recovery.svg"} < kept
-    told = capsys.readouterr().out
-    assert "✓ snapshots, 2 operators: the output is exact, 370 records" in told
-    assert "| 2, 0 | 80 | 160 | 2.00 |" in told
-    assert "✓ dedup without its catalog, 2 operators: the same kills make 90 of 90 records wrong" in told
-    assert told.rstrip().endswith("PASS, seed 7")
-    assert (path / "page.html").read_text().count("<svg") == 5
-    assert main([str(tmp_path)]) == 2
 
 
 def test_the_truth_is_that_of_the_order_in_partitions() -> None:
@@ -135,16 +102,3 @@ def test_the_truth_is_that_of_the_order_in_partitions() -> None:
     # a: 3 + sum 3 + count 1; b: 5 + sum 8 + count 2; c as a, of another user.
     assert expected(sends, 1) == {"a": 7, "b": 15, "c": 7}
     assert expected(sends, 2) == {"a": 15, "b": 39, "c": 15}
-
-
-@pytest.mark.parametrize("left_out", [-1, 1])
-def test_a_history_that_lacks_a_line_is_none_to_judge(tmp_path: Path, left_out: int) -> None:
-    """The end among them: a line in the middle was what is counted, and its lack lowers a figure."""
-    path = made(tmp_path / "run")
-    history = path / "dedup_4" / "history.jsonl"
-    lines = history.read_bytes().splitlines(keepends=True)
-    del lines[left_out]
-    history.write_bytes(b"".join(lines))
-    results = judge(path)
-    assert "does not come to its end" in results.unread["dedup_4"]
-    assert results.verdict is Verdict.UNKNOWN
