@@ -96,7 +96,8 @@ def html(page: Page, results: Any, runs: str) -> str:
             if any(one.rows.values())
         ],
         tables=[_table(*one) for one in page.tables(results)],
-        signs=[(page.name(one.of), one, _mark(one)) for one in results.signs],
+        promises=[(page.name(one.of), one, _mark(one)) for one in results.signs if one.promise],
+        guards=[(page.name(one.of), one, _mark(one)) for one in results.signs if not one.promise],
         more=page.more(results),
         commands=[
             (results.command, "plays it again: the same records, and the same plan of kills"),
@@ -135,12 +136,14 @@ def _mark(sign: Sign) -> tuple[str, str]:
 def _table(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Return a table with the class of each column's cells; a long title is a short one and what is said below it."""
     short, _, caption = title.partition(": ")
-    columns = list(zip(*rows, strict=True)) or [()] * len(heading)
+    _, *columns = list(zip(*rows, strict=True)) or [()] * len(heading)
     numbers = [all(not cell or (cell[0] in NUMBER and len(cell) <= NUMBER_LENGTH) for cell in one) for one in columns]
     return {
         "title": short,
         "caption": caption,
-        "heading": [(name, "n" if is_number else "") for name, is_number in zip(heading, numbers, strict=True)],
+        "heading": [
+            (name, "n" if is_number else "") for name, is_number in zip(heading, [False, *numbers], strict=True)
+        ],
         "rows": rows,
     }
 

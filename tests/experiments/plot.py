@@ -82,7 +82,7 @@ def drawn(plot: Plot, frame: Frame) -> str:
 def _row(name: str, values: Sequence[float], top: float, x: Scale, frame: Frame) -> Iterator[str]:
     median = statistics.median(values)
     middle = top + frame.above + (frame.row - frame.above) / 2
-    anchor, at, line = ("start", frame.left, top + 11) if frame.above else ("end", frame.left - 8, middle + 4)
+    anchor, at, line = ("start", frame.left + 5, top + 11) if frame.above else ("end", frame.left - 8, middle + 4)
     yield f'<text text-anchor="{anchor}" x="{at}" y="{line}">{escape(name)}</text>'
     told = f"{name}: {set_number(median)}"
     if len(values) > 1:
@@ -98,5 +98,5 @@ def _row(name: str, values: Sequence[float], top: float, x: Scale, frame: Frame)
 
 
 def set_number(value: float) -> str:
-    """Set a value with three digits that count, and whole from 100 on."""
-    return count(round(value)) if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
+    """Set a value with three digits that count: 0.123, 12.3, 1 234, 123k, 1.23M; whole from 100 to 100 000."""
+    return count(round(value)) if 100 <= value < 99_999.5 else short_count(float(f"{value:.3g}"))

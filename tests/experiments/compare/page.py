@@ -87,7 +87,7 @@ def plots(results: Comparison) -> list[Plot]:
     return [
         Plot("Events never counted, and counted more than once", "events", wrong),
         Plot("Times processed and times delivered: the mean of all events", "times", times),
-        Plot("Latency from sending to the commit of the count: 50, 90 and 99 % of events", "s", latencies),
+        Plot("Latency from sending to the commit of the count: 50, 90 (the bar) and 99 % of events", "s", latencies),
         Plot("Throughput of a burst", "events/s", each(lambda one: one.throughput_per_s)),
         Plot("Processor time of driver and executors for 1,000 events", "s", each(lambda one: one.cpu_s_per_1000)),
         Plot("On the object store at the end", "KiB", each(lambda one: one.object_store_bytes / 1024)),

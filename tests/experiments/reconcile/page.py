@@ -63,7 +63,7 @@ def _plots(found: Figures) -> list[Plot]:
             {_at(each): [float(each.over + each.under)] for each in plain.windows},
         ),
         Plot(
-            "From a kill to the next epoch that was published",
+            "From a kill to the next epoch that was published; the bar: the median",
             "s",
             {NAMES[one.name]: one.recovered_s for one in (exactly, plain)},
         ),

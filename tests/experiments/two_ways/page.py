@@ -119,7 +119,7 @@ def plots(results: TwoWays) -> list[Plot]:
             {name: [level.throughput_per_s] for name, level in pairs if level.throughput_per_s is not None},
         ),
         Plot(
-            "Latency at a pace: 50, 90 and 99 % of records",
+            "Latency at a pace: 50, 90 (the bar) and 99 % of records",
             "s",
             {
                 name: [ms / 1000 for ms in (level.paced.p50_ms, level.paced.p90_ms, level.paced.p99_ms)]
@@ -128,7 +128,7 @@ def plots(results: TwoWays) -> list[Plot]:
             },
         ),
         Plot(
-            "From a kill until all that was sent before it is in the output",
+            "From a kill until all that was sent before it is in the output; the bar: the median",
             "s",
             {name: _through(level.recoveries) for name, level in pairs},
         ),
