@@ -67,7 +67,7 @@ def test_a_run_is_judged_again_from_its_files_and_what_is_kept_is_whole(
     assert told.rstrip().endswith("PASS, seed 7")
     html = (path / PAGE).read_text()
     assert html.count("<svg") == 2 * SHOWN[name].plots
-    assert html.count("<thead") == len(one.page.tables(results)) + 1
+    assert html.count("<thead") == len(one.page.tables(results)) + 2
     assert [sign.says for sign in results.signs if sign.says.partition("'")[0] not in html] == []
     assert main([str(tmp_path)]) == 2
 
