@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 from effectively_once.object_store import BucketAddress
 from infra.console import Console
 from tests.bench.facts import load
 from tests.experiments.figures import FACTS, Facts
-from tests.experiments.ground import Cast, Ground, Role
+from tests.experiments.ground import Asked, Cast, Ground, Role
 from tests.harness.history import History
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.pacing import Pace, Pacer
@@ -78,15 +78,15 @@ class ArmPlay(ABC, Generic[G]):
         shutil.rmtree(self.directory.path / "work", ignore_errors=True)
 
     @contextmanager
-    def running(self, module: str, roles: Sequence[Role], partitions: int, **words: Any) -> Iterator[None]:
-        """Make its topics, and run its drivers and a sender; `words` are further ones of `Ground.cast`.
+    def running(self, module: str, roles: Sequence[Role], partitions: int, **asked: Unpack[Asked]) -> Iterator[None]:
+        """Make its topics, and run its drivers and a sender; `asked`: see `Ground.cast`.
 
         Raises:
             WaitTimedOutError: a driver does not come up.
 
         """
         self.ground.create(self.directory, roles[0], partitions)
-        self.cast = cast = self.ground.cast(self.directory, self.history, module, roles, **words)
+        self.cast = cast = self.ground.cast(self.directory, self.history, module, roles, **asked)
         pipeline = roles[0].settings["pipeline"]
         with cast.followed(), self.directory.sent_writer() as lines:
             self.sender = Sender(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from effectively_once.settings import PipelineSettings
 from infra.console import Console
@@ -19,7 +19,7 @@ from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.toolchain.postgres import HOW, find_postgres
 from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
 from tests.experiments.cpu import Cpu
-from tests.experiments.ground import Cast, Role
+from tests.experiments.ground import Asked, Cast, Role
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
@@ -76,22 +76,12 @@ class EmbeddedGround:
         return PipelineSettings(**{**self.addresses, **role.settings})
 
     def cast(
-        self,
-        directory: RunDirectory,
-        history: History,
-        module: str,
-        roles: Sequence[Role],
-        *,
-        environment: Mapping[str, str] | None = None,
-        files: Sequence[str] = (),
-        executors: int = EXECUTORS,
-        memory_mib: int | None = None,
+        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
     ) -> Cast:
         """See Ground."""
         hold = Hold(directory.path.absolute() / "work" / "points")
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
-        code = {**hold.env, **(environment or {})}
-        home = self._home(directory, code, checkout=bool(files), executors=executors, memory_mib=memory_mib)
+        home = self._home(directory, hold.env, asked)
         drivers = tuple(SupervisedDrivers(home, module, watch.path, history=history, say=self.say) for _ in roles)
         paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
         return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
@@ -101,7 +91,7 @@ class EmbeddedGround:
         library = self.addresses | dict(role.settings)
         path = directory.path.absolute() / "settings-create.json"
         directory.write_json(path, library)
-        self._home(directory, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
+        self._home(directory, {}, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
 
     @property
     def addresses(self) -> dict[str, Any]:
@@ -114,19 +104,11 @@ class EmbeddedGround:
         }
         return {**addresses, **({"database": self.server.url} if self.server is not None else {})}
 
-    def _home(
-        self,
-        directory: RunDirectory,
-        more: Mapping[str, str],
-        *,
-        checkout: bool = False,
-        executors: int = EXECUTORS,
-        memory_mib: int | None = None,
-    ) -> OwnHome:
-        environment = {**Job({}).environment(self.toolchain), **more}
-        if checkout:
+    def _home(self, directory: RunDirectory, more: Mapping[str, str], asked: Asked) -> OwnHome:
+        environment = {**Job({}).environment(self.toolchain), **more, **asked.get("environment", {})}
+        if asked.get("files"):
             environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
-        memory_mib = memory_mib or MEMORY_MIB
+        executors, memory_mib = asked.get("executors", EXECUTORS), asked.get("memory_mib") or MEMORY_MIB
         return OwnHome(
             self.toolchain,
             self.endpoints,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import psycopg
 
@@ -113,6 +113,24 @@ class Cast:
         return None if self.cpu is None else self.cpu.seconds()
 
 
+class Asked(TypedDict, total=False):
+    """What drivers of an arm are to have beside what the ground gives.
+
+    Attributes:
+        environment: of drivers and executors.
+        files: modules of this checkout that theirs needs beside the wheel, as paths.
+        executors: of each driver, a core each.
+        memory_mib: heap of each executor; None: what the ground gives.
+        chart: in pods, further values of the chart.
+    """
+
+    environment: Mapping[str, str]
+    files: Sequence[str]
+    executors: int
+    memory_mib: int | None
+    chart: Mapping[str, Any]
+
+
 class Ground(Protocol):
     """Where arms are played."""
 
@@ -143,16 +161,7 @@ class Ground(Protocol):
         """A pipeline's settings with the addresses of this ground."""
 
     def cast(
-        self,
-        directory: RunDirectory,
-        history: History,
-        module: str,
-        roles: Sequence[Role],
-        *,
-        environment: Mapping[str, str] | None = None,
-        files: Sequence[str] = (),
-        executors: int = 2,
-        memory_mib: int | None = None,
+        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
     ) -> Cast:
         """Make ready who plays an arm; nothing is started.
 
@@ -161,10 +170,7 @@ class Ground(Protocol):
             history: told of drivers and of what is announced.
             module: what each driver runs.
             roles: a driver each.
-            environment: of drivers and executors, beside what the ground gives.
-            files: modules of this checkout that `module` needs beside the wheel, as paths.
-            executors: of each driver, a core each.
-            memory_mib: heap of each executor; None: what the ground gives.
+            asked: what else a driver is to have.
         """
 
     def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:

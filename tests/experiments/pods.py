@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.job import RunError
+from infra.embedded.spark import EXECUTORS
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
 from tests.experiments.embedded import written
-from tests.experiments.ground import Cast, Role
+from tests.experiments.ground import Asked, Cast, Role
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
@@ -67,27 +68,18 @@ class PodGround:
         return pipeline
 
     def cast(
-        self,
-        directory: RunDirectory,
-        history: History,
-        module: str,
-        roles: Sequence[Role],
-        *,
-        environment: Mapping[str, str] | None = None,
-        files: Sequence[str] = (),
-        executors: int = 2,
-        memory_mib: int | None = None,
-        chart: Mapping[str, Any] | None = None,
+        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
     ) -> Cast:
-        """See Ground; `chart` is further values of the chart."""
+        """See Ground."""
         watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
-        heap = {} if memory_mib is None else {"memoryMib": memory_mib}
+        memory_mib, files = asked.get("memory_mib"), asked.get("files", ())
+        executors = {"count": asked.get("executors", EXECUTORS), **({"memoryMib": memory_mib} if memory_mib else {})}
         values = {
             "module": None if module == PROGRAM else module,
-            "environment": {**ENVIRONMENT, **(environment or {})},
+            "environment": {**ENVIRONMENT, **asked.get("environment", {})},
             "extraFiles": {path.replace("/", "."): (CHECKOUT / path).read_text(encoding="utf-8") for path in files},
-            "executors": {**self.stage.target.values.get("executors", {}), "count": executors, **heap},
-            **(chart or {}),
+            "executors": {**self.stage.target.values.get("executors", {}), **executors},
+            **asked.get("chart", {}),
         }
         drivers, paths = [], []
         for role in roles:

@@ -16,11 +16,13 @@ from effectively_once_jobs.system_usage.settings import (
 )
 from tests.experiments.compare.figures import ASKED, COUNTED, USAGE, Counts, Facts
 from tests.experiments.compare.plan import BURST, CALM, STRUCK, Plan
-from tests.experiments.fabricate import Rows, manifest
+from tests.experiments.fabricate import Rows, manifest, observed, sent
+from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.figures import FACTS
 from tests.harness.run_directory import RunDirectory
 
 PLAN = Plan(7, rate=0.01, kills=1, driver_kills=0, warm_up=20, burst=100, calm=100, struck=1_000, pace=100)
+PARTITIONS = 2
 Damage = Callable[[Semantics, Rows], Rows]
 """Changes the rows of the table of counted events of one semantics."""
 STRUCK_ONES = slice(300, 340)
@@ -41,27 +43,22 @@ def made(path: Path, damage: Damage = no_damage, kills_hit: int = 1) -> Path:
 
 
 def _arm(run: RunDirectory, semantics: Semantics, damage: Damage, kills_hit: int) -> None:
-    sends = _sends()
+    sends = [{**row, "sent_at": 1_000 + 10 * row["n"]} for row in sent_rows(PLAN.stream(), PARTITIONS)]
     rows = damage(semantics, _counted(semantics, [row for row in sends if row["kind"] == "fresh"]))
-    with run.sent_writer() as lines:
-        for row in sends:
-            lines.write(row)
-    with run.observed_writer(COUNTED) as lines:
-        for row in rows:
-            lines.write(row)
+    sent(run, sends)
+    observed(run, COUNTED, rows)
     start_ms = {row["id"]: row["event_time_ms"] // 60_000 * 60_000 for row in sends if row["event_time_ms"]}
     windows = Counter(start_ms.get(row["id"], 0) for row in rows)
     frauds = Counter(start_ms.get(row["id"], 0) for row in rows if row["fraud"])
-    with run.observed_writer(USAGE) as lines:
-        for start, number in windows.items():
-            lines.write({"window_start_ms": start, "transactions": number, "frauds": frauds[start]})
+    usage = [
+        {"window_start_ms": start, "transactions": number, "frauds": frauds[start]} for start, number in windows.items()
+    ]
+    observed(run, USAGE, usage)
     struck = {row["id"] for row in sends[STRUCK_ONES]}
-    with run.observed_writer(ASKED) as lines:
-        for row in sends:
-            if row["id"]:
-                lines.write({"id": row["id"], "times": 1 + (row["id"] in struck and semantics != AT_MOST_ONCE)})
-    with run.observed_writer("calls") as lines:
-        lines.write({"calls": 60, "failed": 2})
+    again = set() if semantics == AT_MOST_ONCE else struck
+    asked = [{"id": row["id"], "times": 1 + (row["id"] in again)} for row in sends if row["id"]]
+    observed(run, ASKED, asked)
+    observed(run, "calls", [{"calls": 60, "failed": 2}])
     with run.history() as history:
         for epoch, t in enumerate((0, 10_000, 30_000)):
             history.record("epoch", t=t, epoch=epoch, state="declared")
@@ -92,35 +89,12 @@ def _state(sends: Rows) -> Counts:
     return Counts(transactions=len(ids), frauds=sum(map(PLAN.is_fraud, ids)))
 
 
-def _sends() -> Rows:
-    offsets: Counter[int] = Counter()
-    found = []
-    for record in PLAN.stream():
-        partition = 0 if record.user is None else int(record.user[1:]) % 2
-        found.append(
-            {
-                "n": record.n,
-                "id": record.id,
-                "user": record.user,
-                "event_time_ms": record.event_time_ms,
-                "kind": record.kind,
-                "partition": partition,
-                "offset": offsets[partition],
-                "sent_at": 1_000 + 10 * record.n,
-            }
-        )
-        offsets[partition] += 1
-    return found
-
-
 def _counted(semantics: Semantics, sends: Rows) -> Rows:
     """Rows as each semantics leaves them: at most once lost some, at least once has some twice."""
+    names = ("id", "user", "partition", "offset")
     rows = [
         {
-            "id": row["id"],
-            "user": row["user"],
-            "partition": row["partition"],
-            "offset": row["offset"],
+            **{name: row[name] for name in names},
             "fraud": int(PLAN.is_fraud(row["id"])),
             "at_ms": row["sent_at"] + 500.0,
         }

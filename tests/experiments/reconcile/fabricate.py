@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from effectively_once_jobs.reconcile.difference import Cell
-from tests.experiments.fabricate import manifest, write
+from tests.experiments.fabricate import manifest, observed, sent, write
+from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.reconcile.figures import BATCH, CELLS, DEAD_LETTER, REPORT
 from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE, Plan
 from tests.harness.run_directory import RunDirectory
-from tests.harness.workload.record import Planned, partition_of, window_end
+from tests.harness.workload.record import Planned, window_end
 from tests.harness.workload.seeded import closers
 
 PLAN = Plan(7, records=1_000, kills=2)
@@ -53,7 +54,7 @@ class Made:
 
 def made() -> Made:
     """Play it in plain Python."""
-    sends = [*_sends(_records())]
+    sends = sent_rows(_records(), PARTITIONS)
     lates = [row for row in sends if row["kind"] == "late"]
     malformed = [row for row in sends if row["kind"] == "malformed"]
     copies = [row for row in sends if row["kind"] == "duplicate"]
@@ -73,13 +74,8 @@ def written(path: Path, what: Made) -> Path:
     """Write it as a run; returns its folder."""
     run = RunDirectory(path)
     manifest(path, "reconcile", "make reconcile SEED=7", PLAN)
-    with run.sent_writer() as lines:
-        for row in what.sends:
-            lines.write(row)
-    exactly = RunDirectory(path / EXACTLY_ONCE)
-    with exactly.observed_writer(DEAD_LETTER) as lines:
-        for row in what.dead:
-            lines.write(row)
+    sent(run, what.sends)
+    observed(RunDirectory(path / EXACTLY_ONCE), DEAD_LETTER, what.dead)
     for name in (EXACTLY_ONCE, AT_LEAST_ONCE):
         _history(RunDirectory(path / name), what, name)
     batch = RunDirectory(path / BATCH)
@@ -113,24 +109,6 @@ def _records() -> Iterator[Planned]:
         yield attempt.record
         latest = attempt.setter.event_time_ms or 0
     yield from closers(latest, sent + 6, subject.window_ms, subject.lateness_ms)
-
-
-def _sends(records: Iterable[Planned]) -> Iterator[Row]:
-    offsets: Counter[int] = Counter()
-    for record in records:
-        partition = partition_of(record, PARTITIONS)
-        yield {
-            "n": record.n,
-            "id": record.id,
-            "user": record.user,
-            "event_time_ms": record.event_time_ms,
-            "kind": record.kind,
-            "reason": record.reason,
-            "topic": "events",
-            "partition": partition,
-            "offset": offsets[partition],
-        }
-        offsets[partition] += 1
 
 
 def _cells(sends: Iterable[Row]) -> dict[tuple[str, int], Cell]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS
 from effectively_once_jobs.two_ways.stage import TAKEN
-from tests.experiments.fabricate import Rows, manifest
+from tests.experiments.fabricate import Rows, manifest, observed, sent
+from tests.experiments.fabricate import sends as sent_rows
 from tests.experiments.figures import FACTS
 from tests.experiments.two_ways.figures import RESULTS, Facts
 from tests.experiments.two_ways.plan import PACED, Arm, Plan
 from tests.experiments.two_ways.truth import expected
 from tests.harness.run_directory import RunDirectory
-from tests.harness.workload.record import partition_of
 
 PLAN = Plan(7, operators=(2, 4), kills=(0, 2), warm_up=10, burst=80, paced=100, pace=100, rows_max=20)
 Damage = Callable[[Arm, Rows], Rows]
@@ -36,25 +36,14 @@ def made(path: Path, damage: Damage = no_damage, missed: int = 0) -> Path:
 def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
     """Everything takes half a second, with snapshots a whole one, and each kill two more; a part begins at its own."""
     parts, took_ms = PLAN.parts(arm), 1_000.0 if arm.way == SNAPSHOTS else 500.0
-    sends, at_ms = [], {}
+    records = PLAN.stream(parts[-1].numbers.stop)
+    sends = {row["n"]: row for row in sent_rows(records, 2)}
     with run.history() as history:
         for begin, part in enumerate(parts):
             began = 100_000 * (begin + 1)
             history.record("phase", t=began, phase=part.name)
-            for number, record in enumerate(list(PLAN.stream(part.numbers.stop))[part.numbers.start :]):
-                sent_at = began + (10 * number if part.kind == PACED else 0)
-                sends.append(
-                    {
-                        "n": record.n,
-                        "id": record.id,
-                        "user": record.user,
-                        "payload": record.payload,
-                        "partition": partition_of(record, 2),
-                        "offset": record.n,
-                        "sent_at": sent_at,
-                    }
-                )
-                at_ms[record.id] = sent_at + took_ms
+            for number, n in enumerate(part.numbers):
+                sends[n]["sent_at"] = began + (10 * number if part.kind == PACED else 0)
             for operator in range(arm.operators):
                 history.record(TAKEN, t=began + 1, operator=operator, rows=len(part.numbers), copies=0)
             for number, strike in enumerate(PLAN.strikes(arm, part)):
@@ -71,18 +60,15 @@ def _arm(run: RunDirectory, arm: Arm, damage: Damage, missed: int) -> None:
                     )
                     history.record(TAKEN, t=began + 6, operator=strike.operator, rows=20, copies=5)
         history.end()
-    with run.sent_writer() as lines:
-        for row in sends:
-            lines.write(row)
-    amounts = expected(sends, arm.operators)
+    sent(run, sends.values())
+    at_ms = {row["id"]: row["sent_at"] + took_ms for row in sends.values()}
+    amounts = expected(sends.values(), arm.operators)
     if not arm.catalog:
         amounts = {id_: amount + 1 for id_, amount in amounts.items()}
     rows = [
         {"id": id_, "amount": amount, "at_ms": at_ms[id_], "times": 1, "same": True} for id_, amount in amounts.items()
     ]
-    with run.observed_writer(RESULTS) as lines:
-        for row in damage(arm, rows):
-            lines.write(row)
+    observed(run, RESULTS, damage(arm, rows))
     run.write_json(
         run.path / FACTS,
         Facts(

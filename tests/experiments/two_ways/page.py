@@ -27,68 +27,57 @@ def called(name: str) -> str:
 
 
 def tables(results: TwoWays) -> list[Table]:
-    """Return the tables: what is said above each, its heading and its rows."""
-    pairs = list(_pairs(results))
-    heading = ["operators, kills", *BOTH, RATIO]
+    """Return the tables: a row an arm, or a row for each number of operators and of kills, with both ways."""
+
+    def arms(title: str, figures: dict[str, Callable[[Figures], str]]) -> Table:
+        rows = [[called(one.name), *(told(one) for told in figures.values())] for one in results.arms]
+        return title, ["arm", *figures], rows
+
+    def levels(title: str, told: Callable[[Level], str], compared: Number | None = None) -> Table:
+        rows = []
+        for name, both in _pairs(results):
+            cells = [told(level) if level else "" for level in both]
+            ratio = [_ratio(*(compared(level) if level else None for level in both))] if compared else []
+            rows += [[name, *cells, *ratio]] if any(cells) else []
+        return title, ["operators, kills", *BOTH, *([RATIO] if compared else [])], rows
+
     return [
-        (
+        arms(
             "Output",
-            ["arm", "due", "lost", "wrong", "written more than once", "otherwise then", "kills that hit"],
-            [
-                [
-                    called(one.name),
-                    *(f"{number:,}" for number in (one.due, one.lost, one.wrong, one.rewritten, one.differing)),
-                    f"{sum(level.hit for level in one.levels)} of {sum(level.planned for level in one.levels)}",
-                ]
-                for one in results.arms
-            ],
+            {
+                "due": lambda one: f"{one.due:,}",
+                "lost": lambda one: f"{one.lost:,}",
+                "wrong": lambda one: f"{one.wrong:,}",
+                "written more than once": lambda one: f"{one.rewritten:,}",
+                "otherwise then": lambda one: f"{one.differing:,}",
+                "kills that hit": lambda one: _hit(one.levels),
+            },
         ),
-        ("Throughput of a burst, records/s", heading, _rows(pairs, lambda one: one.throughput_per_s, ",.0f")),
-        (
+        levels(
+            "Throughput of a burst, records/s",
+            lambda level: _told(level.throughput_per_s, ",.0f"),
+            lambda level: level.throughput_per_s,
+        ),
+        levels(
             "Latency at a pace, ms: p50 / p99",
-            heading,
-            [
-                [
-                    name,
-                    *(set_latency(took, most=False) for took in calm),
-                    _ratio(*(took.p50_ms if took else None for took in calm)),
-                ]
-                for name, levels in pairs
-                for calm in [[level.paced if level else None for level in levels]]
-            ],
+            lambda level: set_latency(level.paced, most=False),
+            lambda level: level.paced.p50_ms if level.paced else None,
         ),
-        (
-            RECOVERY,
-            heading[:3],
-            [[name, *(_recoveries(level) for level in levels)] for name, levels in pairs if any(_struck(levels))],
-        ),
-        (
+        levels(RECOVERY, _recoveries),
+        levels(
             "Work: records that operators took, over records times operators; copies dropped",
-            heading[:3],
-            [
-                [name, *("" if level is None else f"{level.taken:.2f}; {level.copies:.2f}" for level in levels)]
-                for name, levels in pairs
-            ],
+            lambda level: f"{level.taken:.2f}; {level.copies:.2f}",
         ),
-        (
+        arms(
             "Cost of an arm",
-            [
-                "arm",
-                "object store, KiB (objects)",
-                "topics between operators, KiB",
-                "CPU, s per 1,000 records",
-                "load before and at the end",
-            ],
-            [
-                [
-                    called(one.name),
-                    set_stored(one),
-                    NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}",
-                    NOT_MEASURED if one.cpu_s_per_1000 is None else f"{one.cpu_s_per_1000:.1f}",
-                    "{:.1f}, {:.1f}".format(*one.load),
-                ]
-                for one in results.arms
-            ],
+            {
+                "object store, KiB (objects)": set_stored,
+                "topics between operators, KiB": lambda one: (
+                    NOT_MEASURED if one.topics_bytes is None else f"{one.topics_bytes / 1024:,.0f}"
+                ),
+                "CPU, s per 1,000 records": lambda one: _told(one.cpu_s_per_1000, ".1f") or NOT_MEASURED,
+                "load before and at the end": lambda one: "{:.1f}, {:.1f}".format(*one.load),
+            },
         ),
     ]
 
@@ -165,12 +154,12 @@ def _pairs(results: TwoWays) -> Iterator[tuple[str, list[Level | None]]]:
             )
 
 
-def _rows(pairs: list[tuple[str, list[Level | None]]], of: Number, form: str) -> list[list[str]]:
-    found = []
-    for name, levels in pairs:
-        values = [of(level) if level else None for level in levels]
-        found.append([name, *("" if value is None else format(value, form) for value in values), _ratio(*values)])
-    return found
+def _told(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _hit(levels: list[Level]) -> str:
+    return f"{sum(level.hit for level in levels)} of {sum(level.planned for level in levels)}"
 
 
 def _ratio(snapshots: float | None, dedup: float | None) -> str:
@@ -178,10 +167,6 @@ def _ratio(snapshots: float | None, dedup: float | None) -> str:
         return ""
     found = dedup / snapshots
     return f"{found:.2f}" if found >= 0.1 else f"{found:.3f}"
-
-
-def _struck(levels: list[Level | None]) -> list[bool]:
-    return [bool(level and level.recoveries) for level in levels]
 
 
 def _through(recoveries: list[Recovery]) -> list[float]:
@@ -192,10 +177,10 @@ def _middle(times: list[float]) -> str:
     return f"{median(times):.1f}" if times else "–"
 
 
-def _recoveries(level: Level | None) -> str:
+def _recoveries(level: Level) -> str:
     """By what was killed; of several the median, and all of them."""
     found: dict[str, list[Recovery]] = {}
-    for one in level.recoveries if level else ():
+    for one in level.recoveries:
         found.setdefault(one.target, []).append(one)
     told = []
     for target, of in found.items():
