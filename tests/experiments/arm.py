@@ -127,13 +127,17 @@ class ArmPlay(ABC, Generic[G]):
         """Last words of the first driver that does not run and is not started again; None while all do."""
         return next((words for one in self.cast.drivers if (words := one.alive()) is not None), None)
 
-    def used(self, pipeline: str) -> dict[str, Any]:
-        """What every arm that is measured notes down of its costs."""
+    @property
+    def store(self) -> Any:
+        """The object store of its ground."""
         from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
         endpoints = self.ground.endpoints
-        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
-        sizes = [one.bytes for one in store.listed(f"{pipeline}/")]
+        return S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
+
+    def used(self, pipeline: str) -> dict[str, Any]:
+        """What every arm that is measured notes down of its costs."""
+        sizes = [one.bytes for one in self.store.listed(f"{pipeline}/")]
         return {"cpu_s": self.cpu_s, "object_store_bytes": sum(sizes), "objects": len(sizes)}
 
     def _started(self) -> bool:
@@ -157,6 +161,13 @@ def unacknowledged(history: History) -> Callable[[Planned, str], None]:
         history.record("unacknowledged", id=record.id, error=error)
 
     return note
+
+
+def wait_until_done(cast: Cast, who: str, records: int) -> None:
+    """Wait until the job of a single driver is done with so many records. Raises WaitTimedOutError."""
+    watch, (drivers,) = cast.watch, cast.drivers
+    done = f"{who} to be done with {records:,} records"
+    watch.wait_for(done, lambda: done_with(watch.seen) >= records, DRAIN_S, drivers.alive)
 
 
 def done_with(seen: Sequence[dict[str, Any]]) -> int:

@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from effectively_once.object_store import BucketAddress
 from effectively_once_jobs.system_usage.look_up import LOOKED_UP
 from effectively_once_jobs.system_usage.settings import ACKNOWLEDGED, ALL
 from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals
 from infra.console import Console
-from tests.experiments.arm import DRAIN_S, ArmPlay, done_with
+from tests.experiments.arm import ArmPlay, wait_until_done
 from tests.experiments.compare.figures import Counts, Facts
 from tests.experiments.compare.outputs import Outputs
 from tests.experiments.compare.plan import BURST, EPOCH_ROWS, LATENESS_MS, STRUCK, WARM_UP, Plan
@@ -85,11 +84,8 @@ class Play(ArmPlay[Ground]):
 
     def facts(self, **told: Any) -> Facts:
         """Note down what it left."""
-        from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
-
-        endpoints, totals = self.ground.endpoints, Totals()
-        store = S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))
-        kept = Snapshots(store, self.pipeline).restore(totals) >= 0
+        totals = Totals()
+        kept = Snapshots(self.store, self.pipeline).restore(totals) >= 0
         state = Counts(**totals.get_state()) if kept else None
         size = self.outputs.write(self.directory, self.pipeline)
         self.outputs.drop(self.pipeline)
@@ -126,10 +122,4 @@ class Play(ArmPlay[Ground]):
     def _send(self, records: Iterable[Planned], number: int) -> None:
         """Send records, and wait until the job is done with all that was sent."""
         self.send(records, number)
-        watch = self.cast.watch
-        watch.wait_for(
-            f"{self.name} to be done with {self.sent:,} records",
-            lambda: done_with(watch.seen) >= self.sent,
-            DRAIN_S,
-            self.dead,
-        )
+        wait_until_done(self.cast, self.name, self.sent)

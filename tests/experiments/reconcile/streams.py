@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.console import Console
-from tests.experiments.arm import DRAIN_S, done_with
+from tests.experiments.arm import wait_until_done
 from tests.experiments.ground import Cast, Ground, Role
 from tests.experiments.kills import Gate, Kills, Strike
 from tests.experiments.strikes import DRIVER, EXECUTOR
@@ -90,13 +90,7 @@ class Stream:
 
     def wait_until_done(self, records: int) -> None:
         """Wait until it is done with so many records. Raises WaitTimedOutError."""
-        watch, (drivers,) = self.cast.watch, self.cast.drivers
-        watch.wait_for(
-            f"{self.pipeline} to be done with {records:,} records",
-            lambda: done_with(watch.seen) >= records,
-            DRAIN_S,
-            drivers.alive,
-        )
+        wait_until_done(self.cast, self.pipeline, records)
 
     def forget(self) -> None:
         """Remove what is no evidence."""
