@@ -18,11 +18,11 @@ from tests.harness.results import OWN_PIPELINE as OWN_CAMPAIGN
 
 USER_COUNTS: Final = "user_counts"
 OWN_PIPELINE: Final = "own_pipeline"
-OWN_JUDGE = {"card_ledger": "tests.harness.cards.judge", "fraud_detection": "tests.harness.fraud.judge"}
+OWN_JUDGE = {"card_ledger": "tests.harness.cards.judge", "fraud": "tests.harness.fraud.judge"}
 """Kinds with a program of their own that judges a run."""
 EXPERIMENTS = ("compare", "two_ways", "reconcile", "optimisations")
 KINDS = (USER_COUNTS, OWN_PIPELINE, *OWN_JUDGE, *EXPERIMENTS)
-_BEFORE = {"system_usage": "compare", "two-ways": "two_ways", "fraud": "fraud_detection"}
+_BEFORE = {"system_usage": "compare", "two-ways": "two_ways"}
 _COMMAND = re.compile(r"make (?:(?:acceptance|demo)\b.*\bJOB=)?([\w-]+)")
 
 
