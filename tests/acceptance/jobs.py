@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from infra.console import Console
 from infra.embedded.job import RunError
+from tests.experiments.in_pods import InPods
+from tests.experiments.kinds import experiment
 from tests.harness.campaigns.suites import JOBS, NoSuiteError
 from tests.harness.results import Verdict, worst
 
 if TYPE_CHECKING:
     from rich.console import Console as Out
 
+EXPERIMENT = "tests.experiments"
 PLAYED_BY = {
     "card_ledger": "tests.harness.cards.pods",
-    "system_usage": "tests.compare.pods",
+    "compare": EXPERIMENT,
     "fraud": "tests.harness.fraud.pods",
-    "reconcile": "tests.reconcile.pods",
-    "two_ways": "tests.twoways.pods",
-    "optimisations": "tests.optimisations.pods",
+    "reconcile": EXPERIMENT,
+    "two_ways": EXPERIMENT,
+    "optimisations": EXPERIMENT,
 }
-"""Job -> the module that plays it in pods."""
+"""Job -> the module that plays it in pods, or it is an experiment of that name."""
 
 Played = Callable[[str], Any]
 """Plays the job of a name, at most once; gives what came of it."""
@@ -37,7 +40,7 @@ class Judged(Protocol):
 
 
 class Player(Protocol):
-    """A module that plays a job in pods."""
+    """Who plays a job in pods."""
 
     def on_this_machine(self, seed: int, console: Console) -> Judged:
         """Play it on the cluster that this machine's state directory or KUBECONFIG names, and judge it."""
@@ -50,6 +53,8 @@ def player(job: str) -> Player:
     """Who plays a job. Raises NoSuiteError: there is no such job."""
     if job not in PLAYED_BY:
         raise NoSuiteError(f"the suite {JOBS} has no job {job!r}; there are: {', '.join(PLAYED_BY)}")
+    if PLAYED_BY[job] == EXPERIMENT:
+        return InPods(experiment(job))
     found: Any = importlib.import_module(PLAYED_BY[job])
     return found  # type: ignore[no-any-return]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.arms.page import IN_PODS
 from tests.bench.optimisations_table import AS_IS, COMBINER, FUSION
+from tests.experiments.optimisations.figures import Figures
+from tests.experiments.optimisations.page import Optimisations
+from tests.experiments.optimisations.plan import ARMS
+from tests.experiments.optimisations.signs import PODS
+from tests.experiments.page import IN_PODS
 from tests.harness.results import Verdict
-from tests.optimisations.figures import Figures
-from tests.optimisations.plan import ARMS
-from tests.optimisations.results import Optimisations
-from tests.optimisations.signs import PODS
 
 
 @pytest.fixture

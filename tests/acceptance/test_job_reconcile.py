@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.jobs import Played
-from tests.arms.page import IN_PODS
+from tests.experiments.page import IN_PODS
+from tests.experiments.reconcile.figures import Figures
+from tests.experiments.reconcile.page import Reconciliation
+from tests.experiments.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.harness.results import Verdict
-from tests.reconcile.figures import Figures
-from tests.reconcile.plan import AT_LEAST_ONCE, EXACTLY_ONCE
-from tests.reconcile.results import Reconciliation
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def reconciliation(played: Played) -> Reconciliation:
 
 @pytest.fixture
 def figures(reconciliation: Reconciliation) -> Figures:
-    assert reconciliation.figures is not None, reconciliation.unread
-    return reconciliation.figures
+    assert reconciliation.arms, reconciliation.unread
+    return reconciliation.arms[0]
 
 
 def test_it_was_played_in_pods_and_all_of_it_was_shown(reconciliation: Reconciliation) -> None:

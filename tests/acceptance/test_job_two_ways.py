@@ -6,10 +6,10 @@ import pytest
 
 from effectively_once_jobs.two_ways.settings import DEDUP, SNAPSHOTS
 from tests.acceptance.jobs import Played
-from tests.arms.page import IN_PODS
+from tests.experiments.page import IN_PODS
+from tests.experiments.two_ways.figures import Figures
+from tests.experiments.two_ways.page import TwoWays
 from tests.harness.results import Verdict
-from tests.twoways.figures import Figures
-from tests.twoways.results import TwoWays
 
 WAYS = (SNAPSHOTS, DEDUP)
 

@@ -1,7 +1,7 @@
 """Each variant of `optimised` in turn, round by round, in one session, over one topic or file.
 
 `python -m tests.bench.optimised_job SETTINGS.json` ends after the last round. The first one only warms up. What it
-imports beside the library has to be shipped with it to a cluster (`tests/optimisations/play.py`).
+imports beside the library has to be shipped with it to a cluster (`tests/experiments/optimisations/play.py`).
 """
 
 from __future__ import annotations

@@ -185,10 +185,13 @@ def test_who_makes_topics_reads_the_programs_settings_too() -> None:
 
 
 def test_dots_in_the_name_of_an_extra_file_are_folders() -> None:
-    rendered = objects(extra_files={"tests.reconcile.plain_job.py": "", "a.b.json": ""})
+    rendered = objects(extra_files={"tests.experiments.reconcile.plain_job.py": "", "a.b.json": ""})
     for _, one in rendered.pods():
         told = {item["key"]: item["path"] for item in extra_of(one)["items"]}
-        assert told == {"tests.reconcile.plain_job.py": "tests/reconcile/plain_job.py", "a.b.json": "a/b.json"}
+        assert told == {
+            "tests.experiments.reconcile.plain_job.py": "tests/experiments/reconcile/plain_job.py",
+            "a.b.json": "a/b.json",
+        }
 
 
 def extra_of(one: dict[str, Any]) -> dict[str, Any]:

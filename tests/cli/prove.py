@@ -19,25 +19,31 @@ register(
     "A campaign of hours in parts, resumable; exit 0 pass, 1 fail, 2 unknown or not all run.",
 )
 register(
-    "compare",
-    "tests.compare.run",
-    "System usage under four semantics, same records and kills; exit 0 signs hold, 1 one does not, 2 not shown.",
-)
-register(
-    "two-ways",
-    "tests.twoways.run",
-    "Snapshots and dedup per operator under the same kills; exit 0 both exact, 1 an output wrong, 2 not shown.",
-)
-register(
-    "reconcile",
-    "tests.reconcile.run",
-    "Two streams under the same kills against a batch run of one topic; exit 0 as promised, 1 not, 2 not shown.",
-)
-register(
     "report",
     "tests.harness.report.__main__",
     "Draw a run's page, the index of runs, or the sum of a campaign that was run in parts.",
 )
+
+
+def _experiment(name: str, says: str) -> None:
+    """Register the command of an experiment, which knows its options itself."""
+
+    @app.command(name.replace("_", "-"), help=says, context_settings={**PASS_ON, "help_option_names": []})
+    def _(context: typer.Context) -> None:
+        from tests.experiments import command, kinds  # noqa: PLC0415 - commands that need less start sooner
+
+        raise typer.Exit(command.main(kinds.experiment(name), context.args))
+
+
+_experiment(
+    "compare",
+    "System usage under four semantics, same records and kills; exit 0 pass, 1 fail, 2 unknown.",
+)
+_experiment(
+    "two_ways",
+    "Snapshots and dedup per operator under the same kills; exit 0 pass, 1 fail, 2 unknown.",
+)
+_experiment("reconcile", "Two streams under the same kills against a batch run; exit 0 pass, 1 fail, 2 unknown.")
 
 
 @app.command()
@@ -107,20 +113,17 @@ def check(
 
 def _judge_again(run: Path) -> int:
     """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
-    from tests.arms.judges import judge_of  # noqa: PLC0415
+    from tests.experiments.kinds import OWN_PIPELINE, judge_of, kind_of  # noqa: PLC0415
     from tests.harness import report  # noqa: PLC0415
     from tests.harness.judge import own as own_judge  # noqa: PLC0415
     from tests.harness.judge import verdict as judge  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
     from tests.second_judge.program import ask  # noqa: PLC0415
 
-    if (run / "ways").is_dir():
-        from tests.harness.cards.judge import main as of_cards  # noqa: PLC0415
-
-        return of_cards([str(run)])
-    if (its_own := judge_of(run)) is not None:
-        return its_own([str(run)])
-    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run, second=ask)
+    kind = kind_of(run)
+    if (program := judge_of(kind)) is not None:
+        return program(run)
+    results = own_judge.judge(run) if kind == OWN_PIPELINE else judge.judge(run, second=ask)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)

@@ -13,9 +13,9 @@ from effectively_once.sinks.tables import make
 from effectively_once_jobs.system_usage import declared
 from effectively_once_jobs.system_usage.store import LookUpError, ResultStore
 from infra.embedded.postgres import PostgresServer
-from tests.compare.figures import ASKED, COUNTED
-from tests.compare.outputs import Outputs
 from tests.database import postgres
+from tests.experiments.compare.figures import ASKED, COUNTED
+from tests.experiments.compare.outputs import Outputs
 from tests.harness.run_directory import RunDirectory
 
 pytestmark = pytest.mark.stack

@@ -8,9 +8,9 @@ from effectively_once.needs import Needs, make_schema
 from effectively_once_jobs.two_ways.running import Record
 from effectively_once_jobs.two_ways.table import ResultTable, schema_of
 from tests.database import postgres
+from tests.experiments.two_ways.figures import RESULTS
+from tests.experiments.two_ways.outputs import Outputs
 from tests.harness.run_directory import RunDirectory
-from tests.twoways.figures import RESULTS
-from tests.twoways.outputs import Outputs
 
 
 def make(database: str) -> None:

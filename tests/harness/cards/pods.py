@@ -9,8 +9,8 @@ from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.arms.ground import Cast
-from tests.arms.pods import pods
+from tests.experiments.ground import Cast
+from tests.experiments.pods import pods
 from tests.harness.adapters.pod_payments import PodPayments
 from tests.harness.cards.demo import CARD_RECORDS, CardDemo
 from tests.harness.cards.judge import JOURNAL

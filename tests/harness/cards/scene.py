@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
-from tests.arms.embedded import embedded
-from tests.arms.ground import Cast, Ground, Role
+from tests.experiments.embedded import embedded
+from tests.experiments.ground import Cast, Ground, Role
 from tests.harness.cards.judge import JOURNAL
 from tests.harness.cards.kills import CardKills
 from tests.harness.cards.ways import Way

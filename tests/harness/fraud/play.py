@@ -12,7 +12,7 @@ from typing import Any
 
 from effectively_once_jobs.fraud.roles import ROLES
 from infra.console import Console
-from tests.arms.ground import Cast, Role
+from tests.experiments.ground import Cast, Role
 from tests.harness.fraud.course import Course
 from tests.harness.fraud.judge import ASKED
 from tests.harness.fraud.outputs import Outputs

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
-from tests.arms.in_pods import printed
-from tests.arms.pods import pods
+from tests.experiments.in_pods import printed
+from tests.experiments.pods import pods
 from tests.harness.adapters.drivers import SIGKILL
 from tests.harness.adapters.pod_database import secret_name
 from tests.harness.adapters.pod_presenter import PodPresenter

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from infra.console import Console
 from infra.embedded.spark import SparkHome
-from tests.arms.embedded import embedded
-from tests.arms.ground import Ground
+from tests.experiments.embedded import embedded
+from tests.experiments.ground import Ground
 from tests.harness.faults.fault import Fault
 from tests.harness.faults.healing import Healing
 from tests.harness.faults.server import KilledServer

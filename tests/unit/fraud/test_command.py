@@ -12,7 +12,7 @@ import pytest
 
 from infra.console import Console
 from infra.embedded.job import RunError
-from tests.arms import embedded
+from tests.experiments import embedded
 from tests.harness.fraud.demo import FraudDemo
 from tests.harness.fraud.judge import FraudManifest
 from tests.harness.fraud.results import FraudResults

@@ -1,21 +1,36 @@
-"""`make check` judges a run of whatever kind, and `make evidence` takes several."""
+"""`make check` judges a run of whatever kind its manifest names, and `make evidence` takes several."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from effectively_once_jobs.system_usage.settings import EXACTLY_ONCE
 from infra.cluster.access import CHECKOUT
-from tests.arms.judges import JUDGES, judge_of
-from tests.arms.kept import MANIFEST
-from tests.compare import fabricate as compared
-from tests.optimisations import fabricate as optimised
-from tests.twoways import fabricate as both_ways
+from tests.experiments.compare import fabricate as compared
+from tests.experiments.kinds import EXPERIMENTS, KINDS, judge_of, kind_of
+from tests.experiments.run_folder import MANIFEST
+from tests.experiments.test_results import MADE
+from tests.harness.results import OWN_PIPELINE
 from tests.unit.command import call
+
+EVIDENCE = CHECKOUT / "docs" / "evidence"
+KEPT = {
+    "bench": set[str](),
+    "card-ledger": {"card_ledger"},
+    "compare": {"compare"},
+    "fraud": {"fraud"},
+    "jobs-cluster": {"card_ledger", "fraud", *EXPERIMENTS},
+    "reconcile": {"reconcile"},
+    "optimisations": {"optimisations"},
+    "tampered": set[str](),
+    "two-ways": {"two_ways"},
+}
+"""Kinds of the runs that are kept, by folder; what is not here holds runs of user_counts."""
 
 
 def checked(monkeypatch: pytest.MonkeyPatch, run: Path) -> int:
@@ -35,49 +50,76 @@ def test_a_comparison_is_judged_with_all_three_answers(
     assert checked(monkeypatch, compared.made(tmp_path / "missed", kills_hit=0)) == 2
 
 
-def test_both_ways_and_optimisations_have_their_own_judges(
+@pytest.mark.parametrize("kind", EXPERIMENTS)
+def test_a_run_of_each_experiment_has_its_own_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    run = MADE[kind](tmp_path / "run")
+    assert kind_of(run) == kind
+    assert checked(monkeypatch, run) == 0
+    assert "PASS, seed 7" in capsys.readouterr().out
+    # Nothing but the manifest tells: with another kind in it another judge reads the same files.
+    manifest = orjson.loads((run / MANIFEST).read_bytes())
+    other = EXPERIMENTS[EXPERIMENTS.index(kind) - 1]
+    (run / MANIFEST).write_bytes(orjson.dumps({**manifest, "kind": other}))
+    assert checked(monkeypatch, run) == 2
+    assert f"this is no run of {other}" in capsys.readouterr().err
+
+
+def test_a_kind_that_there_is_not_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert checked(monkeypatch, both_ways.made(tmp_path / "ways")) == 0
-    assert checked(monkeypatch, optimised.made(tmp_path / "optimised")) == 0
-    assert "S1 as a query" in capsys.readouterr().out
+    run = compared.made(tmp_path / "run")
+    (run / MANIFEST).write_bytes(orjson.dumps({**orjson.loads((run / MANIFEST).read_bytes()), "kind": "comparison"}))
+    assert checked(monkeypatch, run) == 2
+    assert "kind 'comparison', which nobody judges; there are: user_counts" in capsys.readouterr().err
+    assert not (run / "results.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "module"),
+    ("manifest", "kind"),
     [
-        ("make compare SEED=7 RATE=0.02", "tests.compare.results"),
-        ("make two-ways SEED=7", "tests.twoways.results"),
-        ('make reconcile SEED=7 ARGS="--kills 1"', "tests.reconcile.results"),
-        ("make demo JOB=fraud SEED=7", "tests.harness.fraud.judge"),
-        *(
-            (f"make acceptance SUITE=jobs JOB={job} SEED=7", JUDGES[job])
-            for job in ("fraud", "optimisations", "reconcile", "system_usage", "two_ways")
-        ),
+        ({"kind": "fraud", "command": "make compare SEED=7"}, "fraud"),
+        ({"command": "make compare SEED=7 RATE=0.02"}, "compare"),
+        ({"command": "make two-ways SEED=7"}, "two_ways"),
+        ({"command": 'make reconcile SEED=7 ARGS="--kills 1"'}, "reconcile"),
+        ({"command": "make demo JOB=fraud SEED=7"}, "fraud"),
+        ({"command": "make acceptance SUITE=jobs JOB=fraud SEED=7"}, "fraud"),
+        ({"command": "make acceptance SUITE=jobs JOB=optimisations SEED=7"}, "optimisations"),
+        ({"command": "make acceptance SUITE=jobs JOB=reconcile SEED=7"}, "reconcile"),
+        ({"command": "make acceptance SUITE=jobs JOB=system_usage SEED=7"}, "compare"),
+        ({"command": "make acceptance SUITE=jobs JOB=two_ways SEED=7"}, "two_ways"),
+        ({"settings": {"pipeline": "user_counts"}}, "user_counts"),
+        ({"settings": {"pipeline": "clicks", "campaign": OWN_PIPELINE}}, "own_pipeline"),
+        ({"seed": 7, "kills": 3, "records": 1_200}, "card_ledger"),
+        ({"command": "make acceptance SEED=7"}, "user_counts"),
+        ({"command": 7}, "user_counts"),
+        ({}, "user_counts"),
+        ([], "user_counts"),
     ],
 )
-def test_the_judge_is_that_of_the_command_in_the_manifest(tmp_path: Path, command: str, module: str) -> None:
-    (tmp_path / MANIFEST).write_bytes(orjson.dumps({"command": command}))
-    judge = judge_of(tmp_path)
-    assert judge is not None
-    assert judge.__module__ == module
+def test_the_kind_is_that_of_the_manifest(tmp_path: Path, manifest: Any, kind: str) -> None:
+    (tmp_path / MANIFEST).write_bytes(orjson.dumps(manifest))
+    assert kind_of(tmp_path) == kind
 
 
-@pytest.mark.parametrize(
-    "manifest",
-    [
-        b"",
-        b"[]",
-        b"{}",
-        b'{"command": 7}',
-        b'{"command": "make acceptance SEED=7"}',
-        b'{"command": "make demo JOB=card_ledger"}',
-    ],
-)
-def test_what_names_no_such_command_is_left_to_the_others(tmp_path: Path, manifest: bytes) -> None:
-    (tmp_path / MANIFEST).write_bytes(manifest)
-    assert judge_of(tmp_path) is None
-    assert judge_of(tmp_path / "nowhere") is None
+def test_a_manifest_that_cannot_be_read_is_left_to_the_judge_that_says_so(tmp_path: Path) -> None:
+    assert kind_of(tmp_path) == "user_counts"
+    (tmp_path / MANIFEST).write_bytes(b"{")
+    assert kind_of(tmp_path) == "user_counts"
+
+
+def test_every_run_that_is_kept_is_of_the_kind_of_its_folder() -> None:
+    for manifest in EVIDENCE.rglob(MANIFEST):
+        kinds = KEPT.get(manifest.relative_to(EVIDENCE).parts[0], {"user_counts"})
+        assert kind_of(manifest.parent) in kinds, manifest
+    runs = {folder: {kind_of(one.parent) for one in (EVIDENCE / folder).rglob(MANIFEST)} for folder in KEPT}
+    assert runs == KEPT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_judge(kind: str) -> None:
+    assert (judge_of(kind) is None) is (kind in ("user_counts", "own_pipeline"))
 
 
 def test_evidence_takes_runs_in_lines_as_a_shell_lists_them() -> None:

@@ -13,6 +13,8 @@ import pytest
 from tests.unit.report.chromium import OVERRIDE, Browser, Tab, browser, program
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.html"))
+KEPT = Path(__file__).parents[3] / "docs" / "evidence"
+EXPERIMENTS = [KEPT / name / "page.html" for name in ("compare", "two-ways", "reconcile", "optimisations/cluster")]
 PHONE, PAPER, TABLET, WINDOW, DESKTOP = 390, 688, 800, 940, 1280
 """Widths in CSS pixels; PAPER is A4 without its margins."""
 LOOKS = [
@@ -60,7 +62,7 @@ def tab(chromium: Browser) -> Iterator[Tab]:
 
 
 @pytest.mark.parametrize(("width", "dark", "medium"), LOOKS)
-@pytest.mark.parametrize("page", GOLDEN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*GOLDEN, *EXPERIMENTS], ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_a_page_fits_and_keeps_to_itself(tab: Tab, page: Path, width: int, dark: bool, medium: str) -> None:
     tab.open(page, width, dark=dark, medium=medium)
     assert tab.evaluate(STICKS_OUT) == []

@@ -1,0 +1,1 @@
+"""Experiments: a folder each, with the same file names; what they share is here."""

@@ -1,0 +1,157 @@
+"""The ground of processes of this machine: broker, object store and result store, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+from effectively_once.settings import PipelineSettings
+from infra.console import Console
+from infra.embedded.class_archive import class_archive
+from infra.embedded.job import Job, RunError
+from infra.embedded.postgres import PostgresServer
+from infra.embedded.spark import EXECUTORS
+from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.toolchain.postgres import HOW, find_postgres
+from infra.toolchain.prepare import CHECKOUT, Toolchain, prepare
+from tests.experiments.cpu import Cpu
+from tests.experiments.ground import Asked, Cast, Role
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.supervised import SupervisedDrivers
+from tests.harness.history import History
+from tests.harness.own_act import OwnHome
+from tests.harness.run_directory import RunDirectory
+from tests.harness.surroundings import result_store
+
+LASTING, QUICK = "lasting", "quick"
+"""JVMs for throughput, or such as are up soon."""
+MEMORY_MIB = 768
+
+
+@dataclass(frozen=True)
+class EmbeddedGround:
+    """Processes of this machine.
+
+    Attributes:
+        toolchain: jars, wheel and Java.
+        endpoints: of broker and object store.
+        server: the result store; None where the run needs none.
+        class_archive: of JVMs that are to be up soon; None where they are for throughput.
+        broker_data: folder of the broker's topics.
+        say: tells what is under way.
+
+    """
+
+    toolchain: Toolchain
+    endpoints: Endpoints
+    server: PostgresServer | None
+    class_archive: Path | None
+    broker_data: Path
+    say: Callable[[str], None]
+    replication: int = 1
+    driver_s: float = 180.0
+
+    @property
+    def database(self) -> PostgresServer:
+        """See Ground."""
+        assert self.server is not None, "whoever uses it has asked for it"
+        return self.server
+
+    @property
+    def long_lived(self) -> bool:
+        """Whether JVMs are for throughput."""
+        return self.class_archive is None
+
+    def pipeline(self, name: str) -> str:
+        """See Ground: all that a run has is its own."""
+        return name
+
+    def settings(self, role: Role) -> PipelineSettings:
+        """See Ground."""
+        return PipelineSettings(**{**self.addresses, **role.settings})
+
+    def cast(
+        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
+    ) -> Cast:
+        """See Ground."""
+        hold = Hold(directory.path.absolute() / "work" / "points")
+        watch = Watch(directory.path.absolute() / "work" / "events.jsonl", history)
+        home = self._home(directory, hold.env, asked)
+        drivers = tuple(SupervisedDrivers(home, module, watch.path, history=history, say=self.say) for _ in roles)
+        paths = tuple(written(directory, role, self.addresses | dict(role.settings) | dict(role.own)) for role in roles)
+        return Cast(drivers, paths, tuple(roles), watch, hold, Cpu(lambda: [one.driver for one in drivers]))
+
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
+        """See Ground."""
+        library = self.addresses | dict(role.settings)
+        path = directory.path.absolute() / "settings-create.json"
+        directory.write_json(path, library)
+        self._home(directory, {}, {}).create(path, partitions, written(directory, role, library | dict(role.own)))
+
+    @property
+    def addresses(self) -> dict[str, Any]:
+        """Settings that tell where servers are."""
+        told = self.endpoints
+        addresses = {
+            "kafka_bootstrap": told.kafka_bootstrap,
+            "s3_endpoint": told.s3_endpoint,
+            "s3_bucket": told.s3_bucket,
+        }
+        return {**addresses, **({"database": self.server.url} if self.server is not None else {})}
+
+    def _home(self, directory: RunDirectory, more: Mapping[str, str], asked: Asked) -> OwnHome:
+        environment = {**Job({}).environment(self.toolchain), **more, **asked.get("environment", {})}
+        if asked.get("files"):
+            environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
+        executors, memory_mib = asked.get("executors", EXECUTORS), asked.get("memory_mib") or MEMORY_MIB
+        return OwnHome(
+            self.toolchain,
+            self.endpoints,
+            directory.path.absolute(),
+            self.class_archive,
+            f"local-cluster[{executors},1,{memory_mib}]",
+            memory_mib=memory_mib,
+            long_lived=self.long_lived,
+            environment=environment,
+        )
+
+
+def written(directory: RunDirectory, role: Role, settings: Mapping[str, Any]) -> Path:
+    """Write the settings file of a role; where it is."""
+    path = directory.path.absolute() / ("settings.json" if role.name == "driver" else f"settings-{role.name}.json")
+    directory.write_json(path, settings)
+    return path
+
+
+@contextmanager
+def embedded(path: Path, console: Console, needs: str | None, *, quick: bool) -> Iterator[EmbeddedGround]:
+    """Start it in the folder of a run; credentials are in the environment meanwhile.
+
+    Args:
+        path: of the run.
+        console: told what is up.
+        needs: what PostgreSQL is for, in a message where there is none; None where no arm needs one.
+        quick: JVMs that are up soon.
+
+    Raises:
+        RunError: there is no PostgreSQL.
+        ServerError: a server does not start.
+
+    """
+    programs = find_postgres()
+    if needs is not None and programs is None:
+        raise RunError(f"{needs} needs a result store. {HOW}")
+    toolchain, archive = prepare(console), None
+    if quick:
+        archive = class_archive(toolchain, console)
+    with EmbeddedStack(path, toolchain, console.say, long_lived=not quick, class_archive=archive) as stack:
+        os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
+        os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
+        with result_store(RunDirectory(path), programs if needs is not None else None) as server:
+            data = path.absolute() / "work" / "kafka"
+            yield EmbeddedGround(toolchain, stack.endpoints, server, archive, data, console.say)

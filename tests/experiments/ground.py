@@ -1,0 +1,177 @@
+"""Where arms are played: processes of this machine, or pods of a cluster. What is played is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack
+
+import psycopg
+
+from effectively_once.settings import PipelineSettings
+from infra.embedded.stack import Endpoints
+from tests.experiments.cpu import Cpu
+from tests.harness.adapters.drivers import Struck
+from tests.harness.adapters.events import Watch
+from tests.harness.adapters.hold import Holding
+from tests.harness.history import History
+from tests.harness.run_directory import RunDirectory
+
+
+class Database(Protocol):
+    """The result store, as this process reaches it."""
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection; every statement commits by itself. Raises psycopg.Error."""
+
+
+class Supervised(Protocol):
+    """The drivers of one pipeline, one after the other: a dead one is followed by the next."""
+
+    @property
+    def driver(self) -> int | str | None:
+        """The newest, as its events name it."""
+
+    def start(self, name: str, settings: Path, *arguments: str) -> None:
+        """Start the first one."""
+
+    def alive(self) -> str | None:
+        """None while one runs or the next is about to, else why there is none."""
+
+    def stop(self) -> int | None:
+        """Stop in order, and start no other."""
+
+    def end(self) -> None:
+        """End whatever is left. Safe to repeat."""
+
+    def executors(self) -> list[str]:
+        """Executors alive."""
+
+    def kill_executor(self, event: Mapping[str, Any]) -> Struck:
+        """SIGKILL the executor that announced `event`, or is held there; raises NoProcessError."""
+
+    def kill_driver(self) -> Struck:
+        """SIGKILL the driver alone; raises NoProcessError."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One driver of an arm, and what it is started with.
+
+    Attributes:
+        settings: a pipeline's settings (effectively_once.settings.PipelineSettings), but for addresses.
+        own: further ones, of the job alone.
+        name: of the driver's log, and in the name of its pods where an arm has several.
+    """
+
+    settings: Mapping[str, Any]
+    own: Mapping[str, Any]
+    name: str = "driver"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays an arm.
+
+    Attributes:
+        drivers: one for each role.
+        files: their settings files.
+        roles: theirs, in the same order.
+        watch: what all of them announce.
+        hold: holds any of their processes.
+        cpu: measures what they use, once started; None where that is not to be had.
+    """
+
+    drivers: tuple[Supervised, ...]
+    files: tuple[Path, ...]
+    roles: tuple[Role, ...]
+    watch: Watch
+    hold: Holding
+    cpu: Cpu | None
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Follow what they announce, and have none of them left afterwards."""
+        with ExitStack() as held:
+            held.callback(self.watch.stop)
+            self.watch.start()
+            for one in self.drivers:
+                held.callback(one.end)
+            if self.cpu is not None:
+                held.enter_context(self.cpu)
+            yield
+
+    def start(self) -> None:
+        """Start all of them; they need not have begun on return."""
+        for one, role, file in zip(self.drivers, self.roles, self.files, strict=True):
+            one.start(role.name, file)
+
+    def cpu_s(self) -> float | None:
+        """Processor time so far, in seconds."""
+        return None if self.cpu is None else self.cpu.seconds()
+
+
+class Asked(TypedDict, total=False):
+    """What drivers of an arm are to have beside what the ground gives.
+
+    Attributes:
+        environment: of drivers and executors.
+        files: modules of this checkout that theirs needs beside the wheel, as paths.
+        executors: of each driver, a core each.
+        memory_mib: heap of each executor; None: what the ground gives.
+        chart: in pods, further values of the chart.
+    """
+
+    environment: Mapping[str, str]
+    files: Sequence[str]
+    executors: int
+    memory_mib: int | None
+    chart: Mapping[str, Any]
+
+
+class Ground(Protocol):
+    """Where arms are played."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """How this process reaches broker and object store."""
+
+    @property
+    def database(self) -> Database:
+        """The result store, of a ground that was made with one."""
+
+    @property
+    def replication(self) -> int:
+        """Copies of topics that a run makes."""
+
+    @property
+    def broker_data(self) -> Path | None:
+        """Folder of the broker's topics; None where it is not on this machine."""
+
+    @property
+    def driver_s(self) -> float:
+        """How long a first driver may take, in seconds."""
+
+    def pipeline(self, name: str) -> str:
+        """A pipeline's name, made into one that no other run has; its topics' names begin with it."""
+
+    def settings(self, role: Role) -> PipelineSettings:
+        """A pipeline's settings with the addresses of this ground."""
+
+    def cast(
+        self, directory: RunDirectory, history: History, module: str, roles: Sequence[Role], **asked: Unpack[Asked]
+    ) -> Cast:
+        """Make ready who plays an arm; nothing is started.
+
+        Args:
+            directory: of the arm: settings, logs and what is no evidence (`work`) go there.
+            history: told of drivers and of what is announced.
+            module: what each driver runs.
+            roles: a driver each.
+            asked: what else a driver is to have.
+        """
+
+    def create(self, directory: RunDirectory, role: Role, partitions: int) -> None:
+        """Make the source, and what a job lacks of topics and tables, as a deployment does. Raises RunError."""

@@ -1,0 +1,54 @@
+"""An experiment in pods, from the folder of its run to what is judged of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.console import Console
+from infra.toolchain.prepare import CHECKOUT
+from tests.experiments import page
+from tests.experiments.experiment import Experiment
+from tests.experiments.page import IN_PODS
+from tests.experiments.pods import pods
+from tests.experiments.results import Results
+from tests.experiments.run_folder import begun
+from tests.harness.play.room import Found
+
+if TYPE_CHECKING:
+    from rich.console import Console as Out
+
+
+@dataclass(frozen=True)
+class InPods:
+    """Plays an experiment on the cluster that this machine's state directory or KUBECONFIG names, small."""
+
+    experiment: Experiment[Any, Any]
+
+    def on_this_machine(self, seed: int, console: Console) -> Results[Any, Any]:
+        """Play it, and judge it.
+
+        Raises:
+            NotDeployedError: there is no pipeline to take, or no helm; nothing was touched.
+            AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
+            RunError: the platform has no PostgreSQL, and one is needed.
+
+        """
+        one, found = self.experiment, Found.here(console)
+        found.target()
+        plan = one.plan(seed, **{**one.small, **one.pods})
+        command = f"make acceptance SUITE=jobs JOB={one.name} SEED={seed}"
+        path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
+        console.say(f"run {path.relative_to(CHECKOUT)}")
+        with pods(path, seed, console, found, one.needs) as ground:
+            one.play(path, plan, one.arms(plan), ground, console)
+        return one.write(path)
+
+    def show(self, results: Results[Any, Any], out: Out) -> None:
+        """Print the tables and what was judged."""
+        printed(page.markdown(self.experiment.page, results), out)
+
+
+def printed(text: str, out: Out) -> None:
+    """Print tables as they are."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)

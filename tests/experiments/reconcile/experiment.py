@@ -1,0 +1,25 @@
+"""What `make reconcile` plays: two streams under the same kills, and a batch run that is held against both."""
+
+from __future__ import annotations
+
+from tests.experiments.embedded import QUICK
+from tests.experiments.experiment import Experiment
+from tests.experiments.reconcile.figures import figures
+from tests.experiments.reconcile.page import PAGE, Reconciliation
+from tests.experiments.reconcile.plan import Plan
+from tests.experiments.reconcile.play import play
+from tests.experiments.reconcile.signs import signs
+
+EXPERIMENT = Experiment(
+    name="reconcile",
+    plan=Plan,
+    arms=lambda _: ("streams",),
+    play=play,
+    figures=figures,
+    signs=signs,
+    results=Reconciliation,
+    page=PAGE,
+    small={"records": 2_400, "kills": 2},
+    pods={"minutes": 24},
+    jvm=QUICK,
+)
