@@ -73,6 +73,7 @@ def test_a_span_is_asked_for_once_and_spares_a_thousand_requests(monkeypatch: py
     for telling, asked in (
         (lambda: one.manifest(2), [manifests[2], of_two]),
         (lambda: one.manifest(3), []),
+        (lambda: [*one.newest_first(3, 2)], []),
         (lambda: [*sink(store).newest_first(3, 2)], [of_two]),
         (
             lambda: [*one.newest_first(1, 0)],

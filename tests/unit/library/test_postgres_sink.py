@@ -15,7 +15,7 @@ import pytest
 from psycopg import errors as pg
 from psycopg import sql
 
-from effectively_once import digest
+from effectively_once import digest, former_digest
 from effectively_once.errors import AccessError, RefusedRowsError, SettingsError, SinkError, UnreachableError
 from effectively_once.sinks import dry_run, postgres
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress
@@ -297,6 +297,19 @@ def test_the_first_epoch_is_found_published_before(session: FakeSession) -> None
     session.mark = [0, 1, 2, digest.of_rows_in(_table("ann", "bob"))]
     assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "bob"))[1] is Published.BEFORE
     assert "BEGIN" not in session.said
+
+
+def test_rows_are_staged_in_a_table_of_the_sinks_columns(session: FakeSession) -> None:
+    statement = postgres._staging(ADDRESS, SHAPE).as_string(None)
+    of_ours = 'AS SELECT "user", "number" FROM "clicks"."counts" WITH NO DATA'
+    assert statement == f"CREATE TEMPORARY TABLE staged {of_ours}"
+
+
+def test_rows_that_an_older_version_published_are_known_by_its_own_digest(session: FakeSession) -> None:
+    session.mark = [0, 1, 2, former_digest.of_rows_in(_table("ann", "bob"))]
+    assert TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "bob"))[1] is Published.BEFORE
+    with pytest.raises(SinkError, match="epoch 0 is published with digest"):
+        TableSink(ADDRESS, SHAPE).publish(0, 1, _table("ann", "cid"))
 
 
 @pytest.mark.parametrize(
