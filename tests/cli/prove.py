@@ -109,7 +109,6 @@ def _judge_again(run: Path) -> int:
     """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
     from tests.arms.judges import judge_of  # noqa: PLC0415
     from tests.harness import report  # noqa: PLC0415
-    from tests.harness.judge import own as own_judge  # noqa: PLC0415
     from tests.harness.judge import verdict as judge  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
     from tests.second_judge.program import ask  # noqa: PLC0415
@@ -120,7 +119,7 @@ def _judge_again(run: Path) -> int:
         return of_cards([str(run)])
     if (its_own := judge_of(run)) is not None:
         return its_own([str(run)])
-    results = own_judge.judge(run) if own_judge.is_own(run) else judge.judge(run, second=ask)
+    results = judge.judge(run, second=ask)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)

@@ -18,8 +18,8 @@ from infra.embedded.postgres import PostgresServer
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.topics import TIMEOUT_S, ReadStalledError, Topics
 from tests.harness.checkers.declared import Declaration, Sink
+from tests.harness.checkers.declared_run import GIVEN
 from tests.harness.collector import Collector, Reached
-from tests.harness.judge.own import GIVEN
 from tests.harness.run_directory import RunDirectory
 
 SOURCE = "source"

@@ -35,10 +35,10 @@ from tests.harness.adapters.hold import Hold
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.checkers.declared import Declaration
+from tests.harness.checkers.declared_run import DECLARATION
 from tests.harness.conditions import Conditions, add_stall_lengths
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal
 from tests.harness.history import History
-from tests.harness.judge.own import DECLARATION, judge
 from tests.harness.judge.verdict import show
 from tests.harness.manifest import manifest_of
 from tests.harness.mixture import (
@@ -129,7 +129,6 @@ class OwnPipeline:
             self.console,
             manifest=self._manifest,
             play=self._play,
-            judge=lambda run, broke_off: judge(run, broke_off=broke_off),
         )
 
     def _play(self, directory: RunDirectory) -> None:
