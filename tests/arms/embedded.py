@@ -22,9 +22,9 @@ from tests.arms.cpu import Cpu
 from tests.arms.ground import Cast, Role
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.job_home import JobHome
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
-from tests.harness.own_act import OwnHome
 from tests.harness.run_directory import RunDirectory
 from tests.harness.surroundings import result_store
 
@@ -122,12 +122,12 @@ class EmbeddedGround:
         checkout: bool = False,
         executors: int = EXECUTORS,
         memory_mib: int | None = None,
-    ) -> OwnHome:
+    ) -> JobHome:
         environment = {**Job({}).environment(self.toolchain), **more}
         if checkout:
             environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
         memory_mib = memory_mib or MEMORY_MIB
-        return OwnHome(
+        return JobHome(
             self.toolchain,
             self.endpoints,
             directory.path.absolute(),

@@ -1,14 +1,17 @@
-"""Options that a campaign has on either stack."""
+"""Options that a campaign has on either stack, and what does not go together."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
-from tests.harness.conditions import add_conditions
+from tests.harness.conditions import add_conditions, refuse_contradictions
 from tests.harness.mixture import GROUPS
 
 FAULTS, RECORDS = "all", 60_000
+SEEDED = ("records", "rate", "idle_ms", "skew", "lag_s", "hold_max_ms", "payload_bytes", "unproven", "repair")
+"""What is of the seeded stream alone, and of the pipeline that it is made for."""
 
 
 def add_campaign(parser: argparse.ArgumentParser, *, where: str, lengths: Mapping[str, tuple[float, str]]) -> None:
@@ -19,9 +22,9 @@ def add_campaign(parser: argparse.ArgumentParser, *, where: str, lengths: Mappin
         where: what the seed's plan is printed for, beside the seed.
         lengths: of faults that last: the usual one in seconds, and what it is, by name.
     """
-    faults = f"all, {', '.join(GROUPS)}, a number, or names with commas between, name*count (%(default)s)"
+    faults = f"all, {', '.join(GROUPS)}, a number, or names with commas between, name*count ({FAULTS})"
     parser.add_argument("--seed", type=int, help="what is sent and struck; drawn and printed when left out")
-    parser.add_argument("--faults", default=FAULTS, help=faults)
+    parser.add_argument("--faults", help=faults)
     parser.add_argument("--records", type=int, default=RECORDS, help="of the seeded stream (%(default)s)")
     parser.add_argument("--plan", action="store_true", help=f"print the plan of the seed{where}, and do nothing")
     parser.add_argument("--no-controls", dest="controls", action="store_false", help="leave the negative controls out")
@@ -29,3 +32,35 @@ def add_campaign(parser: argparse.ArgumentParser, *, where: str, lengths: Mappin
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=float, default=usual_s, metavar="S", help=f"{says} (%(default)s)")
     add_conditions(parser)
+    parser.add_argument("--at", type=Path, help="a pipeline of yours: its folder, as new-pipeline makes it")
+    parser.add_argument("--job", help="module or module:name of one; the settings' when left out")
+    parser.add_argument("--input", type=Path, help="its records: .jsonl, .csv or .parquet")
+    parser.add_argument("--key", help="column that is the key of a record")
+    parser.add_argument("--time", help="column of the event time")
+
+
+def settle(parser: argparse.ArgumentParser, given: argparse.Namespace, faults: str) -> argparse.Namespace:
+    """Refuse options that do not go together, and say which faults are meant where nothing is said.
+
+    Args:
+        parser: of the command.
+        given: what the command line says.
+        faults: of a pipeline that its author defined.
+    """
+    refuse_contradictions(parser, given)
+    defined = is_defined(given)
+    if defined:
+        if given.at is None and given.job is None:
+            parser.error("name the folder of a pipeline (--at), or a job of the library (--job)")
+        if lacking := [f"--{name}" for name in ("input", "key", "time") if getattr(given, name) is None]:
+            parser.error(f"a pipeline of yours is struck on records of yours: give {', '.join(lacking)} as well")
+        for name in SEEDED:
+            if getattr(given, name) != parser.get_default(name):
+                parser.error(f"--{name.replace('_', '-')} is of the seeded stream, and your file is sent")
+    given.faults = given.faults or (faults if defined else FAULTS)
+    return given
+
+
+def is_defined(given: argparse.Namespace) -> bool:
+    """Whether a pipeline is struck that its author defined, on records of a file."""
+    return any(getattr(given, name) is not None for name in ("at", "job", "input"))
