@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import orjson
+import pytest
 
-from tests.harness.adapters.topics import Partition
+from tests.harness.adapters.topics import Partition, ReadStalledError
 from tests.harness.checkers.declared import Declaration, Sink
 from tests.harness.checkers.declared_run import GIVEN
 from tests.harness.collector import SOURCE, USER_COUNTS, Collector, Outputs, with_rows
@@ -61,10 +62,10 @@ CHAIN = SimpleNamespace(
 TABLES: Any = SimpleNamespace(count=lambda _: 1, rows=lambda _: iter([dict(TABLE_ROW)]))
 
 
-def collected(tmp_path: Path, outputs: Outputs) -> tuple[RunDirectory, Any]:
+def collected(tmp_path: Path, outputs: Outputs, topics: Any = None) -> tuple[RunDirectory, Any]:
     """What is read of outputs, and their ends."""
     run = RunDirectory(tmp_path)
-    topics: Any = FakeTopics()
+    topics = topics or FakeTopics()
     chain: Any = CHAIN
     collector = Collector(run, topics, chain, outputs, pipeline="p", source="e")
     ends = collector.boundary()
@@ -103,3 +104,15 @@ def test_of_any_other_pipeline_its_source_is_read_too_and_its_transform_says_wha
     assert quiet(run) == {"p.clicks", "p.clicks.progress", "p.raw", "p.raw.progress"}
     (record,) = rows(run, GIVEN)
     assert record == {"topic": "e", "partition": 0, "offset": 0, "key": "aw==", "value": None, "timestamp": 9}
+
+
+def test_a_source_that_is_not_read_to_its_end_is_no_evidence(tmp_path: Path) -> None:
+    class Stalled(FakeTopics):
+        def consumer(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(assign=lambda _: None, poll=lambda _: None, close=lambda: None)
+
+    transformed: list[Path] = []
+    outputs = Outputs(CLICKS, ("clicks",), TABLES, lambda source, _: transformed.append(source))
+    with pytest.raises(ReadStalledError, match=r"topic e: partitions \[0\] were not read to their end"):
+        collected(tmp_path, outputs, Stalled())
+    assert not transformed
