@@ -44,9 +44,15 @@ from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
-from tests.harness.campaigns.defined import definition_of, sent_to, without_what_it_lacks
 from tests.harness.campaigns.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
-from tests.harness.campaigns.options import add_campaign, is_defined, settle
+from tests.harness.campaigns.options import (
+    add_campaign,
+    definition_of,
+    is_defined,
+    sent_to,
+    settle,
+    without_what_it_lacks,
+)
 from tests.harness.campaigns.strikes import told
 from tests.harness.collector import USER_COUNTS as USUAL_OUTPUTS
 from tests.harness.collector import Outputs, with_rows
@@ -265,24 +271,20 @@ class Chaos:
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside=lambda: self._controls(directory, home),
                 partitions=PARTITIONS,
-                outputs=self._outputs(directory, settings, stack.endpoints, home, database),
+                outputs=self._outputs(directory, settings, home, database),
             )
             with self._inquiry(directory, drivers, stack.endpoints, settings) if subject.gateways else nullcontext():
                 act.go()
             history.end()
 
     def _outputs(
-        self,
-        directory: RunDirectory,
-        settings: PipelineSettings,
-        endpoints: Endpoints,
-        home: JobHome,
-        database: PostgresServer | None,
+        self, directory: RunDirectory, settings: PipelineSettings, home: JobHome, database: PostgresServer | None
     ) -> Outputs:
         tables = None if database is None else Tables(database, settings.pipeline)
         if self.definition is not None:
-            make = lambda path: home.create(path, PARTITIONS)  # noqa: E731
-            return self.definition.outputs(directory, settings, endpoints, tables, make)
+            return self.definition.outputs(
+                directory, settings, home.endpoints, tables, lambda path: home.create(path, PARTITIONS)
+            )
         if tables is None:
             return USUAL_OUTPUTS
         shape = with_table.pipeline.tables[ACCEPTED_ROWS]

@@ -26,8 +26,15 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.campaigns.chaos import UNPROVEN, described, lags_of, needed, planned_faults
-from tests.harness.campaigns.defined import definition_of, sent_to, without_what_it_lacks
-from tests.harness.campaigns.options import FAULTS, add_campaign, is_defined, settle
+from tests.harness.campaigns.options import (
+    FAULTS,
+    add_campaign,
+    definition_of,
+    is_defined,
+    sent_to,
+    settle,
+    without_what_it_lacks,
+)
 from tests.harness.campaigns.strikes import told
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
