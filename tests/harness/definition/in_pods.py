@@ -34,7 +34,7 @@ def values_of(definition: Definition, subject: Subject, deployed: Mapping[str, A
     usual = {name: one.default for name, one in PipelineSettings.model_fields.items() if not one.is_required()}
     settings = {**usual, **definition.settings, "epoch_rows_max": subject.epoch_rows_max}
     own = {name: value for name, value in settings.items() if name not in (*PLACE, *_NAMES)}
-    values: dict[str, Any] = {"module": None, "jobSettings": {}, "settings": own}
+    values: dict[str, Any] = {"module": None, "service": None, "settings": own}
     if (wheel := definition.job.wheel) is not None:
         pinned = digest({"library": str(deployed.get("wheelDigest")), "job": wheel.sha256})
         values |= {"wheelDigest": pinned, "extraFiles": files_of(definition.job.name, wheel.installed)}
