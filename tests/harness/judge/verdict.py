@@ -135,7 +135,7 @@ def _judge_run(
         protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
     # Oracles by their numbers, then guards as they stand.
-    oracles.sort(key=lambda one: one.number or len(oracles))
+    oracles.sort(key=lambda one: (one.number == 0, one.number))
     verdict = worst(oracle.verdict for oracle in oracles)
     controls_found = [control for control, _ in judged]
     return _results(case, verdict, oracles=oracles, outputs=outputs, checked=checked, controls=controls_found)

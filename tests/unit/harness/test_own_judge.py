@@ -93,6 +93,8 @@ def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest
     assert all(output.observed and output.exact for output in results.outputs.values())
     assert results.workload.acknowledged == results.workload.sent > 0
     assert "not judged: raw" in results.oracle("multiset").says
+    assert [one.number for one in results.oracles] == [1, 3, 4, 5, 7, *[0] * 10]
+    assert results.oracles[-1].name == "minimum"
     assert main([str(run)]) == 0
     assert "PASS" in capsys.readouterr().out
 
