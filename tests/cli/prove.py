@@ -75,12 +75,7 @@ def chaos(
     words = {word.partition("=")[0] for word in context.args}
     if {"--key", "--time"} & words and "--input" not in words:
         raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
-    own = {"--at", "--job", "--input"} & words
-    if own and on != "embedded":
-        raise RefusedError("a pipeline of yours is struck on the embedded stack: leave ON= out")
-    if own:
-        from tests.harness.own.pipeline import main as campaign  # noqa: PLC0415
-    elif on == "embedded":
+    if on == "embedded":
         from tests.harness.campaigns.chaos import main as campaign  # noqa: PLC0415
     elif on == "cluster":
         from tests.harness.campaigns.cluster_chaos import main as campaign  # noqa: PLC0415
@@ -113,17 +108,15 @@ def check(
 
 def _judge_again(run: Path) -> int:
     """Judge a run directory of any kind, and write into it what comes of it; the exit code."""
-    from tests.experiments.kinds import OWN_PIPELINE, judge_of, kind_of  # noqa: PLC0415
+    from tests.experiments.kinds import judge_of, kind_of  # noqa: PLC0415
     from tests.harness import report  # noqa: PLC0415
-    from tests.harness.judge import own as own_judge  # noqa: PLC0415
     from tests.harness.judge import verdict as judge  # noqa: PLC0415
     from tests.harness.report import index  # noqa: PLC0415
     from tests.second_judge.program import ask  # noqa: PLC0415
 
-    kind = kind_of(run)
-    if (program := judge_of(kind)) is not None:
+    if (program := judge_of(kind_of(run))) is not None:
         return program(run)
-    results = own_judge.judge(run) if kind == OWN_PIPELINE else judge.judge(run, second=ask)
+    results = judge.judge(run, second=ask)
     report.write(run)
     if (folder := run.resolve().parent).name == "runs":
         index.write(folder)

@@ -22,9 +22,9 @@ from tests.experiments.cpu import Cpu
 from tests.experiments.ground import Asked, Cast, Role
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.job_home import JobHome
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.history import History
-from tests.harness.own_act import OwnHome
 from tests.harness.run_directory import RunDirectory
 from tests.harness.surroundings import result_store
 
@@ -104,12 +104,12 @@ class EmbeddedGround:
         }
         return {**addresses, **({"database": self.server.url} if self.server is not None else {})}
 
-    def _home(self, directory: RunDirectory, more: Mapping[str, str], asked: Asked) -> OwnHome:
+    def _home(self, directory: RunDirectory, more: Mapping[str, str], asked: Asked) -> JobHome:
         environment = {**Job({}).environment(self.toolchain), **more, **asked.get("environment", {})}
         if asked.get("files"):
             environment["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{CHECKOUT}"
         executors, memory_mib = asked.get("executors", EXECUTORS), asked.get("memory_mib") or MEMORY_MIB
-        return OwnHome(
+        return JobHome(
             self.toolchain,
             self.endpoints,
             directory.path.absolute(),

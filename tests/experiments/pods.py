@@ -18,18 +18,16 @@ from tests.experiments.embedded import written
 from tests.experiments.ground import Asked, Cast, Role
 from tests.harness.adapters.cluster import ClusterTimeoutError
 from tests.harness.adapters.events import Watch
+from tests.harness.adapters.job_home import PROGRAM
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
 from tests.harness.adapters.pod_hold import ENVIRONMENT, PodHold
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
-from tests.harness.own_act import PROGRAM
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.room import Found, staged
-from tests.harness.play.stage import Stage, names
+from tests.harness.play.stage import CREATE_S, Stage, names
 from tests.harness.run_directory import RunDirectory
-
-CREATE_S = 240.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader
 from tests.harness.adapters.topics import Topics
-from tests.harness.collector import GLOBAL_COUNTS, KAFKA_SINKS, Collector
+from tests.harness.collector import USER_COUNTS, Collector, Outputs
 from tests.harness.epilogue import Epilogue
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.campaign import Campaign
@@ -33,6 +33,8 @@ PARTITIONS = 4
 DRAIN_S = 600.0
 AWAY_S = 180.0
 """A store may be away for so long, by a fault, before the run gives up reading from it."""
+NO_FILES = "no_files"
+"""Stands for the sink of files that a concurrent reader follows, of a pipeline that has none."""
 DELIVERY_MS = 300_000
 """A broker may be away for so long before a record counts as not acknowledged."""
 
@@ -54,6 +56,7 @@ class Act:
         early: begin that once nothing is struck any more, while records are still sent. What was struck last is
             caught up with more slowly then.
         partitions: of the input topic.
+        outputs: what the pipeline writes to.
     """
 
     def __init__(
@@ -71,11 +74,12 @@ class Act:
         beside: Callable[[], None] = lambda: None,
         early: bool = False,
         partitions: int = PARTITIONS,
+        outputs: Outputs = USER_COUNTS,
     ) -> None:
         self.directory, self.history, self.place, self.subject = directory, history, place, subject
         self.faults, self.console, self.stop = faults, console, stop
         self.open_transactions, self.beside, self.early = open_transactions, beside, early
-        self.partitions = partitions
+        self.partitions, self.outputs = partitions, outputs
         settings = place.settings
         self.pipeline, self.topic, self.shards = settings.pipeline, settings.topic, settings.shards
         self.topics = Topics(place.endpoints.kafka_bootstrap, place.replication)
@@ -96,14 +100,16 @@ class Act:
         self.witness = place.witness(history)
         self.settings_path = directory.path / "settings.json"
         self.settings_path.write_text(settings.model_dump_json(indent=1))
-        self.collector = Collector(directory, self.topics, self.chain, self.pipeline)
+        self.collector = Collector(
+            directory, self.topics, self.chain, outputs, pipeline=self.pipeline, source=self.topic
+        )
         self.reader = ConcurrentReader(
             directory,
             self.topics,
             self._chain(),
-            {sink: f"{self.pipeline}.{sink}" for sink in KAFKA_SINKS},
+            {sink: f"{self.pipeline}.{sink}" for sink in outputs.declaration.topics},
             partitions=self.shards,
-            object_sink=GLOBAL_COUNTS,
+            object_sink=(*outputs.declaration.manifests, NO_FILES)[0],
         )
 
     def go(self) -> None:
@@ -111,7 +117,7 @@ class Act:
 
         Raises whatever ended it early; where that was drivers that were refused, the evidence is there all the same.
         """
-        sinks = {f"{self.pipeline}.{sink}": self.shards for sink in KAFKA_SINKS}
+        sinks = {f"{self.pipeline}.{sink}": self.shards for sink in self.outputs.kafka}
         compacted = {f"{name}.progress": self.shards for name in sinks}
         said = {topic_of(self.topic): 1} if self.subject.gateways else {}
         self.topics.create({self.topic: self.partitions, **sinks}, {**compacted, **said})
@@ -166,6 +172,7 @@ class Act:
 
     def _main_act(self, sender: Sender) -> None:
         self._begin()
+        self.outputs.make(self.settings_path)
         patience = self.place.patience
         with self.console.step("driver and executors"):
             self.drivers.start("driver", self.settings_path)
@@ -255,16 +262,20 @@ class Act:
 
         self.watch.wait_for("the last epoch", done, DRAIN_S, self.drivers.alive)
 
+    def _latest(self, sender: Sender) -> int | None:
+        """Time of the newest record; None where nothing is sent but the records of a file."""
+        return sender.last_event_time_ms if self.outputs.transform is None else None
+
     def _closers(self, sender: Sender) -> Iterator[Planned]:
         """What closes every window, once all before it was sent."""
-        if (latest := sender.last_event_time_ms) is not None:
+        if (latest := self._latest(sender)) is not None:
             first_n = self.subject.numbers.sent + 1
             first, second = closers(latest, first_n, self.subject.window_ms, self.subject.lateness_ms)
             yield from (first, second) if self.subject.rate is None else in_every_partition(first, self.partitions)
 
     def _settlers(self, sender: Sender) -> Iterator[Planned]:
         """What closes the windows that the last epoch ends."""
-        if (latest := sender.last_event_time_ms) is not None:
+        if (latest := self._latest(sender)) is not None:
             one = settler(latest, self.subject.numbers.sent)
             yield from (one,) if self.subject.rate is None else in_every_partition(one, self.partitions)
 

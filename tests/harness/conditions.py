@@ -107,7 +107,8 @@ def words_of(named: Mapping[str, str]) -> tuple[str, ...]:
 
 def add_conditions(parser: argparse.ArgumentParser) -> None:
     """Have a command line set all of them."""
-    add_stall_lengths(parser)
+    says = "lengths of stalls and slow disks, of which each comes once before one comes twice"
+    _add(parser, "stall_s", _lengths, "S,S", says)
     _add(parser, "cut_s", _lengths, "S,S", "lengths of cuts, of which each comes once before one comes twice")
     _add(parser, "network_s", float, "S", "Spark's time-out of heartbeats")
     _add(parser, "rate", float, "N", "send so many records a second, whatever the pipeline does")
@@ -122,12 +123,6 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
         ("repair", "with --unproven: once drivers were refused, repair the epoch and go on with proof (embedded)"),
     ):
         parser.add_argument(_option(name), action="store_true", help=says)
-
-
-def add_stall_lengths(parser: argparse.ArgumentParser) -> None:
-    """Have a command line set the lengths of stalls alone."""
-    says = "lengths of stalls and slow disks, of which each comes once before one comes twice"
-    _add(parser, "stall_s", _lengths, "S,S", says)
 
 
 def refuse_contradictions(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.harness.platform_sorts import API_SERVER, BROKER, KUBELET, OBJECT_STORE, OPERATOR, RESULT_STORE
@@ -101,7 +101,10 @@ def draw_cuts(seed: int) -> Iterator[DrawnCut]:
 
 
 def steps_of_cut(
-    strike: Strike, steps: tuple[tuple[str, str | None], ...], table: tuple[tuple[str, str | None], ...]
+    strike: Strike,
+    steps: tuple[tuple[str, str | None], ...],
+    table: tuple[tuple[str, str | None], ...],
+    rows: Collection[str] = ("accepted",),
 ) -> tuple[tuple[str, str | None], ...]:
     """Steps at which a cut may come, the declaration first; of the embedded result store, its open transaction.
 
@@ -109,8 +112,10 @@ def steps_of_cut(
         strike: of kind CUT.
         steps: those that a place has.
         table: of the pipeline's table; none where it has no table.
+        rows: its topics that hold rows, as `accepted` does.
     """
     between = BETWEEN[strike.target]
     if between == TO_RESULTS and table:
         return table[:1]
-    return ((DECLARED, None), *(one for one in between.steps if one in steps))
+    met = (one for one in steps if (one[0], "accepted" if one[1] in rows else one[1]) in between.steps)
+    return ((DECLARED, None), *met)

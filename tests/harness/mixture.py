@@ -83,6 +83,8 @@ IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))
+OPENS: Steps = tuple(one for one in STEPS if one[0] == OPEN)
+ROWS = ("accepted",)
 FLOWING = (ZOMBIE, SECOND, ERRORS, LATE, LOST, NO_ROOM, CLOCK, CUT, SLOW_DISK)
 """Kinds during which, or after which, records have to flow before the next fault waits for its step."""
 
@@ -185,6 +187,8 @@ def plan(
     *,
     steps: Steps = STEPS,
     table: Steps = (),
+    opens: Steps = OPENS,
+    rows: Collection[str] = ROWS,
     lengths_s: Sequence[float] = stall_sorts.LENGTHS_S,
     cuts_s: Sequence[float] = cut_sorts.LENGTHS_S,
     lags_s: Sequence[float] = lag_sorts.LENGTHS_S,
@@ -197,30 +201,43 @@ def plan(
         shards: of the pipeline.
         first_epoch: that may be hit.
         steps: of a task that any fault takes.
-        table: of the pipeline's table, which those of the result store take; none where it has no table.
+        table: of the pipeline's tables, which those of the result store take; none where it has no table.
+        opens: of its topics, at which a transaction is open.
+        rows: topics that hold rows, of which none is an epoch's last.
         lengths_s: of stalls and slow disks.
         cuts_s: of cuts.
         lags_s: of drivers that are away and partitions that lag.
+
+    Raises:
+        NoFaultError: a strike needs a step that this pipeline does not have.
     """
     rng = random.Random(f"campaign of {seed}")
     order = list(strikes)
     rng.shuffle(order)
     planned = []
     for strike in order:
-        step, sink = rng.choice(steps_of(strike, steps, table))
+        own = steps_of(strike, steps, table, opens, rows)
+        if not own:
+            raise NoFaultError(
+                f"{strike.kind} of the {strike.target} needs a transaction of rows, and the pipeline has no such sink: "
+                "leave it out of FAULTS"
+            )
+        step, sink = rng.choice(own)
         planned.append(PlannedFault(first_epoch, step, sink, rng.randrange(shards), strike))
     return with_lengths(planned, seed, lengths_s, cuts_s, lags_s)
 
 
-def steps_of(strike: Strike, steps: Steps = STEPS, table: Steps = ()) -> Steps:
+def steps_of(
+    strike: Strike, steps: Steps = STEPS, table: Steps = (), opens: Steps = OPENS, rows: Collection[str] = ROWS
+) -> Steps:
     """Steps, with their sinks, at which a strike may come; see `plan`."""
     if strike.kind == CUT:
-        return steps_of_cut(strike, steps, table)
+        return steps_of_cut(strike, steps, table, rows)
     if strike.target == RESULT_STORE and table:
         return table
     if strike.kind in IN_COMMIT:
         # Who ends in order still commits what is open: of the last transaction of an epoch nothing would be left.
-        return tuple(one for one in STEPS if one[0] == OPEN and (strike.kind != RESTART or one[1] == "accepted"))
+        return tuple(one for one in opens if strike.kind != RESTART or one[1] in rows)
     if strike.target == NEIGHBOURS:
         return READING
     if strike.kind in DELAYED:

@@ -9,13 +9,14 @@ import orjson
 import pytest
 
 from infra.console import Console
-from infra.embedded.job import Job, RunError
+from infra.embedded.job import RunError
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
+from tests.harness.campaigns.chaos import Chaos
+from tests.harness.definition.asked import Definition
 from tests.harness.mixture import asked_for
-from tests.harness.own.pipeline import OwnPipeline, asked
-from tests.harness.own_plan import subject_of
+from tests.harness.portions import rows_of
 from tests.harness.results import Results, Verdict
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -59,10 +60,10 @@ def events(tmp_path: Path) -> Path:
 
 def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Results:
     """Strike the pipeline of a folder."""
-    job = Job.at(folder, None, Cache(cache_root()))
-    said, strikes = asked(job, toolchain), asked_for(faults, SEED)
-    subject = subject_of(events, "key", "event_time_ms", strikes, said["defaults"])
-    return OwnPipeline(job, said, toolchain, subject, strikes, SEED, Console(), folder.parent).run()
+    strikes = asked_for(faults, SEED)
+    own = Definition.at(folder, None, Cache(cache_root()), toolchain)
+    subject = rows_of(events, "key", "event_time_ms", strikes, own.settings)
+    return Chaos(folder.parent, toolchain, strikes, SEED, subject, Console(), definition=own).run()
 
 
 def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchain: Toolchain) -> None:
@@ -94,4 +95,4 @@ def test_a_transform_that_draws_a_value_by_chance_is_found_out(
 
 def test_a_module_that_declares_nothing_is_refused_before_anything_starts(folder: Path, toolchain: Toolchain) -> None:
     with pytest.raises(RunError, match=r"clicks: .*no other that is a Pipeline"):
-        asked(Job.at(folder, "clicks:other", Cache(cache_root())), toolchain)
+        Definition.at(folder, "clicks:other", Cache(cache_root()), toolchain)

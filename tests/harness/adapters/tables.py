@@ -13,8 +13,6 @@ from effectively_once.sinks import tables
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.tables import TableShape
 
-SOURCE = ("topic", "partition", "offset")
-
 
 class Database(Protocol):
     """A server that runs."""
@@ -45,11 +43,9 @@ class Tables:
         return int(found[0]) if found else 0
 
     def rows(self, sink: str) -> Iterator[dict[str, Any]]:
-        """Every row of a table, its source coordinate as `source`, as messages of a topic have it."""
+        """Every row of a table."""
         with self._server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            for row in cursor.execute(sql.SQL("SELECT * FROM {}").format(self._name(sink))):
-                source = [row.pop(name) for name in SOURCE]
-                yield {**row, "source": source}
+            yield from cursor.execute(sql.SQL("SELECT * FROM {}").format(self._name(sink)))
 
     def drop(self) -> None:
         """Delete them, with their marks: on a server that others use too, nothing of the pipeline is left."""

@@ -1,7 +1,7 @@
 """The campaign on one machine: a pipeline on the embedded stack under every fault of a plan that a seed draws.
 
 `python -m tests.harness.campaigns.chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown; `--plan`
-prints the plan.
+prints the plan. With `--at FOLDER --input FILE --key COLUMN --time COLUMN` the pipeline is one that its author defined.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.guard import guarded, interrupted
+from infra.embedded.job import RunError
 from infra.embedded.postgres import PostgresServer
-from infra.embedded.spark import SparkHome
 from infra.embedded.stack import EmbeddedStack, Endpoints
 from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
@@ -39,30 +39,37 @@ from tests.harness.adapters.driver_clock import DriverClock, clocked
 from tests.harness.adapters.driver_metrics import ANY_PORT, read_metric
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Hold
+from tests.harness.adapters.job_home import PROGRAM, JobHome
 from tests.harness.adapters.spark_requests import SparkRequests
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.tables import Tables
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.campaigns.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
-from tests.harness.campaigns.options import add_campaign
+from tests.harness.campaigns.options import (
+    add_campaign,
+    definition_of,
+    is_defined,
+    sent_to,
+    settle,
+    without_what_it_lacks,
+)
 from tests.harness.campaigns.strikes import told
-from tests.harness.conditions import HOLD_MAX_MS, USUAL, Conditions, refuse_contradictions
+from tests.harness.collector import USER_COUNTS as USUAL_OUTPUTS
+from tests.harness.collector import Outputs, with_rows
+from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.embedded import play as play_controls
 from tests.harness.controls.names import EVERY
-from tests.harness.cut_sorts import CUT
+from tests.harness.definition.asked import Definition
 from tests.harness.faults.arsenal import TRANSACTION_TIMEOUT_S, EmbeddedArsenal, Lengths
-from tests.harness.faults.campaign import PORTIONS_UNDONE
 from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.inquiry import Complete, Inquiry, Tail
 from tests.harness.judge.verdict import show
-from tests.harness.lag_sorts import GATEWAY
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
 from tests.harness.mixture import (
     CLOCK,
     EMBEDDED,
-    FLOWING,
     TABLE,
     UNPACED,
     NoFaultError,
@@ -76,20 +83,19 @@ from tests.harness.mixture import (
 from tests.harness.place import Patience, Place
 from tests.harness.play.cut_links import CutLinks, cut_links
 from tests.harness.play.recorded import run_recorded
-from tests.harness.play.table_collector import TableCollector
 from tests.harness.play.way_out import WayOut
+from tests.harness.portions import sent_by
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory
-from tests.harness.schedule import STEPS, PlannedFault, Strike
+from tests.harness.schedule import EARLY_STEPS, STEPS, PlannedFault, Strike
 from tests.harness.schemas import USER_COUNTS, WITH_TABLE
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
-from tests.harness.stall_sorts import UNFELT, Steps, asks_spark
-from tests.harness.subject import Subject, seeded, unpaced
+from tests.harness.stall_sorts import asks_spark
+from tests.harness.subject import Subject
 from tests.harness.surroundings import linked, result_store
 from tests.harness.workload.errors import InputError
-from tests.harness.workload.gateways import GATEWAYS
 
 CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors, drivers, workers, brokers "
@@ -99,9 +105,8 @@ CLAIM = (
 UNPROVEN = "without_proof"
 UNPROVEN_JOB = f"tests.harness.{UNPROVEN}"
 """The module in the folder above; only named, as whoever imports it goes without proof."""
-# An epoch takes in 80 s of event time at most (the pacing): a portion holds more, so that a fault that waits when it
-# begins finds an epoch. A seeded stream needs some minutes before its first late records.
-PORTION_MINUTES, SPARE_PORTIONS, LEAST_PORTIONS = 2, 3, 6
+FAULTS = "executor-kill*2,worker-kill,driver-kill,broker-kill,store-kill"
+"""Of a pipeline that its author defined, where nothing is said."""
 LENGTHS = {
     "broker_down_s": "between a killed broker's end and its start",
     "broker_stop_s": "a stopped broker's stop",
@@ -128,7 +133,7 @@ class Chaos:
         toolchain: of the embedded stack.
         strikes: what is done, in any order.
         seed: draws what is sent, and when what is done.
-        records: how many are sent.
+        subject: what is sent.
         console: tells what is under way.
         class_archive: folder of shared class data of the JVMs.
         lengths: of faults that last.
@@ -137,6 +142,7 @@ class Chaos:
         faketime: libfaketime; without it no clock can be stepped.
         strace: without it no disk can be slowed.
         conditions: under which the pipeline runs.
+        definition: the pipeline that is struck; None: `user_counts`.
         stop: set from outside to end early.
     """
 
@@ -144,7 +150,7 @@ class Chaos:
     toolchain: Toolchain
     strikes: Sequence[Strike]
     seed: int
-    records: int
+    subject: Subject
     console: Console
     class_archive: Path | None = None
     lengths: Lengths = field(default_factory=Lengths)
@@ -153,22 +159,28 @@ class Chaos:
     faketime: Path | None = None
     strace: Path | None = None
     conditions: Conditions = USUAL
+    definition: Definition | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> Results:
-        """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`)."""
-        subject = sent_by(self.seed, self.records, self.strikes, self.conditions)
+        """Run it all and judge it; a run that broke off is judged too, by what there is (see `run_recorded`).
+
+        Raises:
+            NoFaultError: a fault needs a step that the pipeline does not have; nothing was started.
+        """
+        planned = planned_faults(self.seed, self.strikes, self.conditions, self.definition)
         return run_recorded(
             self.checkout,
             self.seed,
-            f"{subject.says}; {told(self.strikes)}",
+            f"{self.subject.says}; {told(self.strikes)}",
             self.console,
-            manifest=lambda name: self._manifest(name, subject),
-            play=lambda directory: self._play(directory, subject),
+            manifest=self._manifest,
+            play=lambda directory: self._play(directory, planned),
         )
 
-    def _play(self, directory: RunDirectory, subject: Subject) -> None:
+    def _play(self, directory: RunDirectory, planned: Sequence[PlannedFault]) -> None:
         """Run the part that needs servers, and write its evidence."""
+        subject, definition = self.subject, self.definition
         with (
             History(directory.history_path) as history,
             cut_links(self.strikes) as cuts,
@@ -181,7 +193,7 @@ class Chaos:
             os.environ["AWS_ACCESS_KEY_ID"] = stack.endpoints.s3_access_key
             os.environ["AWS_SECRET_ACCESS_KEY"] = stack.endpoints.s3_secret_key
             tools, bootstrap = self.toolchain, stack.endpoints.kafka_bootstrap
-            home = SparkHome(
+            home = JobHome(
                 tools,
                 stack.endpoints,
                 directory.path,
@@ -189,11 +201,14 @@ class Chaos:
                 memory_mib=HEAP_MIB,
                 executors=EXECUTORS,
                 conf=self.conditions.spark,
+                environment={} if definition is None else definition.environment,
             )
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             job, checkout = (with_table.JOB, self.checkout) if database is not None else (JOB, None)
             if self.conditions.unproven:
                 job, checkout = UNPROVEN_JOB, self.checkout
+            if definition is not None:
+                job, checkout = PROGRAM, None
             if subject.gateways:
                 os.environ.update(ANY_PORT)
             module, requests = job, self._requests(directory)
@@ -216,11 +231,14 @@ class Chaos:
                 "kafka_bootstrap": kafka,
                 "s3_endpoint": store,
                 "transaction_timeout_s": TRANSACTION_TIMEOUT_S,
-                "job": job,
                 "database": results or None,
                 **self.conditions.pipeline(subject.gateways),
             }
-            settings = pipeline_settings(stack.endpoints, subject).model_copy(update=own)
+            if definition is None:
+                settings = pipeline_settings(stack.endpoints, subject).model_copy(update={"job": job, **own})
+            else:
+                bounds = {"s3_bucket": stack.endpoints.s3_bucket, "epoch_rows_max": subject.epoch_rows_max}
+                settings = PipelineSettings.model_validate({**definition.settings, **bounds, **own})
             place = Place(stack.endpoints, settings, drivers, watch, patience=PATIENCE)
             act = Act(
                 directory,
@@ -229,7 +247,7 @@ class Chaos:
                 subject,
                 console=self.console,
                 stop=self.stop,
-                faults=planned_faults(self.seed, self.strikes, self.conditions),
+                faults=planned,
                 arsenal=EmbeddedArsenal(
                     drivers,
                     watch,
@@ -238,7 +256,7 @@ class Chaos:
                     link,
                     hold,
                     bootstrap,
-                    PIPELINE,
+                    settings.pipeline,
                     self.lengths,
                     database,
                     clock,
@@ -253,14 +271,24 @@ class Chaos:
                 open_transactions=lambda: open_transactions(tools.java, tools.kafka_classpath, bootstrap),
                 beside=lambda: self._controls(directory, home),
                 partitions=PARTITIONS,
+                outputs=self._outputs(directory, settings, home, database),
             )
-            if database is not None:
-                tables = Tables(database, PIPELINE)
-                tables.make(ACCEPTED_ROWS, with_table.pipeline.tables[ACCEPTED_ROWS], SHARDS)
-                act.collector = TableCollector(directory, act.collector, tables)
             with self._inquiry(directory, drivers, stack.endpoints, settings) if subject.gateways else nullcontext():
                 act.go()
-            history.record("phase", phase="judge")
+            history.end()
+
+    def _outputs(
+        self, directory: RunDirectory, settings: PipelineSettings, home: JobHome, database: PostgresServer | None
+    ) -> Outputs:
+        tables = None if database is None else Tables(database, settings.pipeline)
+        if self.definition is not None:
+            return self.definition.outputs(
+                directory, settings, home.endpoints, tables, lambda path: home.create(path, PARTITIONS)
+            )
+        if tables is None:
+            return USUAL_OUTPUTS
+        shape = with_table.pipeline.tables[ACCEPTED_ROWS]
+        return with_rows(tables, lambda _: tables.make(ACCEPTED_ROWS, shape, SHARDS))
 
     def _inquiry(
         self, directory: RunDirectory, drivers: SupervisedDrivers, endpoints: Endpoints, settings: PipelineSettings
@@ -282,7 +310,7 @@ class Chaos:
             (settings.window_ms, settings.lateness_ms),
         )
 
-    def _way_out(self, home: SparkHome, drivers: SupervisedDrivers, directory: RunDirectory) -> WayOut:
+    def _way_out(self, home: JobHome, drivers: SupervisedDrivers, directory: RunDirectory) -> WayOut:
         def with_proof() -> None:
             if drivers.module != with_requests.MODULE:
                 drivers.module = JOB
@@ -310,62 +338,32 @@ class Chaos:
             class_archive=self.class_archive,
         )
 
-    def _controls(self, directory: RunDirectory, home: SparkHome) -> None:
-        if self.controls:
+    def _controls(self, directory: RunDirectory, home: JobHome) -> None:
+        if self.controls and self.definition is None:
             play_controls(
                 directory, home, self.checkout, seed=self.seed, console=self.console, stop=self.stop, controls=EVERY
             )
 
-    def _manifest(self, name: str, subject: Subject) -> dict[str, Any]:
+    def _manifest(self, name: str) -> dict[str, Any]:
+        definition, subject = self.definition, self.subject
+        if definition is not None:
+            of_pipeline = definition.in_manifest(subject)
+        else:
+            of_pipeline = {
+                "claim": CLAIM,
+                "pipeline": PIPELINE,
+                "topic": TOPIC,
+                "shards": SHARDS,
+                "controls": EVERY_NEGATIVE_CONTROL if self.controls else (),
+                "schemas": USER_COUNTS if self.database is None else WITH_TABLE,
+                # Drivers without proof run code of this package; those that repair what comes of it, the product's.
+                "code": code_of(self.checkout, *[self.checkout / "tests"] * self.conditions.unproven),
+                "named": {"campaign": "embedded", **subject.named},
+            }
+        of_pipeline["named"] |= {"faults": ",".join(name_of(one) for one in self.strikes), **self.conditions.named}
         return manifest_of(
-            name,
-            CLAIM,
-            self.seed,
-            subject,
-            checkout=self.checkout,
-            pipeline=PIPELINE,
-            topic=TOPIC,
-            shards=SHARDS,
-            strikes=self.strikes,
-            controls=EVERY_NEGATIVE_CONTROL if self.controls else (),
-            named={
-                "campaign": "embedded",
-                "records": str(self.records),
-                "faults": ",".join(name_of(one) for one in self.strikes),
-                **self.conditions.named,
-            },
-            schemas=USER_COUNTS if self.database is None else WITH_TABLE,
-            # Drivers without proof run code of this package; those that repair what comes of it, the product's alone.
-            code=code_of(self.checkout, *[self.checkout / "tests"] * self.conditions.unproven),
+            name, seed=self.seed, subject=subject, checkout=self.checkout, strikes=self.strikes, **of_pipeline
         )
-
-
-def subject_of(seed: int, records: int, strikes: Sequence[Strike], payload_bytes: int = 0) -> Subject:
-    """What is sent: a portion a fault, some more where a fault is undone while records flow, and some to spare.
-
-    A cut comes twice: it drops nothing where nobody just asks. So does a stall that the pipeline does not feel: it
-    reads on, and there has to be an epoch afterwards.
-    """
-    tries = [*strikes, *(one for one in strikes if one.kind == CUT or one in UNFELT)]
-    undone = sum(one.kind in FLOWING for one in tries)
-    portions = max(len(tries) + PORTIONS_UNDONE * undone + SPARE_PORTIONS, LEAST_PORTIONS)
-    minutes, portion = PORTION_MINUTES * portions, max(1, records // portions)
-    return seeded(seed, records, minutes, portion=portion, payload_bytes=payload_bytes)
-
-
-def sent_by(seed: int, records: int, strikes: Sequence[Strike], conditions: Conditions) -> Subject:
-    """What is sent under conditions: in portions for faults, or at a rate."""
-    payload_bytes = conditions.payload_bytes
-    if conditions.rate is None:
-        return subject_of(seed, records, strikes, payload_bytes)
-    away = any(one.target == GATEWAY for one in strikes)
-    if away and conditions.idle_ms is None:
-        raise InputError("gateway-away needs --idle-ms: the time of a gateway is beside that of the partitions")
-    if not away and conditions.hold_max_ms != HOLD_MAX_MS:
-        raise InputError("--hold-max-ms needs gateway-away: without it no window waits for a gateway")
-    return unpaced(
-        seed, records, conditions.rate, conditions.skew, payload_bytes=payload_bytes, gateways=GATEWAYS if away else ()
-    )
 
 
 def lags_of(subject: Subject, seed: int) -> Lags | None:
@@ -374,15 +372,31 @@ def lags_of(subject: Subject, seed: int) -> Lags | None:
 
 
 def planned_faults(
-    seed: int, strikes: Sequence[Strike], conditions: Conditions, steps: Steps = STEPS
+    seed: int,
+    strikes: Sequence[Strike],
+    conditions: Conditions,
+    definition: Definition | None = None,
+    *,
+    early: bool = False,
 ) -> list[PlannedFault]:
-    """The plan of a campaign, on either stack."""
+    """The plan of a campaign, on either stack.
+
+    Args:
+        seed: draws.
+        strikes: what is done.
+        conditions: lengths of faults.
+        definition: the pipeline; None: `user_counts`.
+        early: only at steps that a strike from afar comes in time for.
+
+    Raises:
+        NoFaultError: a strike needs a step that the pipeline does not have.
+    """
+    usual = {"steps": EARLY_STEPS if early else STEPS, "table": TABLE}
     return plan(
         seed,
         strikes,
-        SHARDS,
-        steps=steps,
-        table=TABLE,
+        SHARDS if definition is None else definition.settings["shards"],
+        **(usual if definition is None else definition.steps(early=early)),
         lengths_s=conditions.stall_s,
         cuts_s=conditions.cut_s,
         lags_s=conditions.lag_s,
@@ -406,10 +420,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     try:
+        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
+        if defined := is_defined(given):
+            strikes = without_what_it_lacks(strikes, given)
         # The job without proof has no table.
         database = None if given.unproven else find_postgres()
-        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
-        if database is None:
+        if database is None and not defined:
             strikes = without_result_store(strikes, given.faults)
         faketime, no_clock = needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
         if no_clock is not None:
@@ -417,10 +433,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strace, no_strace = needed(SLOW_DISK, strikes, find_strace)
         if no_strace is not None:
             strikes = without_slow_disks(strikes, given.faults, no_strace)
-        sent_by(seed, given.records, strikes, Conditions.of(given))
-        if given.plan:
-            sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given))) + "\n")
-            return 0
+        if not defined:
+            sent_by(seed, given.records, strikes, Conditions.of(given))
+            if given.plan:
+                sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given))) + "\n")
+                return 0
         left_out = {"steps of the driver's clock": no_clock, "slow disks": no_strace}
         return _run(seed, strikes, database, faketime, given, strace=strace, left_out=left_out)
     except (UserError, NoFaultError, InputError) as error:
@@ -454,11 +471,23 @@ def _run(
 
     console = default_console()
     toolchain = prepare(console)
+    definition, conditions = None, Conditions.of(given)
+    if is_defined(given):
+        definition = definition_of(given, toolchain, console)
+        subject, strikes = sent_to(definition, strikes, given)
+        if definition.has_tables and database is None:
+            raise RunError(f"{definition.job.name} has tables. {HOW}")
+        database = database if definition.has_tables else None
+        if given.plan:
+            sys.stdout.write(described(planned_faults(seed, strikes, conditions, definition)) + "\n")
+            return 0
+    else:
+        subject = sent_by(seed, given.records, strikes, conditions)
+        if database is None:
+            why = "The job without proof has none." if given.unproven else HOW
+            console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
     archive = class_archive(toolchain, console)
     lengths = Lengths(**{name: getattr(given, name) for name in LENGTHS})
-    if database is None:
-        why = "The job without proof has none." if given.unproven else HOW
-        console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
     for what, why_not in left_out.items():
         if why_not is not None:
             console.say(f"… left out: {what}. {why_not}")
@@ -467,7 +496,7 @@ def _run(
         toolchain,
         strikes,
         seed,
-        given.records,
+        subject,
         console,
         archive,
         lengths,
@@ -475,7 +504,8 @@ def _run(
         database,
         faketime,
         strace,
-        Conditions.of(given),
+        conditions,
+        definition,
     )
     results = chaos.run()
     show(results, Terminal(highlight=False, soft_wrap=True))
@@ -490,9 +520,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     usual = Lengths()
     lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
     add_campaign(parser, where="", lengths=lengths)
-    given = parser.parse_args(arguments)
-    refuse_contradictions(parser, given)
-    return given
+    return settle(parser, parser.parse_args(arguments), FAULTS)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The campaign on a cluster: a pipeline in pods under every fault of a plan that a seed draws.
 
 `python -m tests.harness.campaigns.cluster_chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown;
-`--plan` prints the plan.
+`--plan` prints the plan. With `--at FOLDER --input FILE --key COLUMN --time COLUMN` the pipeline is one that its author
+defined: its package goes into the pods beside the library.
 """
 
 from __future__ import annotations
@@ -17,14 +18,23 @@ from typing import Any
 from infra.cluster.access import Access
 from infra.console import Console
 from infra.embedded.guard import guarded, interrupted
+from infra.embedded.job import RunError
 from infra.errors import UserError
-from infra.toolchain.prepare import default_console
+from infra.toolchain.prepare import default_console, prepare
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
-from tests.harness.campaigns.chaos import UNPROVEN, described, lags_of, needed, planned_faults, sent_by
-from tests.harness.campaigns.options import FAULTS, add_campaign
+from tests.harness.campaigns.chaos import UNPROVEN, described, lags_of, needed, planned_faults
+from tests.harness.campaigns.options import (
+    FAULTS,
+    add_campaign,
+    definition_of,
+    is_defined,
+    sent_to,
+    settle,
+    without_what_it_lacks,
+)
 from tests.harness.campaigns.strikes import told
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -35,8 +45,10 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
-from tests.harness.conditions import USUAL, Conditions, refuse_contradictions
+from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
+from tests.harness.definition.asked import Definition
+from tests.harness.definition.in_pods import values_of
 from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
@@ -46,15 +58,17 @@ from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
-from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.deployed import USER_COUNTS, NotDeployedError
 from tests.harness.play.result_table import ResultTable
 from tests.harness.play.room import Found
-from tests.harness.play.stage import laid_over
+from tests.harness.play.stage import SHARDS, laid_over
+from tests.harness.portions import sent_by
 from tests.harness.results import Results
-from tests.harness.schedule import EARLY_STEPS, Strike
+from tests.harness.schedule import Strike
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, PARTITIONS
 from tests.harness.stall_sorts import asks_spark
+from tests.harness.subject import Subject
 from tests.harness.workload.errors import InputError
 
 CLAIM = (
@@ -62,6 +76,8 @@ CLAIM = (
     "of what it stands on are killed, deleted or cut off: no sink misses, doubles, invents or alters a record, and no "
     "reader sees one change."
 )
+OF_A_DEFINITION = "executor-kill*2,worker-stall,driver-kill,broker-kill,store-kill"
+"""Faults of a pipeline that its author defined, where nothing is said."""
 LENGTHS = {
     "broker_stop_s": "a stopped broker's stop",
     "store_stop_s": "a stopped store's stop",
@@ -87,7 +103,7 @@ def strikes_of(
 
 def programme_of(
     seed: int,
-    records: int,
+    subject: Subject,
     strikes: Sequence[Strike],
     platform: Platform,
     *,
@@ -96,12 +112,14 @@ def programme_of(
     table: ResultTable | None = None,
     conditions: Conditions = USUAL,
     strace: Path | None = None,
+    definition: Definition | None = None,
+    deployed: Mapping[str, Any] | None = None,
 ) -> Programme:
     """What a campaign does.
 
     Args:
-        seed: draws what is sent, and when what is done.
-        records: how many are sent.
+        seed: draws when what is done.
+        subject: what is sent.
         strikes: what is done, in any order.
         platform: what the pipeline stands on.
         zombie_s: how long the driver beside a zombie may take to publish.
@@ -109,19 +127,22 @@ def programme_of(
         table: what the pipeline writes to beside its other sinks; None: there is no result store.
         conditions: under which the pipeline runs.
         strace: slows disks; None: there is no such strike.
+        definition: the pipeline; None: `user_counts`.
+        deployed: values of the one whose image it takes.
     """
-    subject = sent_by(seed, records, strikes, conditions)
+    named = {"faults": ",".join(name_of(one) for one in strikes), **conditions.named}
+    changes, shards = changes_of(conditions, strikes, subject.gateways), SHARDS
+    if definition is None:
+        named = {"campaign": "cluster", **subject.named, **named}
+    else:
+        changes |= values_of(definition, subject, deployed or {})
+        shards = definition.settings["shards"]
     return Programme(
         CLAIM,
         subject,
-        planned_faults(seed, strikes, conditions, EARLY_STEPS),
-        {
-            "campaign": "cluster",
-            "records": str(records),
-            "faults": ",".join(name_of(one) for one in strikes),
-            **conditions.named,
-        },
-        controls=EVERY if controls else (),
+        planned_faults(seed, strikes, conditions, definition, early=True),
+        named,
+        controls=EVERY if controls and definition is None else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
             drivers,
             watch,
@@ -129,7 +150,7 @@ def programme_of(
             platform,
             stage.run,
             zombie_s,
-            leaders_of(stage, platform),
+            leaders_of(stage, platform, shards),
             conditions.network_s,
             lags_of(subject, seed),
             PodRequests(drivers) if asks_spark(strikes) else None,
@@ -143,7 +164,8 @@ def programme_of(
         ),
         table=table,
         partitions=PARTITIONS,
-        changes=changes_of(conditions, strikes, subject.gateways),
+        changes=changes,
+        definition=definition,
     )
 
 
@@ -186,11 +208,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
         brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
         strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
-        sent_by(seed, given.records, strikes, Conditions.of(given))
+        conditions, definition, console = Conditions.of(given), None, default_console()
+        if is_defined(given):
+            strikes = without_what_it_lacks(strikes, given)
+            definition = definition_of(given, prepare(console), console)
+            _, strikes = sent_to(definition, strikes, given)
+        else:
+            sent_by(seed, given.records, strikes, conditions)
         if given.plan:
-            sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given), EARLY_STEPS)) + "\n")
+            sys.stdout.write(described(planned_faults(seed, strikes, conditions, definition, early=True)) + "\n")
             return 0
-        return _run(seed, given)
+        return _run(seed, given, definition, console)
     except (UserError, NoFaultError, InputError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
@@ -198,23 +226,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return interrupted(end, "every fault is undone, and the run's objects are deleted")
 
 
-def _run(seed: int, given: argparse.Namespace) -> int:
+def _run(seed: int, given: argparse.Namespace, definition: Definition | None, console: Console) -> int:
     from rich.console import Console as Terminal  # noqa: PLC0415
 
-    results = _played(seed, given, default_console())
+    results = _played(seed, given, definition, console)
     show(results, Terminal(highlight=False, soft_wrap=True))
     return results.verdict.exit_code
 
 
-def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
+def _played(seed: int, given: argparse.Namespace, definition: Definition | None, console: Console) -> Results:
+    conditions = Conditions.of(given)
     found = Found.here(console)
-    target, deployed = found.target(), found.deployed
+    target, deployed = found.target(definition.job.name if definition else USER_COUNTS), found.deployed
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     nodes = Nodes.here(cluster.reader, console)
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
+    if definition is not None:
+        subject, strikes = sent_to(definition, without_what_it_lacks(strikes, given), given)
     if asks_spark(strikes):
         refuse_requests(target.values)
     if given.unproven:
@@ -230,33 +261,43 @@ def _played(seed: int, given: argparse.Namespace, console: Console) -> Results:
     there = sorts_on(count, platform.servers, platform.brokers)
     if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
-    conditions = Conditions.of(given)
+    if definition is None:
+        subject = sent_by(seed, given.records, strikes, conditions)
+    tabled = definition.has_tables if definition else not conditions.unproven
     programme = programme_of(
         seed,
-        given.records,
+        subject,
         strikes,
         platform,
         zombie_s=given.zombie_s,
         controls=given.controls,
-        table=None if conditions.unproven else table_of(deployed, platform, console),
+        table=table_of(deployed, platform, console, definition) if tabled else None,
         conditions=conditions,
         strace=strace,
+        definition=definition,
+        deployed=target.values,
     )
     return ClusterRun.of(found, target, programme, seed, console).run(told(strikes))
 
 
-def table_of(deployed: Access, platform: Platform, console: Console) -> ResultTable | None:
+def table_of(
+    deployed: Access, platform: Platform, console: Console, definition: Definition | None = None
+) -> ResultTable | None:
     """What the pipeline writes to the stack's PostgreSQL; None, which is said, where that is no pod of ours.
 
     Raises:
         AccessError: there is one, and its credentials are not to be had.
+        RunError: there is none, and the tables are those of a pipeline that its author defined.
     """
     if (server := platform.servers.get(RESULT_STORE)) is None:
+        if definition is not None:
+            raise RunError(f"{definition.job.name} has tables, and no PostgreSQL of this cluster is a pod of ours")
         console.say(
             "… left out: the table of the pipeline, and faults of the result store: this cluster has none of ours"
         )
         return None
-    return ResultTable(PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context))
+    database = PodDatabase.of(server, deployed.platform, deployed.kubeconfig, deployed.context)
+    return ResultTable(database, defined=definition is not None)
 
 
 def _named(faults: str) -> list[str]:
@@ -273,10 +314,9 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
     zombie = ZOMBIE_S, "longest time that the driver beside a zombie may take to publish"
     add_campaign(parser, where=" on two nodes", lengths={**lengths, "zombie_s": zombie})
-    given = parser.parse_args(arguments)
+    given = settle(parser, parser.parse_args(arguments), OF_A_DEFINITION)
     if given.repair:
         parser.error("--repair is for the embedded stack: in pods an operator repairs")
-    refuse_contradictions(parser, given)
     return given
 
 

@@ -11,16 +11,15 @@ from pathlib import Path
 from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger.payments import Payments, PaymentsError, StaleBalanceError
 from infra.console import Console
-from tests.harness.act import PARTITIONS
+from tests.harness.act import PARTITIONS, Act
 from tests.harness.cards.scene import SHARDS, Scene, Service
 from tests.harness.cards.ways import RESTRUCTURED, Way, plan
 from tests.harness.cards.workload import CARD, TIME
 from tests.harness.history import History
-from tests.harness.own_act import OwnAct
-from tests.harness.own_plan import subject_of
 from tests.harness.payments.book import SetCardBalance
 from tests.harness.payments.journal import entries
 from tests.harness.payments.mischief import Mischief
+from tests.harness.portions import rows_of
 from tests.harness.run_directory import RunDirectory
 
 LATE, UNAVAILABLE = 0.01, 0.02
@@ -30,7 +29,7 @@ LATE, UNAVAILABLE = 0.01, 0.02
 LATE_WRITER = "a writer that comes too late"
 
 
-class WayAct(OwnAct):
+class WayAct(Act):
     """What happens to one way: its journal is all that is looked at afterwards, so nothing is read from its sinks."""
 
     kafka_sinks: Sequence[str] = ()
@@ -79,7 +78,7 @@ class Play:
         directory = self.directory
         planned = plan(self.way, self.seed, self.kills, SHARDS)
         pipeline = getattr(card_ledger, self.way.name)
-        subject = subject_of(self.records, CARD, TIME, [one.strike for one in planned], pipeline.defaults)
+        subject = rows_of(self.records, CARD, TIME, [one.strike for one in planned], pipeline.defaults)
         settings = {**pipeline.defaults, "epoch_rows_max": subject.epoch_rows_max}
         mischief = Mischief(self.seed, LATE, UNAVAILABLE)
         with (

@@ -12,13 +12,13 @@ from effectively_once_jobs.card_ledger.payments import VARIABLE
 from infra.console import Console
 from tests.experiments.embedded import embedded
 from tests.experiments.ground import Cast, Ground, Role
+from tests.harness.adapters.job_home import PROGRAM
 from tests.harness.cards.judge import JOURNAL
 from tests.harness.cards.kills import CardKills
 from tests.harness.cards.ways import Way
 from tests.harness.cards.workload import CARDS
 from tests.harness.faults.arsenal import Arsenal
 from tests.harness.history import History
-from tests.harness.own_act import PROGRAM
 from tests.harness.payments.mischief import Mischief
 from tests.harness.payments.server import PaymentService
 from tests.harness.place import Patience, Place

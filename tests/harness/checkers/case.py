@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.checkers.backlog import Backlog, end_of_workload, first_publications
-from tests.harness.checkers.reference import Reference, replay
+from tests.harness.checkers.reference import Outcome, Reference, replay
 from tests.harness.evidence import SINKS, Chain, Epilogue, EvidenceError, Manifest, Pin, Quiet, Send
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import SHOWN, RunDirectory
@@ -95,6 +95,11 @@ class Case:
         """What every output must be."""
         settings = self.manifest.settings
         return replay(self.sends, self.chain.pinned, settings.window_ms, settings.lateness_ms, self.shown)
+
+    @property
+    def lost(self) -> int:
+        """Acknowledged records that the chain gave up."""
+        return self.reference.outcomes.count(Outcome.LOST)
 
     @cached_property
     def sent_at(self) -> array[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.checkers import adding_up, digest, loss, repairs, telling
 from tests.harness.checkers.case import FIRST, Case, refuted
-from tests.harness.checkers.reference import EpochNumbers, Outcome, Reference
+from tests.harness.checkers.reference import EpochNumbers, Reference
 from tests.harness.evidence import Chain, DigestedRows, EpochRecord, EvidenceError, Send
 from tests.harness.results import Oracle, Verdict
 from tests.harness.sinks import ACCEPTED_ROWS
@@ -189,14 +189,7 @@ def _rows(shards: Mapping[str, DigestedRows]) -> int:
 
 def judge(case: Case) -> Oracle:
     """Oracle 5; raises EvidenceError, also for a chain without any epoch."""
-    chain, reference = case.chain, case.reference
-    if not chain.epochs:
-        raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
-    found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
-    found += repairs.complaints(chain.pinned, case.shown)
-    shards = case.manifest.settings.shards
-    found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
-    found += telling.overtaken(case.events) + telling.contradicted(chain, case.events)
+    found, chain, reference = breaks(case), case.chain, case.reference
     accepted: dict[int, list[tuple[str, int]]] = {}
     for id_, index in reference.accepted.items():
         accepted.setdefault(reference.epochs_of[index], []).append((id_, case.sends[index].event_time_ms or 0))
@@ -205,20 +198,31 @@ def judge(case: Case) -> Oracle:
         found += numbers(record, due, ACCEPTED_ROWS in case.manifest.settings.sinks)
         found += catalog(record, accepted.get(record.epoch, []))
     found += published(case.rows("accepted"), reference)
-    lost = reference.outcomes.count(Outcome.LOST)
-    found += adding_up.complaints(adding_up.recorded(chain.epochs), len(case.sends) - lost)
     says = (
         ", generation after generation; each one's numbers, which add up, watermark, catalog delta and accepted rows "
         "equal the reference's"
     )
-    return finding(case, found, lost, says)
+    return finding(case, found, len(case.sends) - case.lost, says)
 
 
-def finding(case: Case, found: Sequence[str], lost: int, says: str) -> Oracle:
-    """What a chain comes to: its breaks, or what it holds, with the records that it gave up."""
+def breaks(case: Case) -> list[str]:
+    """Describe what no chain may show, whatever its pipeline is. Raises EvidenceError for one without any epoch."""
+    chain = case.chain
+    if not chain.epochs:
+        raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
+    found = order(chain) + lineages(chain.epochs) + ranges(chain.epochs, case.sends) + constants(chain.epochs)
+    found += repairs.complaints(chain.pinned, case.shown)
+    shards = case.manifest.settings.shards
+    found += [f"epoch {one.epoch}: {one.shards} shards, of {shards}" for one in chain.epochs if one.shards != shards]
+    return found + telling.overtaken(case.events) + telling.contradicted(chain, case.events)
+
+
+def finding(case: Case, found: Sequence[str], held: int, says: str) -> Oracle:
+    """What a chain comes to that reads so many records: its breaks, or what it holds, and what it gave up."""
+    found = [*found, *adding_up.complaints(adding_up.recorded(case.chain.epochs), held)]
     if found:
         return refuted(NAME, NUMBER, f"{len(found)} breaks of the chain, first: {found[0]}", found)
-    gave_up = loss.sentence(case.chain.epochs, lost)
+    gave_up = loss.sentence(case.chain.epochs, case.lost)
     whole = f"with a gap: {gave_up}" if gave_up else "without gap or overlap"
     says = f"{len(case.chain.epochs)} epochs {whole}{says}"
     return Oracle(name=NAME, number=NUMBER, verdict=Verdict.PASS, says=says)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from tests.harness.checkers import loss, telling
 from tests.harness.checkers.backlog import first_publications
@@ -161,13 +160,3 @@ def controls(found: Sequence[tuple[Control, str | None]]) -> Oracle:
         if control.must != control.verdict
     ]
     return guard("controls", f"{len(found)} controls got the verdict they must get", complaints)
-
-
-GUARDS: tuple[tuple[str, Any], ...] = (
-    ("workload", workload),
-    ("acknowledged", unacknowledged),
-    ("history", history),
-    ("epochs", epochs),
-    ("coverage", coverage),
-    ("windows", windows),
-)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from tests.harness.judge import own, verdict
+from tests.harness.judge.verdict import judge, show
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,14 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not run.is_dir():
         console.print(f"no run directory: {escape(str(run))}; name one below runs/", highlight=False)
         return 2
-    judge = own.judge if own.is_own(run) else verdict.judge
     try:
         results = judge(run)
     except OSError as error:
         # An archive that cannot be written to is judged all the same.
         console.print(f"results not written: {escape(str(error))}", highlight=False)
         results = judge(run, write=False)
-    verdict.show(results, console)
+    show(results, console)
     return results.verdict.exit_code
 
 

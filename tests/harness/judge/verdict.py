@@ -12,21 +12,14 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
-from tests.harness.asked import path_of
 from tests.harness.checkers import (
-    aggregates,
     agreement,
-    answers,
     binding,
     bound,
-    certificates,
     chain,
     claim,
-    decisions,
     endings,
-    epilogue,
     faults,
-    in_time,
     loss,
     messages,
     monotone,
@@ -39,9 +32,10 @@ from tests.harness.checkers import (
 )
 from tests.harness.checkers.backlog import Backlog
 from tests.harness.checkers.case import Case
-from tests.harness.checkers.reference import Outcome
-from tests.harness.evidence import SINKS, EvidenceError, Manifest, PlannedControl
+from tests.harness.checkers.declared_run import DeclaredCase, is_declared
+from tests.harness.evidence import EvidenceError, Manifest, PlannedControl
 from tests.harness.judge import junit
+from tests.harness.judge.expectations import DECLARED, USER_COUNTS, Expectations
 from tests.harness.results import Answer, Control, Epochs, Fault, Oracle, Output, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
 
@@ -52,8 +46,8 @@ Second = Callable[[Path], Answer]
 """Asks the second judge of a run directory."""
 
 
-def judge(run: Path, write: bool = True, second: Second | None = None) -> Results:
-    """Judge a run, and first its negative controls.
+def judge(run: Path, write: bool = True, second: Second | None = None, *, broke_off: str | None = None) -> Results:
+    """Judge a run of any pipeline, and first its negative controls.
 
     Never raises for bad evidence: an oracle that cannot read its evidence, or crashes, is unknown with the reason.
 
@@ -61,19 +55,23 @@ def judge(run: Path, write: bool = True, second: Second | None = None) -> Result
         run: the run directory, or that of a control.
         write: whether `results.json` and `junit.xml` are written into it (and into those of its controls).
         second: is asked meanwhile; the verdict is unknown where it comes to something else. None: nobody is asked.
+        broke_off: why the run ended early, where that is known.
 
     Raises:
         OSError: a result cannot be written.
 
     """
     case = Case(RunDirectory(run))
+    if is_declared(case):
+        case = DeclaredCase(RunDirectory(run))
     manifest = read_or(lambda: case.manifest, None)
+    second = second if _expected(case).seconded else None
     is_control = manifest is not None and manifest.control is not None
     with ThreadPoolExecutor(1) as pool, _uncollected():
         ask = pool.submit(second, run).result if second is not None else None
-        results = _judge_control(case, ask) if is_control else _judge_run(case, write, second, ask)
+        results = _judge_control(case, ask) if is_control else _judge_run(case, write, second, ask, broke_off)
     if write:
-        write_results(case.run, results)
+        _write_results(case.run, results)
     return results
 
 
@@ -89,19 +87,22 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def write_results(run: RunDirectory, results: Results) -> None:
+def _write_results(run: RunDirectory, results: Results) -> None:
     """Write `results.json` and `junit.xml`."""
     run.write_json(run.results_path, results)
     write_atomically(run.junit_path, junit.to_xml(results))
 
 
-def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.Ask | None) -> Results:
+def _judge_run(
+    case: Case, write: bool, second: Second | None, ask: agreement.Ask | None, broke_off: str | None
+) -> Results:
     outputs: dict[str, Output] = {}
     checked: list[faults.Checked] = []
     judged: list[tuple[Control, str | None]] = []
+    expected = _expected(case)
 
     def sinks(case: Case) -> Oracle:
-        oracle, found = multiset.judge_sinks(case)
+        oracle, found = expected.sinks(case)
         outputs.update(found)
         return oracle
 
@@ -115,18 +116,17 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
 
     oracles = [
         protected(multiset.NAME, multiset.NUMBER, sinks, case),
-        protected(aggregates.NAME, aggregates.NUMBER, aggregates.judge, case),
-        *_monotone(case),
         protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
-        protected(chain.NAME, chain.NUMBER, chain.judge, case),
-        protected(epilogue.NAME, epilogue.NUMBER, epilogue.judge, case),
+        protected(chain.NAME, chain.NUMBER, expected.chain, case),
         protected(messages.NAME, messages.NUMBER, messages.judge, case),
         *refused.judge(case),
-        *_in_time(case),
-        *_certificates(case),
-        *_answers(case),
-        *(protected(name, 0, guard, case) for name, guard in vacuity.GUARDS),
-        protected(decisions.NAME, 0, decisions.judge, case),
+        *(protected(*check, case) for check in expected.oracles(case)),
+        protected("workload", 0, vacuity.workload, case),
+        protected("acknowledged", 0, vacuity.unacknowledged, case),
+        protected("history", 0, lambda case: _history(case, broke_off), case),
+        protected("epochs", 0, vacuity.epochs, case),
+        protected("coverage", 0, expected.coverage, case),
+        *(protected(*check, case) for check in expected.guards),
         protected("faults", 0, hits, case),
         protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
         protected("controls", 0, controls, case),
@@ -134,43 +134,26 @@ def _judge_run(case: Case, write: bool, second: Second | None, ask: agreement.As
         *_agreement(case, ask, outputs),
         protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, (one for one, _ in judged)), case),
     ]
+    # Oracles by their numbers, then guards as they stand.
+    oracles.sort(key=lambda one: (one.number == 0, one.number))
     verdict = worst(oracle.verdict for oracle in oracles)
     controls_found = [control for control, _ in judged]
     return _results(case, verdict, oracles=oracles, outputs=outputs, checked=checked, controls=controls_found)
 
 
-def _monotone(case: Case) -> list[Oracle]:
-    """Oracle 3, for a run that had a reader during the faults."""
-    manifest = read_or(lambda: case.manifest, None)
-    # What a reader saw is judged whatever the manifest says of it.
-    seen = any(case.run.concurrent_path(sink).exists() for sink in SINKS)
-    due = seen or (manifest is not None and manifest.concurrent_reader)
-    return [protected(monotone.NAME, monotone.NUMBER, monotone.judge, case)] if due else []
+def _expected(case: Case) -> Expectations:
+    return DECLARED if isinstance(case, DeclaredCase) else USER_COUNTS
 
 
-def _in_time(case: Case) -> list[Oracle]:
-    """What lag may cost, of a run whose sender went on through outages."""
-    manifest = read_or(lambda: case.manifest, None)
-    due = manifest is not None and manifest.settings.rate is not None
-    return [protected(in_time.NAME, in_time.NUMBER, in_time.judge, case)] if due else []
-
-
-def _certificates(case: Case) -> list[Oracle]:
-    """What final results say of being complete, of a run whose records come from registered sources."""
-    manifest = read_or(lambda: case.manifest, None)
-    # What gateways said is judged whatever the manifest says of them: oracle 2 heeds what certificates give up.
-    said = case.run.statements_path.exists()
-    due = said or (manifest is not None and bool(manifest.settings.gateways))
-    return [protected(certificates.NAME, certificates.NUMBER, certificates.judge, case)] if due else []
-
-
-def _answers(case: Case) -> list[Oracle]:
-    """What the product said of its sources, of an embedded run that has any: there it is asked."""
-    manifest = read_or(lambda: case.manifest, None)
-    settings = None if manifest is None else manifest.settings
-    due = settings is not None and bool(settings.gateways) and settings.campaign == "embedded"
-    asked = due or path_of(case.run.path).exists()
-    return [protected(answers.NAME, answers.NUMBER, answers.judge, case)] if asked else []
+def _history(case: Case, broke_off: str | None) -> Oracle:
+    """Demand that the run came to its end; of one that did not, tell the last words of its drivers."""
+    found = vacuity.history(case)
+    if broke_off is None and found.verdict is Verdict.PASS:
+        return found
+    ended = [one for one in case.events if one["event"] == "driver" and one.get("state") == "ended"]
+    complaints = [f"the run broke off: {broke_off}"] if broke_off is not None else []
+    complaints += [*found.evidence, *(f"a driver ended: {one.get('says')}" for one in ended)]
+    return vacuity.guard("history", found.says, complaints)
 
 
 def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]) -> list[Oracle]:
@@ -179,7 +162,7 @@ def _agreement(case: Case, ask: agreement.Ask | None, outputs: dict[str, Output]
         return []
 
     def both(case: Case) -> Oracle:
-        return agreement.judge(ask, outputs, 0 if case.manifest.control else _lost(case))
+        return agreement.judge(ask, outputs, 0 if case.manifest.control else case.lost)
 
     return [protected(agreement.NAME, agreement.NUMBER, both, case)]
 
@@ -261,18 +244,20 @@ def _results(
     controls: Sequence[Control],
 ) -> Results:
     manifest, found = read_or(lambda: case.manifest, None), [one.fault for one in checked]
+    sentence = _expected(case).claim
     if manifest is not None and manifest.control is not None:
         said = manifest.claim
     else:
-        gave_up = read_or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
-        said = claim.sentence(outputs, found, controls, oracles, gave_up)
+        gave_up = read_or(lambda: loss.sentence(case.chain.epochs, case.lost), "")
+        of_manifest = "" if manifest is None else manifest.claim + claim.but(gave_up)
+        said = of_manifest if sentence is None else sentence(outputs, found, controls, oracles, gave_up)
     backlog, bounds = read_or(lambda: case.backlog, None), recovery.bounds(found, verdict)
-    results = summary(case, verdict, said, oracles=oracles, outputs=outputs, found=found, backlog=backlog)
+    results = _summary(case, verdict, said, oracles=oracles, outputs=outputs, found=found, backlog=backlog)
     own = {"bounds": bounds, "bounds_say": recovery.BOUND_SAYS if bounds else "", "controls": tuple(controls)}
     return results.model_copy(update={**own, "root": binding.root_of(case.run.path)})
 
 
-def summary(
+def _summary(
     case: Case,
     verdict: Verdict,
     said: str,
@@ -299,10 +284,6 @@ def summary(
         oracles=tuple(oracles),
         reasons=tuple(f"{one.name}: {one.says}" for one in oracles if one.verdict is not Verdict.PASS),
     )
-
-
-def _lost(case: Case) -> int:
-    return case.reference.outcomes.count(Outcome.LOST)
 
 
 def _duration_s(case: Case) -> float:

@@ -33,6 +33,7 @@ from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
+    from tests.harness.definition.asked import Definition
     from tests.harness.play.result_table import ResultTable
 
 BASELINE_CLAIM = "Without a fault every output is exact."
@@ -53,6 +54,7 @@ class Programme:
         table: what the pipeline writes to beside its other sinks; None: nothing.
         partitions: of the main pipeline's input topic.
         changes: values of its chart, laid over those of the deployed one.
+        definition: of the pipeline; None: it is `user_counts`.
     """
 
     claim: str
@@ -65,6 +67,7 @@ class Programme:
     table: ResultTable | None = None
     partitions: int = PARTITIONS
     changes: Mapping[str, Any] = field(default_factory=dict)
+    definition: Definition | None = None
 
 
 @dataclass
@@ -123,6 +126,7 @@ class ClusterRun:
                 (lambda drivers, watch: arsenal(stage, drivers, watch)) if arsenal else None,
                 partitions=programme.partitions,
                 changes=programme.changes,
+                definition=programme.definition,
             )
             if programme.controls:
                 stage.controls(programme.controls)
@@ -131,21 +135,26 @@ class ClusterRun:
         programme = self.programme
         baseline = (PlannedControl(name=BASELINE, must="pass"),) if programme.baseline is not None else ()
         pipeline, topic = names(name, MAIN_PREFIX)
-        extra = programme.changes.get("extraFiles", ())
+        if programme.definition is not None:
+            of_pipeline = programme.definition.in_manifest(programme.subject)
+            of_pipeline["named"] |= {"on": "cluster", **programme.named}
+        else:
+            extra = programme.changes.get("extraFiles", ())
+            of_pipeline = {
+                "claim": programme.claim,
+                "shards": SHARDS,
+                "schemas": USER_COUNTS if programme.table is None else WITH_TABLE,
+                "code": code_of(self.checkout, *(self.checkout / "tests" / "harness" / one for one in extra)),
+                "named": programme.named,
+            }
         return manifest_of(
             name,
-            programme.claim,
-            self.seed,
-            programme.subject,
+            seed=self.seed,
+            subject=programme.subject,
             checkout=self.checkout,
-            pipeline=pipeline,
-            topic=topic,
-            shards=SHARDS,
             strikes=[one.strike for one in programme.planned],
             controls=(*baseline, *planned_controls(programme.controls)),
-            named=programme.named,
-            schemas=USER_COUNTS if programme.table is None else WITH_TABLE,
-            code=code_of(self.checkout, *(self.checkout / "tests" / "harness" / one for one in extra)),
+            **{**of_pipeline, "pipeline": pipeline, "topic": topic},
         )
 
     def _baseline(self, name: str, subject: Subject) -> dict[str, Any]:
@@ -165,10 +174,10 @@ class ClusterRun:
         )
 
 
-def leaders_of(stage: Stage, platform: Platform) -> Leaders | None:
+def leaders_of(stage: Stage, platform: Platform, shards: int = SHARDS) -> Leaders | None:
     """Which brokers lead the partitions of a run's pipeline; None where there is one broker, or none of ours."""
     if platform.brokers < 2:
         return None
     pipeline, topic = names(stage.directory.path.name, MAIN_PREFIX)
     bootstrap, tools = stage.endpoints.kafka_bootstrap, stage.tools
-    return Leaders(bootstrap, pipeline, topic, SHARDS, partial(reorder, tools.java, tools.classpath, bootstrap))
+    return Leaders(bootstrap, pipeline, topic, shards, partial(reorder, tools.java, tools.classpath, bootstrap))

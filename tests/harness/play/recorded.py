@@ -11,7 +11,7 @@ from infra.console import Console
 from tests.harness import report
 from tests.harness.checkers import binding
 from tests.harness.history import History
-from tests.harness.judge import verdict as judging
+from tests.harness.judge.verdict import judge
 from tests.harness.report import index
 from tests.harness.results import Results
 from tests.harness.run_directory import RunDirectory, new_run, point_latest
@@ -26,7 +26,6 @@ def run_recorded(
     *,
     manifest: Callable[[str], dict[str, Any]],
     play: Callable[[RunDirectory], None],
-    judge: Callable[[Path, str | None], Results] | None = None,
 ) -> Results:
     """Play a run and judge it; a play that raised is judged too, by what there is, and is never a pass.
 
@@ -37,7 +36,6 @@ def run_recorded(
         console: tells what is under way.
         manifest: makes the document of a run of that name (tests.harness.manifest).
         play: writes history and evidence into the run directory.
-        judge: of the run directory, and of why the run broke off (None: it did not). Left out: tests.harness.judge.
 
     Raises:
         EvidenceError: the manifest is none that the judge can read; nothing was played.
@@ -64,7 +62,7 @@ def run_recorded(
         console.say(f"✗ the run broke off: {error}\n  details: {trace.relative_to(checkout)}")
     with console.step("judge"):
         binding.bind(path)
-        results = judge(path, broke_off) if judge is not None else judging.judge(path, second=ask)
+        results = judge(path, second=ask, broke_off=broke_off)
         page = report.write(path)
         for one in planned.controls:
             # A control that must pass is a whole run, with a page of its own.

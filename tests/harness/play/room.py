@@ -20,7 +20,7 @@ from infra.toolchain.jdk import find_jdk
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.rendering import Chart
 from tests.harness.adapters.tenancy import Tenancy
-from tests.harness.play.deployed import NotDeployedError, Target
+from tests.harness.play.deployed import USER_COUNTS, NotDeployedError, Target
 from tests.harness.play.stage import BrokerTools, Stage
 from tests.harness.run_directory import RunDirectory
 
@@ -61,9 +61,9 @@ class Found:
             jars = resolve_jars(Cache(cache_root()), "kafka")
         return cls(load_access(environment, state.root), BrokerTools(find_jdk().java, jars), Path(helm))
 
-    def target(self) -> Target:
-        """The deployed pipeline. Raises NotDeployedError."""
-        return Target.of(self.deployed.pulumi("stack", "output", "--json"))
+    def target(self, name: str = USER_COUNTS) -> Target:
+        """The deployed pipeline of a name, or else `user_counts`. Raises NotDeployedError."""
+        return Target.of(self.deployed.pulumi("stack", "output", "--json"), name)
 
 
 @contextmanager

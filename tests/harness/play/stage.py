@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.adapters.topics import Topics
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.adapters.witness import PodWitness
+from tests.harness.collector import USER_COUNTS, Outputs
 from tests.harness.controls.names import NegativeControl
 from tests.harness.controls.run import run_controls
 from tests.harness.faults.arsenal import Arsenal
@@ -38,6 +40,7 @@ from tests.harness.subject import Subject
 
 if TYPE_CHECKING:
     # It brings Spark, and most runs have none.
+    from tests.harness.definition.asked import Definition
     from tests.harness.play.result_table import ResultTable
 
 BASELINE, SHARDS = "baseline", 2
@@ -46,6 +49,7 @@ CONTROL_MODULE, CONTROL_SCRIPT = "negative_controls", Path(__file__).parents[1] 
 PATIENCE = Patience(driver_s=180.0, replaced_s=120.0, take_over_s=180.0)
 # Epochs are bounded by the pacing; this bounds what a restarted driver takes at once.
 EPOCH_ROWS_MAX = 24_000
+CREATE_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ class Stage:
         *,
         partitions: int = PARTITIONS,
         changes: Mapping[str, Any] | None = None,
+        definition: Definition | None = None,
     ) -> None:
         """Strike, drain, epilogue, evidence.
 
@@ -108,6 +113,7 @@ class Stage:
             arsenal: makes them. Left out they are executors' alone, and a driver that ends is the end of the run.
             partitions: of the input topic.
             changes: values of the chart, laid over those of the deployed pipeline.
+            definition: of the pipeline; None: it is `user_counts`.
         """
         changes = changes or {}
         settings = self._of(MAIN_PREFIX, subject, self.table, changes.get("settings"))
@@ -120,6 +126,7 @@ class Stage:
             table=self.table,
             partitions=partitions,
             changes=changes,
+            definition=definition,
         )
 
     def baseline(self, subject: Subject, manifest: Mapping[str, Any]) -> None:
@@ -186,7 +193,7 @@ class Stage:
         log = self._followed(values, watch.path, logs)
         return SupervisedPods(self.cluster, self.chart, values, self.run, log, self.console.say, history=history)
 
-    def create(self, settings: PipelineSettings, partitions: int, within_s: float, **changes: Any) -> None:
+    def create(self, settings: PipelineSettings, partitions: int, within_s: float, /, **changes: Any) -> None:
         """Have the chart's own job make what a pipeline of this run lacks.
 
         Args:
@@ -235,6 +242,7 @@ class Stage:
         table: ResultTable | None = None,
         partitions: int = PARTITIONS,
         changes: Mapping[str, Any] | None = None,
+        definition: Definition | None = None,
     ) -> None:
         tools, bootstrap = self.tools, self.endpoints.kafka_bootstrap
         prefix = f"{settings.pipeline}."
@@ -246,6 +254,7 @@ class Stage:
                 values = laid_over(values, {"environment": ENVIRONMENT})
             if table is not None:
                 values = table.values(values, self.run)
+            create = partial(self.create, settings, partitions, CREATE_S, **values)
             watch = Watch(directory.path / "work" / "events.jsonl", history)
             log = self._followed(values, watch.path, directory.logs)
             pods = (self.cluster, self.chart, values, self.run, log, self.console.say)
@@ -274,11 +283,30 @@ class Stage:
                     one for one in open_transactions(tools.java, tools.classpath, bootstrap) if one.startswith(prefix)
                 ],
                 partitions=partitions,
+                outputs=self._outputs(directory, settings, table, definition, create),
             )
-            if table is not None:
-                act.collector = table.begin(directory, act.collector, settings.pipeline, settings.shards)
             act.go()
             history.end()
+
+    def _outputs(
+        self,
+        directory: RunDirectory,
+        settings: PipelineSettings,
+        table: ResultTable | None,
+        definition: Definition | None,
+        create: Callable[[], None],
+    ) -> Outputs:
+        """What a pipeline writes to; `create` makes tables of one that its author defined."""
+        if definition is None:
+            return USER_COUNTS if table is None else table.outputs(settings.pipeline, settings.shards)
+        tables = None if table is None else table.tables(settings.pipeline)
+
+        def make(_: Path) -> None:
+            create()
+            if table is not None and tables is not None:
+                table.drop_later(tables)
+
+        return definition.outputs(directory, settings, self.endpoints, tables, make)
 
     def _followed(self, values: Mapping[str, Any], events: Path, logs: Path) -> PodLog:
         selector = f"{RUN_LABEL}={self.run},sparkoperator.k8s.io/app-name={values['name']}"

@@ -10,9 +10,8 @@ import orjson
 
 from infra.embedded.spark import SparkHome
 from infra.toolchain.command import tail
+from tests.harness.adapters.job_home import COMMAND_S, PROGRAM
 
-PROGRAM = "effectively_once"
-COMMAND_S = 300.0
 LINES = 20
 
 

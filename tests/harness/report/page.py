@@ -342,7 +342,8 @@ def _command(settings: Mapping[str, Any]) -> str:
     if suite := text(settings.get("suite")):
         return f"make acceptance SUITE={shlex.quote(suite)}"
     if campaign := text(settings.get("campaign")):
-        return f"make chaos{CAMPAIGNS.get(campaign, '')}"
+        on = text(settings.get("on")) if campaign == OWN_PIPELINE else campaign
+        return f"make chaos{CAMPAIGNS.get(on, '')}"
     return "make demo"
 
 

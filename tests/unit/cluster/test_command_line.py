@@ -25,8 +25,7 @@ from infra.operate.status import table
 from infra.toolchain.command import ToolchainError
 from tests.cli import demo, develop, prove
 from tests.cli.app import app
-from tests.harness.campaigns import chaos
-from tests.harness.own import pipeline as own_pipeline
+from tests.harness.campaigns import chaos, cluster_chaos
 from tests.harness.play.room import Found
 from tests.unit.command import call
 
@@ -108,6 +107,8 @@ WRONG = [
     (["chaos", "--time=at"], "KEY and TIME name columns of a file: give INPUT as well"),
     (["chaos", "--faults", "no-such"], "no-such"),
     (["chaos", "--job", "a.b", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
+    (["chaos", "--on", "cluster", "--job", "a.b", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
+    (["chaos", "--on", "nowhere", "--job", "a.b"], "there is no stack 'nowhere' to strike"),
     (["acceptance", "--suite", "no-such"], "no-such"),
     (["acceptance", "--job", "no-such"], "no-such"),
 ]
@@ -117,7 +118,7 @@ WRONG = [
 def test_what_cannot_be_done_is_refused_before_anything_takes_a_minute(
     words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (cli, demo, own_pipeline, chaos):
+    for module in (cli, demo, chaos, cluster_chaos):
         monkeypatch.setattr(module, "prepare", lambda *_: pytest.fail("prepared"))
     monkeypatch.setattr(Found, "here", lambda *_: pytest.fail("looked for a cluster"))
     assert call(monkeypatch, *words) == 2

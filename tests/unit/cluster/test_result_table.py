@@ -20,9 +20,7 @@ from tests.harness import with_table
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.pod_database import NoDatabaseError, PodDatabase, secret_of
 from tests.harness.adapters.server_pods import ServerPods
-from tests.harness.collector import Collector
 from tests.harness.play.result_table import ResultTable
-from tests.harness.run_directory import RunDirectory
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.unit.cluster.fake_platform import FakePlatform
 
@@ -114,6 +112,13 @@ def test_settings_and_values_name_job_address_and_secret(monkeypatch: pytest.Mon
     assert "secret word" not in repr(values) + repr(table)
 
 
+def test_tables_of_a_pipeline_of_ones_own_bring_no_job_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ResultTable(World(monkeypatch).database, defined=True)
+    assert table.settings == {"database": INSIDE}
+    values = table.values({"name": "uc-7", "extraFiles": {"clicks.py": ""}}, "r-7")
+    assert values == {"name": "uc-7", "databaseSecret": "r-7-result-store", "extraFiles": {"clicks.py": ""}}
+
+
 def test_a_run_has_a_secret_of_its_own_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     with ResultTable(world.database).lent(cast("Cluster", world.pipelines), "r-7"):
@@ -164,7 +169,9 @@ def test_the_table_is_made_before_the_pipeline_and_dropped_after_it(
 
     def played() -> None:
         with table.lent(cast("Cluster", world.pipelines), "r-7"):
-            table.begin(RunDirectory(tmp_path), cast("Collector", None), "uc_7", 2)
+            outputs = table.outputs("uc_7", 2)
+            assert not done
+            outputs.make(tmp_path)
             assert done == [("make", ACCEPTED_ROWS, 2)]
 
     if fails:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness.act import Act
+from tests.harness.collector import USER_COUNTS
 from tests.harness.run_directory import RunDirectory, read_lines
 
 
@@ -21,7 +22,7 @@ class Played(Act):
 
     def __init__(self, run: Path, ends: str | None, *, refused: bool) -> None:
         self.told: list[str] = []
-        self.ends = ends
+        self.ends, self.outputs = ends, USER_COUNTS
         self.directory, self.stop = RunDirectory(run), threading.Event()
         self.topic, self.pipeline, self.shards, self.partitions = "events", "p", 1, 1
         tell: Callable[[str], Callable[..., Any]] = lambda what: lambda *_, **__: self.told.append(what)  # noqa: E731

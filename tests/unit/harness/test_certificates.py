@@ -18,7 +18,7 @@ from tests.harness.checkers.reference import Outcome
 from tests.harness.checkers.releases import last_sent, too_early, unheard, unheeded
 from tests.harness.checkers.statements import Said, misattributed, statements, unsaid, untrue
 from tests.harness.evidence import Clock, EvidenceError, Send
-from tests.harness.judge.verdict import _certificates
+from tests.harness.judge.expectations import _certificates
 from tests.harness.results import Oracle, Verdict
 from tests.harness.run_directory import RunDirectory
 from tests.harness.workload.gateways import GATEWAYS
@@ -310,4 +310,4 @@ def test_what_gateways_said_is_judged_whatever_the_manifest_says(said: bool, tmp
     if said:
         directory.statements_path.write_text("")
     case: Any = SimpleNamespace(run=directory, manifest=SimpleNamespace(settings=SimpleNamespace(gateways=())))
-    assert [one.name for one in _certificates(case)] == [certificates.NAME] * said
+    assert [name for name, *_ in _certificates(case)] == [certificates.NAME] * said

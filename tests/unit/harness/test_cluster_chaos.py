@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,7 +35,7 @@ from tests.harness.cluster_sorts import (
     lacking,
     sorts_on,
 )
-from tests.harness.conditions import Conditions
+from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.cut_sorts import BETWEEN, CLUSTER_CUTS, CUT, OF_NODES
 from tests.harness.faults.campaign import SAID
@@ -44,11 +45,12 @@ from tests.harness.faults.slow_disk_arsenal import SlowDisks
 from tests.harness.history import History
 from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
-from tests.harness.play.cluster_run import leaders_of
+from tests.harness.play.cluster_run import Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
 from tests.harness.play.room import Found
 from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
-from tests.harness.schedule import DECLARED, EARLY_STEPS
+from tests.harness.portions import sent_by
+from tests.harness.schedule import DECLARED, EARLY_STEPS, Strike
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.stall_sorts import REQUESTS
 
@@ -81,6 +83,12 @@ def arsenal(folder: Path, nodes: object | None) -> ClusterArsenal:
         requests=PodRequests(drivers),
         disks=disks if nodes else None,
     )
+
+
+def programme(seed: int, strikes: Sequence[Strike], on: Platform | None = None, *, controls: bool = False) -> Programme:
+    """A campaign of `user_counts`."""
+    subject, on = sent_by(seed, 20_000, strikes, USUAL), on or platform(None, brokers=1)
+    return programme_of(seed, subject, strikes, on, zombie_s=7.0, controls=controls)
 
 
 def test_a_server_that_does_not_answer_keeps_no_probe_of_another_from_being_deleted(tmp_path: Path) -> None:
@@ -239,7 +247,7 @@ def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
     class Deployed:
         deployed = type("D", (), {"kubeconfig": None, "context": None, "platform": None})
 
-        def target(self) -> Any:
+        def target(self, _: str) -> Any:
             return type("T", (), {"namespace": "pipelines"})
 
     cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}], "reader": None})()
@@ -289,7 +297,7 @@ def test_the_plan_can_be_asked_for_without_a_cluster(capsys: pytest.CaptureFixtu
 @given(seed=SEEDS)
 def test_the_result_store_is_struck_when_its_table_is_written(seed: int) -> None:
     strikes = strikes_of("database-kill,database-delete", seed, 1, USUAL_ROLES)
-    made = programme_of(seed, 20_000, strikes, platform(None), zombie_s=7.0, controls=False)
+    made = programme(seed, strikes, platform(None))
     assert {(one.step, one.sink) for one in made.planned} <= set(TABLE)
     assert all(sink == ACCEPTED_ROWS for _, sink in TABLE)
 
@@ -310,7 +318,7 @@ def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypa
 @pytest.mark.parametrize("controls", [True, False])
 def test_a_programme_says_what_it_was_made_from_and_makes_the_clusters_faults(controls: bool) -> None:
     strikes = strikes_of("driver-kill,zombie*2", 3, 2, ())
-    made = programme_of(3, 20_000, strikes, platform(None, brokers=1), zombie_s=7.0, controls=controls)
+    made = programme(3, strikes, controls=controls)
     assert made.named == {"campaign": "cluster", "records": "20000", "faults": "driver-kill,zombie,zombie"}
     assert sorted(map(repr, strikes)) == sorted(repr(one.strike) for one in made.planned)
     assert made.subject.portion * len(strikes) < made.subject.numbers.sent == 20_000
@@ -327,7 +335,7 @@ def test_a_programme_says_what_it_was_made_from_and_makes_the_clusters_faults(co
 @pytest.mark.parametrize("name", REQUESTS)
 def test_drivers_take_requests_where_the_plan_has_some(name: str) -> None:
     strikes = strikes_of(f"{name},driver-kill", 3, 0, ())
-    made = programme_of(3, 20_000, strikes, platform(None, brokers=1), zombie_s=7.0, controls=False)
+    made = programme(3, strikes)
     assert made.arsenal is not None
     stage = type("S", (), {"cluster": None, "run": "r-3", "console": type("C", (), {"say": print})})
     place = made.arsenal(cast("Stage", stage), cast("SupervisedPods", NONE), cast("Watch", NONE))

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.aftermath import shown_by
-from tests.harness.campaigns.chaos import main, planned_faults, sent_by
+from tests.harness.campaigns.chaos import main, planned_faults
 from tests.harness.campaigns.cluster_chaos import changes_of, strikes_of
 from tests.harness.cluster_sorts import USUAL_ROLES
 from tests.harness.conditions import Conditions
@@ -23,6 +23,7 @@ from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.portions import sent_by
 from tests.harness.report.naming import done
 from tests.harness.schedule import PlannedFault
 from tests.harness.soak.plan import Part, read_plan

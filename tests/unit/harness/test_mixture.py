@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infra.toolchain.command import ToolchainError
 from tests.harness.campaigns import chaos
-from tests.harness.campaigns.chaos import main, subject_of
+from tests.harness.campaigns.chaos import main
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import (
@@ -28,6 +28,7 @@ from tests.harness.mixture import (
     with_work_left,
 )
 from tests.harness.platform_sorts import RESULT_STORE
+from tests.harness.portions import seeded_for
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.sinks import ACCEPTED_ROWS
 from tests.harness.slow_disk_sorts import SERVER_DISKS
@@ -75,7 +76,7 @@ def test_what_is_about_a_transaction_strikes_while_one_is_open(seed: int) -> Non
 
 def test_records_are_there_for_faults_that_they_have_to_flow_for() -> None:
     for name, strike in {**EMBEDDED, **CLUSTER}.items():
-        alone, twice = (subject_of(1, 60_000, [strike] * count) for count in (10, 11))
+        alone, twice = (seeded_for(1, 60_000, [strike] * count) for count in (10, 11))
         assert alone.numbers.sent == twice.numbers.sent
         portions = [60_000 // one.portion for one in (alone, twice)]
         tries = 2 if strike.kind == CUT or name in ("operator-stall", "kubelet-stall") else 1
@@ -106,7 +107,7 @@ def test_other_names_are_refused_with_those_that_there_are(text: str) -> None:
 @pytest.mark.parametrize("faults", ["broker-stop", "zombie*2", "all", "60"])
 def test_what_a_campaign_sends_can_be_made_and_has_a_portion_for_every_fault(faults: str) -> None:
     strikes = asked_for(faults, 1)
-    subject = subject_of(1, 6_000, strikes)
+    subject = seeded_for(1, 6_000, strikes)
     assert len(list(subject.records())) == subject.numbers.sent == 6_000
     assert 6_000 // subject.portion > len(strikes)
 

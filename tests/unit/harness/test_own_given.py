@@ -11,7 +11,7 @@ import pytest
 
 from effectively_once import Count, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
 from tests.harness.checkers.declared import Declaration
-from tests.harness.own_given import NotJudgedError, declared
+from tests.harness.definition.declared import NotJudgedError, declared
 
 PIPELINE = Pipeline(
     transform=lambda frame: frame,

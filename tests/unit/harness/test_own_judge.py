@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.harness.checkers.case import Case
+from tests.harness.checkers.declared_run import is_declared
 from tests.harness.judge.__main__ import main
 from tests.harness.judge.again import differences, place_to_judge
-from tests.harness.judge.own import is_own, judge
+from tests.harness.judge.verdict import judge
 from tests.harness.results import OWN_PIPELINE, Results, Verdict
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
@@ -65,7 +67,7 @@ def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) 
     judge(run)
     kept = keep(run, tmp_path / "kept")
     with place_to_judge(kept) as place:
-        assert is_own(place)
+        assert is_declared(Case(place))
         assert judge(place).verdict is Verdict.PASS
         assert differences(kept, place) == []
 
@@ -85,12 +87,14 @@ def failed(results: Results) -> list[str]:
 
 def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = judge(run)
-    assert is_own(run)
+    assert is_declared(Case(run))
     assert results.verdict is Verdict.PASS, results.reasons
     assert set(results.outputs) == {"accepted", "dead_letter", "user_counts", "global_counts"}
     assert all(output.observed and output.exact for output in results.outputs.values())
     assert results.workload.acknowledged == results.workload.sent > 0
     assert "not judged: raw" in results.oracle("multiset").says
+    assert [one.number for one in results.oracles] == [1, 3, 4, 5, 7, *[0] * 10]
+    assert results.oracles[-1].name == "minimum"
     assert main([str(run)]) == 0
     assert "PASS" in capsys.readouterr().out
 
@@ -204,6 +208,22 @@ def test_a_count_that_is_one_off_does_not_add_up(run: Path, count: str) -> None:
     assert "epoch 2: in is" in " ".join(results.oracle("chain").evidence)
 
 
+@pytest.mark.parametrize(
+    ("alter", "said"),
+    [
+        (lambda epochs: epochs[2].update(lineage="another"), "epoch 3: lineage"),
+        (lambda epochs: [one.update(shards=3) for one in epochs], "epoch 0: 3 shards, of 2"),
+    ],
+)
+def test_what_no_chain_may_show_is_found_of_any_pipeline(
+    run: Path, alter: Callable[[Lines], object], said: str
+) -> None:
+    change_json(run / "observed" / "chain.json", lambda chain: alter(chain["epochs"]))
+    oracle = judge(run, write=False).oracle("chain")
+    assert oracle.verdict is Verdict.FAIL
+    assert any(said in line for line in oracle.evidence), oracle.evidence
+
+
 def test_an_acknowledged_record_that_the_topic_does_not_hold_leaves_it_unknown(run: Path) -> None:
     results = changed(run, "given.jsonl", lambda rows: rows.pop(0))
     assert results.oracle("coverage").verdict is Verdict.UNKNOWN
@@ -237,6 +257,12 @@ def test_evidence_that_is_not_there_leaves_it_unknown(run: Path, name: str) -> N
     results = judge(run, write=False)
     assert results.verdict is Verdict.UNKNOWN
     assert name in " ".join(results.reasons)
+
+
+def test_a_run_without_its_declaration_is_not_taken_for_one_of_user_counts(run: Path) -> None:
+    (run / "observed" / "declaration.json").unlink()
+    bind(run)
+    assert "declaration.json" in judge(run, write=False).oracle("multiset").says
 
 
 def test_damaged_evidence_leaves_it_unknown(run: Path) -> None:

@@ -11,9 +11,11 @@ import pytest
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.prepare import CHECKOUT
 from infra.toolchain.wheel import Wheel
-from tests.harness.own import pipeline as own_pipeline
-from tests.harness.own.pipeline import main
+from tests.harness.campaigns import chaos, cluster_chaos
+from tests.harness.play.room import Found
 
+CAMPAIGNS = {"embedded": chaos, "cluster": cluster_chaos}
+OF_TASKS = {"embedded": "worker-kill", "cluster": "worker-stall"}
 ROW = '{{"id": "{0}", "event_time_ms": {0}, "key": "a", "amount": 1}}\n'
 
 
@@ -23,8 +25,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     new_pipeline("clicks", tmp_path / "clicks")
     library = Wheel(Path("library.whl"), "ab" * 32, CHECKOUT / "pipelines" / "src")
     monkeypatch.setenv("EFFECTIVELY_ONCE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(own_pipeline, "prepare", lambda _: SimpleNamespace(wheel=library))
-    monkeypatch.setattr(own_pipeline, "class_archive", _never)
+    for campaign in CAMPAIGNS.values():
+        monkeypatch.setattr(campaign, "prepare", lambda _: SimpleNamespace(wheel=library))
+    monkeypatch.setattr(chaos, "class_archive", _never)
+    monkeypatch.setattr(Found, "here", _never)
     return tmp_path / "clicks"
 
 
@@ -32,12 +36,12 @@ def _never(*_: Any) -> None:
     raise AssertionError("it went on")
 
 
-def refused(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *more: str) -> str:
-    """Give the campaign a file of that text; what it says on its error output."""
+def refused(on: str, capsys: pytest.CaptureFixture[str], folder: Path, text: str, *more: str) -> str:
+    """Give the campaign on a stack a file of that text; what it says on its error output."""
     events = folder.with_name("events.jsonl")
     events.write_text(text)
     words = ["--at", str(folder), "--input", str(events), "--key", "key", "--time", "event_time_ms", *more]
-    assert main(words) == 2
+    assert CAMPAIGNS[on].main(words) == 2
     return capsys.readouterr().err
 
 
@@ -47,7 +51,7 @@ REFUSED = [
     ("{broken\n" * 500, [], "none of its 500 lines is a JSON object"),
     ('{"event_time_ms": 1, "user": "a"}\n' * 500, [], "column 'key' (KEY) is not there"),
     (ONE, ["--faults", "meteorite"], "there is no fault 'meteorite'"),
-    (ONE, ["--faults", "clock-step"], "runs without libfaketime"),
+    (ONE, ["--faults", "task-kill"], "your job's driver runs as it is"),
     (ONE, ["--faults", "database-kill"], "there is no result store here"),
     (ONE, ["--job", "no_such_module"], "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
     (ONE, ["--job", "clicks.transform"], "the module has no pipeline that is a Pipeline"),
@@ -55,19 +59,54 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words", "why"), REFUSED)
+# Asking a pipeline takes a second: on both stacks only what each looks at by itself.
+CASES = [*(("embedded", *one) for one in REFUSED), *(("cluster", *one) for one in REFUSED[:6])]
+
+
+@pytest.mark.parametrize(("on", "text", "words", "why"), CASES)
 def test_what_cannot_be_struck_is_refused_with_the_reason(
-    folder: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], why: str
+    folder: Path, capsys: pytest.CaptureFixture[str], on: str, *, text: str, words: list[str], why: str
 ) -> None:
-    said = refused(capsys, folder, text, *words)
+    said = refused(on, capsys, folder, text, *words)
     assert all(part in said for part in why.split(" ... ")), said
 
 
-def test_a_folder_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "`make new-pipeline` makes one" in refused(capsys, tmp_path / "nothing", ROW.format(1))
+def test_the_clock_of_its_driver_is_not_stepped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "runs without libfaketime" in refused("embedded", capsys, folder, ONE, "--faults", "clock-step")
 
 
-def test_without_folder_and_job_there_is_nothing_to_strike(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("on", CAMPAIGNS)
+def test_a_folder_that_is_none(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], on: str) -> None:
+    assert "`make new-pipeline` makes one" in refused(on, capsys, tmp_path / "nothing", ONE)
+
+
+WITHOUT = [
+    (["--input", "e.jsonl", "--key", "key", "--time", "at"], "name the folder of a pipeline"),
+    (["--at", "clicks", "--key", "key", "--time", "at"], "give --input as well"),
+    (["--at", "clicks", "--input", "e.jsonl"], "give --key, --time as well"),
+    (["--at", "c", "--input", "e", "--key", "k", "--time", "t", "--rate", "5"], "--rate is of the seeded stream"),
+    (["--at", "c", "--input", "e", "--key", "k", "--time", "t", "--unproven"], "--unproven is of the seeded stream"),
+]
+
+
+@pytest.mark.parametrize("on", CAMPAIGNS)
+@pytest.mark.parametrize(("words", "why"), WITHOUT)
+def test_words_that_do_not_go_together(capsys: pytest.CaptureFixture[str], on: str, words: list[str], why: str) -> None:
     with pytest.raises(SystemExit):
-        main(["--input", "events.jsonl", "--key", "key", "--time", "at"])
-    assert "name the folder of a pipeline" in capsys.readouterr().err
+        CAMPAIGNS[on].main(words)
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", CAMPAIGNS)
+def test_its_plan_is_of_its_own_steps(folder: Path, capsys: pytest.CaptureFixture[str], on: str) -> None:
+    events = folder.with_name("events.jsonl")
+    events.write_text("".join(map(ROW.format, range(3_000))))
+    words = ["--at", str(folder), "--input", str(events), "--key", "key", "--time", "event_time_ms"]
+    assert CAMPAIGNS[on].main([*words, "--seed", "3", "--plan"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.split()[1] for line in lines) == sorted(
+        ["executor-kill", "executor-kill", "driver-kill", "broker-kill", "store-kill", OF_TASKS[on]]
+    )
+    at = {line.partition(" at ")[2].partition(",")[0] for line in lines}
+    own = {"transaction_open:accepted", "committed:accepted", "ids_decided", "declared"}
+    assert at <= own | ({"windows_decided"} if on == "embedded" else set())

@@ -11,9 +11,9 @@ import pytest
 from effectively_once import Count, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once_jobs import user_counts
 from tests.harness import with_table
+from tests.harness.definition.declared import declared
+from tests.harness.definition.schemas import schemas_of
 from tests.harness.evidence import Manifest
-from tests.harness.own.schemas import schemas_of
-from tests.harness.own_given import declared
 from tests.harness.schemas import DEAD_LETTERS, USER_COUNTS, WITH_TABLE, SinkSchema
 
 PIPELINE = Pipeline(

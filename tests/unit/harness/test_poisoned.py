@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.harness.act import Act
+from tests.harness.collector import USER_COUNTS, Outputs
 from tests.harness.judge.verdict import judge
-from tests.harness.own_act import OwnAct
 from tests.harness.results import Verdict
 from tests.harness.subject import Subject, from_file, seeded
 from tests.harness.workload import poison
@@ -19,6 +20,7 @@ from tests.unit.harness.tamper import lines_of
 
 RUN = "20261120-170301-7"
 ROWS = 900
+OWN = replace(USER_COUNTS, transform=lambda *_: None)
 
 
 def plain(folder: Path) -> Subject:
@@ -61,13 +63,14 @@ class _Sent:
 
 
 @pytest.mark.parametrize(
-    ("kind", "act", "number"), [("file", Act, ROWS), ("seeded", Act, 2_000), ("file", OwnAct, None)]
+    ("kind", "outputs", "number"), [("file", USER_COUNTS, ROWS), ("seeded", USER_COUNTS, 2_000), ("file", OWN, None)]
 )
 def test_a_run_of_user_counts_is_settled_and_nothing_else(
-    kind: str, act: type[Act], number: int | None, tmp_path: Path
+    kind: str, outputs: Outputs, number: int | None, tmp_path: Path
 ) -> None:
     """A pipeline of one's own gets no record but those of the file."""
-    played = act.__new__(act)
+    played = Act.__new__(Act)
+    played.outputs = outputs
     played.subject = plain(tmp_path) if kind == "file" else seeded(7, 2_000)
     settlers: list[Planned] = list(played._settlers(_Sent()))  # type: ignore[arg-type]
     assert [one.n for one in settlers] == [number] * (number is not None)

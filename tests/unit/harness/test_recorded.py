@@ -99,7 +99,7 @@ def test_a_play_that_raises_after_its_last_phase_is_no_pass(pristine: Path, tmp_
 
     results, _, said = _run(tmp_path, play)
     assert results.verdict is Verdict.UNKNOWN
-    assert "broken off" in results.reasons[0]
+    assert "broke off: RuntimeError: the namespace does not go" in results.reasons[0]
     assert "the namespace does not go" in said
 
 

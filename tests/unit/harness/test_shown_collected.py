@@ -12,7 +12,7 @@ from effectively_once import as_shown
 from effectively_once.columns import COORDINATES
 from effectively_once.ledger.layout import Layout
 from tests.harness.adapters.chain_reader import ChainReader
-from tests.harness.collector import Collector
+from tests.harness.collector import USER_COUNTS, Collector
 from tests.harness.evidence import EvidenceError, Pin
 from tests.harness.run_directory import RunDirectory
 from tests.unit.ledger.memory_store import MemoryStore
@@ -32,7 +32,8 @@ def evidence(store: MemoryStore, **other: Any) -> dict[str, Any]:
 
 
 def collector(tmp_path: Path, store: MemoryStore, told: dict[str, Any]) -> Collector:
-    return Collector(RunDirectory(tmp_path), None, _Reader(store, told), "p")  # type: ignore[arg-type]
+    reader = _Reader(store, told)
+    return Collector(RunDirectory(tmp_path), None, reader, USER_COUNTS, pipeline="p", source="s")  # type: ignore[arg-type]
 
 
 class _Reader(ChainReader):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness.campaigns import chaos, cluster_chaos
-from tests.harness.campaigns.chaos import subject_of
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts_on
 from tests.harness.conditions import Conditions
 from tests.harness.cut_sorts import CUT
 from tests.harness.mixture import EMBEDDED, asked_for
+from tests.harness.portions import seeded_for
 from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
 from tests.harness.stall_sorts import DELAYED
@@ -212,14 +212,14 @@ def test_the_reference_campaign_sends_a_million_ids_with_copies_and_late_ones() 
 
 def test_the_stream_of_a_part_has_the_ids_that_its_numbers_promise() -> None:
     part = next(one for one in read_plan(REFERENCE).parts if one.name == "cluster-1")
-    records = list(subject_of(part.seed, part.records, asked_for(part.faults, part.seed, CLUSTER)).records())
+    records = list(seeded_for(part.seed, part.records, asked_for(part.faults, part.seed, CLUSTER)).records())
     kinds = Counter(one.kind for one in records)
     assert (kinds["duplicate"], kinds["late"]) == (numbers_of(part).duplicates_sent, numbers_of(part).late_sent)
     assert len({one.id for one in records if one.kind != "malformed"}) == unique_ids(part)
 
 
 def numbers_of(part: Part) -> Numbers:
-    return subject_of(part.seed, part.records, asked_for(part.faults, part.seed, SORTS[part.stack])).numbers
+    return seeded_for(part.seed, part.records, asked_for(part.faults, part.seed, SORTS[part.stack])).numbers
 
 
 def unique_ids(part: Part) -> int:

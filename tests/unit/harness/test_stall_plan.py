@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib.util import find_spec
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from infra.embedded.job import Job
+from infra.toolchain.prepare import Toolchain
 from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.chaos import UNPROVEN_JOB, described, main
+from tests.harness.campaigns.chaos import UNPROVEN_JOB, described, main, planned_faults
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
+from tests.harness.definition.asked import Definition
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
@@ -25,7 +29,6 @@ from tests.harness.mixture import (
     plan,
     without_requests,
 )
-from tests.harness.own_plan import plan as own_plan
 from tests.harness.schedule import DECLARED, STEPS
 from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import (
@@ -90,8 +93,9 @@ def test_stalls_are_every_sort_of_the_stack_that_stands_still() -> None:
 
 
 def test_a_pipeline_of_ones_own_stalls_too_and_asks_spark_for_nothing() -> None:
-    said = {"declaration": {"attached": True, "aggregates": {}}, "rows": ["accepted"], "tables": []}
-    planned = own_plan(1, asked_for("executor-stall*6", 1), 2, said, (3.0, 12.0))
+    said = {"declaration": {"attached": True, "aggregates": {}}, "rows": ["accepted"], "tables": [], "defaults": {}}
+    own, stalls = Definition(Job({}), cast("Toolchain", None), said), Conditions(stall_s=(3.0, 12.0))
+    planned = planned_faults(1, asked_for("executor-stall*6", 1), stalls, own)
     assert sorted(one.planned_s or 0.0 for one in planned) == [3.0] * 3 + [12.0] * 3
     assert without_requests(asked_for("all", 1), "all", "why") == tuple(
         one for name, one in EMBEDDED.items() if name not in REQUESTS

@@ -1,4 +1,4 @@
-"""Judges a run of a declared pipeline from the files of its directory: no user_counts, no seeded stream."""
+"""A run of a declared pipeline: its evidence, what each sink must hold, and what its chain must say."""
 
 from __future__ import annotations
 
@@ -9,30 +9,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from tests.harness.checkers import (
-    adding_up,
-    bound,
-    chain,
-    claim,
-    endings,
-    faults,
-    loss,
-    messages,
-    monotone,
-    multiset,
-    quiet,
-    refused,
-    repairs,
-    telling,
-    vacuity,
-)
+from tests.harness.checkers import chain, loss, multiset, vacuity
 from tests.harness.checkers.case import UNSEEN, Case, coordinate_text
 from tests.harness.checkers.declared import Coordinate, Declaration, Due, Given, Replayed, Sink, identity, replay
 from tests.harness.checkers.whole_row import unfolded
 from tests.harness.evidence import EvidenceError
-from tests.harness.judge.verdict import protected, read_or, summary, write_results
-from tests.harness.results import Oracle, Output, Results, worst
-from tests.harness.run_directory import RunDirectory, read_lines
+from tests.harness.results import OWN_PIPELINE, Oracle, Output
+from tests.harness.run_directory import read_lines
 from tests.harness.schemas import SinkSchema
 
 _T = TypeVar("_T")
@@ -40,7 +23,7 @@ GIVEN, DECLARATION = "given", "declaration.json"
 _COUNTS = ("in_", "accepted", "duplicate", "late", "malformed")
 
 
-class OwnCase(Case):
+class DeclaredCase(Case):
     """Evidence of a run of a declared pipeline."""
 
     @cached_property
@@ -89,6 +72,20 @@ class OwnCase(Case):
         """Sinks that the concurrent reader read."""
         return (*self.declaration.topics, *self.declaration.manifests)
 
+    @cached_property
+    def given_up(self) -> list[tuple[loss.Place, loss.Span]]:
+        """Ranges that the chain gave up."""
+        return [*loss.spans(self.chain.epochs)]
+
+    @property
+    def lost(self) -> int:
+        """Acknowledged records in them."""
+        return sum(loss.holds(self.given_up, one.coordinate) for one in self.sends)
+
+    @property
+    def backlog(self) -> None:  # type: ignore[override]
+        """None: the records of a file wait for one another."""
+
 
 class DueRows:
     """What one sink must hold."""
@@ -119,69 +116,7 @@ class DueRows:
         return f"{named}, epoch {self.due[key].epoch}"
 
 
-def is_own(run: Path) -> bool:
-    """Whether a run directory is that of a declared pipeline."""
-    return (RunDirectory(run).observed / DECLARATION).is_file()
-
-
-def judge(run: Path, *, broke_off: str | None = None, write: bool = True) -> Results:
-    """Judge a run; never raises for bad evidence: an oracle that cannot read its own is unknown, with the reason.
-
-    Args:
-        run: the run directory.
-        broke_off: why the run ended early, None where it did not.
-        write: whether `results.json` and `junit.xml` are written.
-
-    Raises:
-        OSError: a result cannot be written.
-        EvidenceError: there is no manifest.
-    """
-    case = OwnCase(RunDirectory(run))
-    manifest = case.manifest
-    outputs: dict[str, Output] = {}
-    checked: list[faults.Checked] = []
-
-    def sinks(case: OwnCase) -> Oracle:
-        oracle, found = multiset_of(case)
-        outputs.update(found)
-        return oracle
-
-    def hits(case: OwnCase) -> Oracle:
-        checked.extend(faults.check(case.events))
-        return vacuity.faults(case, checked)
-
-    oracles = [
-        protected(multiset.NAME, multiset.NUMBER, sinks, case),
-        protected(monotone.NAME, monotone.NUMBER, monotone.judge, case),
-        protected(quiet.NAME, quiet.NUMBER, quiet.judge, case),
-        protected(chain.NAME, chain.NUMBER, chain_of, case),
-        protected(messages.NAME, messages.NUMBER, messages.judge, case),
-        *refused.judge(case),
-        protected("workload", 0, vacuity.workload, case),
-        protected("acknowledged", 0, vacuity.unacknowledged, case),
-        protected("coverage", 0, coverage, case),
-        protected("epochs", 0, vacuity.epochs, case),
-        protected("history", 0, lambda case: history(case, broke_off), case),
-        protected("faults", 0, hits, case),
-        protected(endings.NAME, 0, lambda case: endings.judge(case, checked), case),
-        protected(bound.NAME, 0, bound.judge, case),
-        protected(claim.NAME, 0, lambda case: claim.minimum(case, checked, ()), case),
-    ]
-    gave_up = read_or(lambda: loss.sentence(case.chain.epochs, _lost(case)), "")
-    results = summary(
-        case,
-        worst(one.verdict for one in oracles),
-        manifest.claim + claim.but(gave_up),
-        oracles=oracles,
-        outputs=outputs,
-        found=[one.fault for one in checked],
-    )
-    if write:
-        write_results(case.run, results)
-    return results
-
-
-def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
+def multiset_of(case: DeclaredCase) -> tuple[Oracle, dict[str, Output]]:
     """Oracle 1 over every sink that can be judged."""
     declaration, due = case.declaration, case.replayed.due
     expected = {sink.name: DueRows(declaration, sink, due[sink.name]) for sink in declaration.sinks}
@@ -189,17 +124,10 @@ def multiset_of(case: OwnCase) -> tuple[Oracle, dict[str, Output]]:
     return multiset.judge_sinks(case, expected, lambda _, sink: expected[sink], left)
 
 
-def chain_of(case: OwnCase) -> Oracle:
+def chain_of(case: DeclaredCase) -> Oracle:
     """Oracle 5: no gap, no overlap, one driver after the other, and each epoch's numbers are the reference's."""
-    epochs, events = case.chain.epochs, case.events
-    if not epochs:
-        raise EvidenceError("the chain holds no epoch", case.run.chain_path, "run long enough for one epoch")
-    found = chain.order(case.chain) + chain.ranges(epochs, case.sends) + chain.constants(epochs)
-    found += telling.overtaken(events) + telling.contradicted(case.chain, events)
-    found += repairs.complaints(case.chain.pinned, case.shown)
-    given_up = [*loss.spans(epochs)]
-    held = sum(not loss.holds(given_up, one.source) for one in case.given)
-    found += adding_up.complaints(adding_up.recorded(epochs), held)
+    epochs = case.chain.epochs
+    found = chain.breaks(case)
     # One that is declared alone has no numbers; `order` tells of it.
     for record, due in zip(epochs, case.replayed.numbers[: len(epochs)], strict=True):
         names = [(f"counts.{name}", getattr(record.counts, name), getattr(due, name)) for name in _COUNTS]
@@ -212,14 +140,13 @@ def chain_of(case: OwnCase) -> Oracle:
             for name, said, meant in names
             if said != meant
         ]
-    says = "; each one's numbers add up, and equal the reference's"
-    return chain.finding(case, found, _lost(case), says)
+    held = sum(not loss.holds(case.given_up, one.source) for one in case.given)
+    return chain.finding(case, found, held, "; each one's numbers add up, and equal the reference's")
 
 
-def coverage(case: OwnCase) -> Oracle:
+def coverage(case: DeclaredCase) -> Oracle:
     """Demand that the topic holds every acknowledged record, and that one epoch each has read it."""
-    there = {one.source for one in case.given}
-    given_up = [*loss.spans(case.chain.epochs)]
+    there, given_up = {one.source for one in case.given}, case.given_up
     complaints = [
         f"no record at {coordinate_text(one.coordinate)}, which was acknowledged"
         for one in case.sends
@@ -228,26 +155,20 @@ def coverage(case: OwnCase) -> Oracle:
     complaints += [f"no epoch read {coordinate_text(place)}" for place in case.replayed.unread]
     complaints += [f"two epochs read {coordinate_text(place)}" for place in case.replayed.reread]
     still = f"; {case.replayed.open_windows} windows are still open" * bool(case.replayed.open_windows)
-    gave_up = loss.sentence(case.chain.epochs, _lost(case))
+    gave_up = loss.sentence(case.chain.epochs, case.lost)
     covered = f"no exact coverage: {gave_up}; the chain's ranges hold" if gave_up else "the chain's ranges hold"
     held = len([place for place in there if not loss.holds(given_up, place)])
     return vacuity.guard("coverage", f"{covered} all {held} records, each once{still}", complaints)
 
 
-def _lost(case: OwnCase) -> int:
-    """Acknowledged records that the chain gave up."""
-    given_up = [*loss.spans(case.chain.epochs)]
-    return sum(loss.holds(given_up, one.coordinate) for one in case.sends)
-
-
-def history(case: OwnCase, broke_off: str | None) -> Oracle:
-    """Demand that the run came to its end; of one that did not, tell the last words of its drivers."""
-    complaints = [f"the run broke off: {broke_off}"] if broke_off else []
-    complaints += telling.cut(case.events)
-    if complaints:
-        ended = (one for one in case.events if one["event"] == "driver" and one.get("state") == "ended")
-        complaints += [f"a driver ended: {one.get('says')}" for one in ended]
-    return vacuity.guard("history", f"{len(case.events)} events, to the end of the run", complaints)
+def is_declared(case: Case) -> bool:
+    """Whether a run is of a declared pipeline: by what it holds, or by its own word."""
+    if (case.run.observed / DECLARATION).is_file():
+        return True
+    try:
+        return case.manifest.settings.campaign == OWN_PIPELINE
+    except EvidenceError:
+        return False
 
 
 def _read(path: Path, of: Callable[[bytes], _T]) -> _T:

@@ -1,7 +1,7 @@
 """What a declared pipeline says, and what its transform makes of records: asked in a process of its own.
 
-    python -m tests.harness.own_given declaration JOB
-    python -m tests.harness.own_given transform JOB SOURCE GIVEN
+    python -m tests.harness.definition.declared declaration JOB
+    python -m tests.harness.definition.declared transform JOB SOURCE GIVEN
 
 The first prints the declaration as JSON (tests.harness.checkers.declared.Declaration, and more). The second runs the
 transform over the records of SOURCE, once and in one session without executors, and writes what it gave to GIVEN. What
@@ -25,7 +25,7 @@ from effectively_once.destinations import Destination
 from effectively_once.job import imported
 from effectively_once.version import package_digests
 from effectively_once.windowed import WINDOW_START
-from tests.harness.own.schemas import schemas_of
+from tests.harness.definition.schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
 from tests.harness.wire import TEXT, as_text

@@ -1,1 +1,0 @@
-"""A campaign on a pipeline that is not one of ours."""
