@@ -153,15 +153,6 @@ def without_requests(strikes: Sequence[Strike], text: str, why: str) -> tuple[St
     return _without([one.kind for one in REQUESTS.values()], strikes, text, why, REQUESTS)
 
 
-def without_cuts(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
-    """What is left of the strikes of FAULTS=`text` where nothing stands between a pipeline and its servers.
-
-    Raises:
-        NoFaultError: one was asked for by its name, or all of them were.
-    """
-    return _without((CUT,), strikes, text, why, (CUTS, *EMBEDDED_CUTS))
-
-
 def without_slow_disks(strikes: Sequence[Strike], text: str, why: str) -> tuple[Strike, ...]:
     """What is left of the strikes of FAULTS=`text` where no disk can be slowed, for a reason.
 

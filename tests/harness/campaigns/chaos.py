@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +20,10 @@ from effectively_once.object_store import BucketAddress
 from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import guarded
 from infra.embedded.job import RunError
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack, Endpoints
-from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.command import ToolchainError
 from infra.toolchain.faketime import find_faketime
@@ -47,10 +45,12 @@ from tests.harness.adapters.transactions import open_transactions
 from tests.harness.campaigns.demo import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.campaigns.options import (
     add_campaign,
+    carry_out,
     definition_of,
     is_defined,
     sent_to,
     settle,
+    show_results,
     without_what_it_lacks,
 )
 from tests.harness.campaigns.strikes import told
@@ -65,14 +65,12 @@ from tests.harness.faults.lag import Lags
 from tests.harness.faults.slow_disk_arsenal import SlowDisks, slow_disks_of
 from tests.harness.history import History
 from tests.harness.inquiry import Complete, Inquiry, Tail
-from tests.harness.judge.verdict import show
 from tests.harness.manifest import EVERY_NEGATIVE_CONTROL, code_of, manifest_of
 from tests.harness.mixture import (
     CLOCK,
     EMBEDDED,
     TABLE,
     UNPACED,
-    NoFaultError,
     asked_for,
     name_of,
     plan,
@@ -95,7 +93,6 @@ from tests.harness.spread import EXECUTORS, HEAP_MIB, PARTITIONS
 from tests.harness.stall_sorts import asks_spark
 from tests.harness.subject import Subject
 from tests.harness.surroundings import linked, result_store
-from tests.harness.workload.errors import InputError
 
 CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors, drivers, workers, brokers "
@@ -403,6 +400,12 @@ def planned_faults(
     )
 
 
+def show_plan(planned: Sequence[PlannedFault]) -> int:
+    """Print a plan; the exit code of that."""
+    sys.stdout.write(described(planned) + "\n")
+    return 0
+
+
 def described(planned: Sequence[PlannedFault]) -> str:
     """A plan for people, a line a fault."""
     lines = []
@@ -417,34 +420,7 @@ def described(planned: Sequence[PlannedFault]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
-    given = _given(arguments)
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    try:
-        strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
-        if defined := is_defined(given):
-            strikes = without_what_it_lacks(strikes, given)
-        # The job without proof has no table.
-        database = None if given.unproven else find_postgres()
-        if database is None and not defined:
-            strikes = without_result_store(strikes, given.faults)
-        faketime, no_clock = needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
-        if no_clock is not None:
-            strikes = without_clock(strikes, given.faults, no_clock)
-        strace, no_strace = needed(SLOW_DISK, strikes, find_strace)
-        if no_strace is not None:
-            strikes = without_slow_disks(strikes, given.faults, no_strace)
-        if not defined:
-            sent_by(seed, given.records, strikes, Conditions.of(given))
-            if given.plan:
-                sys.stdout.write(described(planned_faults(seed, strikes, Conditions.of(given))) + "\n")
-                return 0
-        left_out = {"steps of the driver's clock": no_clock, "slow disks": no_strace}
-        return _run(seed, strikes, database, faketime, given, strace=strace, left_out=left_out)
-    except (UserError, NoFaultError, InputError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "every fault is undone, everything that was started has been stopped")
+    return carry_out(_run, _given(arguments), "every fault is undone, everything that was started has been stopped")
 
 
 def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tuple[Path | None, str | None]:
@@ -457,38 +433,41 @@ def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tu
         return None, str(error)
 
 
-def _run(
-    seed: int,
-    strikes: Sequence[Strike],
-    database: Path | None,
-    faketime: Path | None,
-    given: argparse.Namespace,
-    *,
-    strace: Path | None,
-    left_out: Mapping[str, str | None],
-) -> int:
-    from rich.console import Console as Terminal  # noqa: PLC0415
-
+def _run(seed: int, given: argparse.Namespace) -> int:
+    conditions, definition, subject = Conditions.of(given), None, None
+    strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
+    if defined := is_defined(given):
+        strikes = without_what_it_lacks(strikes, given)
+    # The job without proof has no table.
+    database = None if given.unproven else find_postgres()
+    if database is None and not defined:
+        strikes = without_result_store(strikes, given.faults)
+    faketime, no_clock = needed(CLOCK, strikes, lambda: find_faketime(Cache(cache_root())))
+    if no_clock is not None:
+        strikes = without_clock(strikes, given.faults, no_clock)
+    strace, no_strace = needed(SLOW_DISK, strikes, find_strace)
+    if no_strace is not None:
+        strikes = without_slow_disks(strikes, given.faults, no_strace)
+    if not defined:
+        subject = sent_by(seed, given.records, strikes, conditions)
+        if given.plan:
+            return show_plan(planned_faults(seed, strikes, conditions))
     console = default_console()
     toolchain = prepare(console)
-    definition, conditions = None, Conditions.of(given)
-    if is_defined(given):
+    if subject is None:
         definition = definition_of(given, toolchain, console)
         subject, strikes = sent_to(definition, strikes, given)
         if definition.has_tables and database is None:
             raise RunError(f"{definition.job.name} has tables. {HOW}")
         database = database if definition.has_tables else None
         if given.plan:
-            sys.stdout.write(described(planned_faults(seed, strikes, conditions, definition)) + "\n")
-            return 0
-    else:
-        subject = sent_by(seed, given.records, strikes, conditions)
-        if database is None:
-            why = "The job without proof has none." if given.unproven else HOW
-            console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
+            return show_plan(planned_faults(seed, strikes, conditions, definition))
+    elif database is None:
+        why = "The job without proof has none." if given.unproven else HOW
+        console.say(f"… left out: the table of the pipeline, and faults of the result store. {why}")
     archive = class_archive(toolchain, console)
     lengths = Lengths(**{name: getattr(given, name) for name in LENGTHS})
-    for what, why_not in left_out.items():
+    for what, why_not in {"steps of the driver's clock": no_clock, "slow disks": no_strace}.items():
         if why_not is not None:
             console.say(f"… left out: {what}. {why_not}")
     chaos = Chaos(
@@ -507,9 +486,7 @@ def _run(
         conditions,
         definition,
     )
-    results = chaos.run()
-    show(results, Terminal(highlight=False, soft_wrap=True))
-    return results.verdict.exit_code
+    return show_results(chaos.run())
 
 
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:

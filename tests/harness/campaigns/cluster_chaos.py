@@ -8,7 +8,6 @@ defined: its package goes into the pods beside the library.
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -17,22 +16,23 @@ from typing import Any
 
 from infra.cluster.access import Access
 from infra.console import Console
-from infra.embedded.guard import guarded, interrupted
+from infra.embedded.guard import guarded
 from infra.embedded.job import RunError
-from infra.errors import UserError
 from infra.toolchain.prepare import default_console, prepare
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
-from tests.harness.campaigns.chaos import UNPROVEN, described, lags_of, needed, planned_faults
+from tests.harness.campaigns.chaos import UNPROVEN, lags_of, needed, planned_faults, show_plan
 from tests.harness.campaigns.options import (
     FAULTS,
     add_campaign,
+    carry_out,
     definition_of,
     is_defined,
     sent_to,
     settle,
+    show_results,
     without_what_it_lacks,
 )
 from tests.harness.campaigns.strikes import told
@@ -53,7 +53,6 @@ from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform, PlatformLengths
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
-from tests.harness.judge.verdict import show
 from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
@@ -69,7 +68,6 @@ from tests.harness.slow_disk_sorts import SLOW_DISK
 from tests.harness.spread import EXECUTORS, PARTITIONS
 from tests.harness.stall_sorts import asks_spark
 from tests.harness.subject import Subject
-from tests.harness.workload.errors import InputError
 
 CLAIM = (
     "On Kubernetes every event in time is counted exactly once per user and minute, whichever pods of the pipeline and "
@@ -199,39 +197,26 @@ def refuse_requests(values: Mapping[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code."""
-    given = _given(arguments)
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    try:
-        # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
-        unpaced = given.rate is not None
-        strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
-        # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
-        brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
-        strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
-        conditions, definition, console = Conditions.of(given), None, default_console()
-        if is_defined(given):
-            strikes = without_what_it_lacks(strikes, given)
-            definition = definition_of(given, prepare(console), console)
-            _, strikes = sent_to(definition, strikes, given)
-        else:
-            sent_by(seed, given.records, strikes, conditions)
-        if given.plan:
-            sys.stdout.write(described(planned_faults(seed, strikes, conditions, definition, early=True)) + "\n")
-            return 0
-        return _run(seed, given, definition, console)
-    except (UserError, NoFaultError, InputError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "every fault is undone, and the run's objects are deleted")
+    return carry_out(_run, _given(arguments), "every fault is undone, and the run's objects are deleted")
 
 
-def _run(seed: int, given: argparse.Namespace, definition: Definition | None, console: Console) -> int:
-    from rich.console import Console as Terminal  # noqa: PLC0415
-
-    results = _played(seed, given, definition, console)
-    show(results, Terminal(highlight=False, soft_wrap=True))
-    return results.verdict.exit_code
+def _run(seed: int, given: argparse.Namespace) -> int:
+    # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
+    unpaced = given.rate is not None
+    strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
+    # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
+    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
+    strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
+    conditions, definition, console = Conditions.of(given), None, default_console()
+    if is_defined(given):
+        strikes = without_what_it_lacks(strikes, given)
+        definition = definition_of(given, prepare(console), console)
+        _, strikes = sent_to(definition, strikes, given)
+    else:
+        sent_by(seed, given.records, strikes, conditions)
+    if given.plan:
+        return show_plan(planned_faults(seed, strikes, conditions, definition, early=True))
+    return show_results(_played(seed, given, definition, console))
 
 
 def _played(seed: int, given: argparse.Namespace, definition: Definition | None, console: Console) -> Results:

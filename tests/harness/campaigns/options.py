@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra.console import Console
+from infra.embedded.guard import interrupted
+from infra.errors import UserError
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
 from tests.harness.conditions import add_conditions, refuse_contradictions
 from tests.harness.definition.asked import Definition
-from tests.harness.mixture import GROUPS, without_clock, without_requests, without_result_store
+from tests.harness.judge.verdict import show
+from tests.harness.mixture import GROUPS, NoFaultError, without_clock, without_requests, without_result_store
 from tests.harness.portions import rows_of
+from tests.harness.results import Results
 from tests.harness.schedule import Strike
 from tests.harness.subject import Subject, from_file
+from tests.harness.workload.errors import InputError
 
 FAULTS, RECORDS = "all", 60_000
 SEEDED = ("records", "rate", "idle_ms", "skew", "lag_s", "hold_max_ms", "payload_bytes", "unproven", "repair")
@@ -68,6 +75,32 @@ def settle(parser: argparse.ArgumentParser, given: argparse.Namespace, faults: s
                 parser.error(f"--{name.replace('_', '-')} is of the seeded stream, and your file is sent")
     given.faults = given.faults or (faults if defined else FAULTS)
     return given
+
+
+def carry_out(run: Callable[[int, argparse.Namespace], int], given: argparse.Namespace, undone: str) -> int:
+    """Run what a command line asks for with a seed, its own or one that is drawn; returns the exit code.
+
+    Args:
+        run: does it.
+        given: what the command line says.
+        undone: what is so, whichever way it ends.
+    """
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    try:
+        return run(seed, given)
+    except (UserError, NoFaultError, InputError) as error:
+        sys.stderr.write(f"✗ {error}\n")
+        return 2
+    except (KeyboardInterrupt, SystemExit) as end:
+        return interrupted(end, undone)
+
+
+def show_results(results: Results) -> int:
+    """Print what a run came to; its exit code."""
+    from rich.console import Console as Terminal  # noqa: PLC0415
+
+    show(results, Terminal(highlight=False, soft_wrap=True))
+    return results.verdict.exit_code
 
 
 def is_defined(given: argparse.Namespace) -> bool:

@@ -277,7 +277,7 @@ def test_an_interrupted_run_says_that_faults_are_undone(
     def interrupted(*_: Any) -> Any:
         raise end
 
-    monkeypatch.setattr(cluster_chaos, "_run", interrupted)
+    monkeypatch.setattr(cluster_chaos, "_played", interrupted)
     if isinstance(end, SystemExit):
         with pytest.raises(SystemExit):
             main(["--seed", "3"])

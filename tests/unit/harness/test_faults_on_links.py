@@ -30,7 +30,7 @@ from tests.harness.cut_sorts import (
 )
 from tests.harness.faults.cut import CutLink
 from tests.harness.lengths import READING_S
-from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_cuts, without_result_store
+from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
@@ -185,14 +185,6 @@ def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFi
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
     assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
     assert capsys.readouterr().out.count(" for 7 s") == 2
-
-
-def test_a_pipeline_of_ones_own_is_cut_off_from_nothing() -> None:
-    left = without_cuts(asked_for("all", 1), "all", "why")
-    assert left == tuple(one for name, one in EMBEDDED.items() if name not in EMBEDDED_CUTS)
-    for text in ("zombie,store-cut", "cuts"):
-        with pytest.raises(NoFaultError, match=f"FAULTS={text}: why"):
-            without_cuts(asked_for(text, 1), text, "why")
 
 
 def test_cuts_means_every_cut_of_a_stack() -> None:

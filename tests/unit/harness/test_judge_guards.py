@@ -13,9 +13,9 @@ import pytest
 
 from tests.harness.checkers.epilogue import completeness
 from tests.harness.evidence import Epilogue
-from tests.harness.judge.__main__ import main
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Results, Verdict
+from tests.unit.command import call
 from tests.unit.harness.fabricate import CONTROLS, Row
 from tests.unit.harness.tamper import change_json, change_lines, lines_of
 
@@ -49,8 +49,7 @@ def unknown(run: Path, *names: str) -> Results:
 @pytest.mark.parametrize("name", FILES)
 def test_missing_file_is_unknown(run: Path, name: str) -> None:
     (run / name).unlink()
-    unknown(run)
-    assert main([str(run)]) == 2
+    assert unknown(run).verdict.exit_code == 2
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -262,8 +261,11 @@ def test_crash_of_a_checker_is_unknown_with_its_reason(run: Path, monkeypatch: p
     assert "ZeroDivisionError: by design" in unknown(run, "quiet").reasons[0]
 
 
-def test_exit_codes_and_files(run: Path) -> None:
-    assert main([str(run)]) == 0
+def test_exit_codes_and_files(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(path: Path) -> int:
+        return call(monkeypatch, "check", "--run", str(path))
+
+    assert check(run) == 0
     written = json.loads((run / "results.json").read_text(encoding="utf-8"))
     assert written["verdict"] == "pass"
     assert (
@@ -271,12 +273,11 @@ def test_exit_codes_and_files(run: Path) -> None:
     )
     whole = (run / "observed" / "accepted.jsonl").read_bytes()
     change_lines(run / "observed" / "accepted.jsonl", lambda rows: rows.pop())
-    assert main([str(run)]) == 1
+    assert check(run) == 1
     (run / "observed" / "accepted.jsonl").write_bytes(whole)
     (run / "observed" / "chain.json").unlink()
-    assert main([str(run)]) == 2
-    assert main([str(run / "nowhere")]) == 2
-    assert main([]) == 2
+    assert check(run) == 2
+    assert check(run / "nowhere") == 2
 
 
 def test_file_workload_leaves_lateness_to_the_reference(run: Path) -> None:

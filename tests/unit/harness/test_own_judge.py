@@ -12,10 +12,10 @@ import pytest
 
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.declared_run import is_declared
-from tests.harness.judge.__main__ import main
 from tests.harness.judge.again import differences, place_to_judge
 from tests.harness.judge.verdict import judge
 from tests.harness.results import OWN_PIPELINE, Results, Verdict
+from tests.unit.command import call
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
 from tests.unit.harness.test_rejudge import keep
@@ -85,7 +85,9 @@ def failed(results: Results) -> list[str]:
     return [one.name for one in results.oracles if one.verdict is Verdict.FAIL]
 
 
-def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_run_passes_and_says_what_was_left_out(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     results = judge(run)
     assert is_declared(Case(run))
     assert results.verdict is Verdict.PASS, results.reasons
@@ -95,7 +97,7 @@ def test_a_whole_run_passes_and_says_what_was_left_out(run: Path, capsys: pytest
     assert "not judged: raw" in results.oracle("multiset").says
     assert [one.number for one in results.oracles] == [1, 3, 4, 5, 7, *[0] * 10]
     assert results.oracles[-1].name == "minimum"
-    assert main([str(run)]) == 0
+    assert call(monkeypatch, "check", "--run", str(run)) == 0
     assert "PASS" in capsys.readouterr().out
 
 
