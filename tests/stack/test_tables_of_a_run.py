@@ -29,6 +29,5 @@ def test_rows_of_a_table_are_read_whole(tmp_path: Path) -> None:
             cursor.executemany(into, ROWS)
         assert tables.count(ACCEPTED_ROWS) == 2
         assert sorted(tables.rows(ACCEPTED_ROWS), key=lambda row: row["id"]) == [
-            dict(zip(COLUMNS, row, strict=True))
-            for row in ROWS
+            dict(zip(COLUMNS, row, strict=True)) for row in ROWS
         ]
