@@ -44,7 +44,8 @@ def main() -> None:
         if not (policies := admission.supported(cluster.find)):
             pulumi.log.warn(admission.MISSING)
         namespaces = sorted({wanted.namespace, wanted.operator_namespace, wanted.pipelines_namespace})
-        before = {pod.metadata.uid for pod in pods_of(cluster, namespaces)}
+        dry = pulumi.runtime.is_dry_run()
+        before = set() if dry else {pod.metadata.uid for pod in pods_of(cluster, namespaces)}
 
         def works(pipeline: str) -> None:
             try:
@@ -53,7 +54,6 @@ def main() -> None:
                 raise pulumi.RunError(str(error)) from None
             pulumi.log.info(f"pipeline {pipeline}: {known}")
 
-        dry = pulumi.runtime.is_dry_run()
         build = partial(assembly.build, wanted, provider, os.environ, theirs, policies=policies)
         pulumi.export("platform", build(None if dry else works))
         if not dry:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 
 from infra import versions
 from infra.components.release import labels
+from infra.components.volumes import Find
 from infra.settings import Settings
 
 MARK: Final = "effectively-once/made-by"
@@ -47,11 +48,10 @@ def pod_security() -> dict[str, str]:
     return {ENFORCE: LEVEL, f"{ENFORCE}-version": rules, ENFORCE.replace("enforce", "warn"): LEVEL}
 
 
-def brought(settings: Settings, find: Callable[[str], dict[str, Any] | None]) -> dict[str, str | None]:
+def brought(settings: Settings, find: Find) -> dict[str, str | None]:
     """Return those that are there and not of our making, with the level of pod security that they enforce.
 
-    They stay when everything else is destroyed. `find` returns an object of the cluster by path, None only when it is
-    not there.
+    They stay when everything else is destroyed.
     """
     found = {}
     for name in names(settings):

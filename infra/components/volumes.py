@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
+
+from kubernetes.utils.quantity import parse_quantity
 
 from infra.components import kafka, object_store, result_store
 from infra.settings import Settings
@@ -21,8 +24,6 @@ ANEW: Final = "set it back, or back up, destroy the stack and deploy anew"
 CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _NAME: Final = re.compile(r"data-(?P<set>.+)-(?P<ordinal>\d+)")
-_UNITS: Final = {"m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-_BINARY: Final = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", 1)}
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,7 @@ def _wrong(namespace: str, section: str, claim: Claim, storage: Storage, classes
         )
 
 
-def amount(quantity: str) -> float:
+def amount(quantity: str) -> Decimal:
     """Return a quantity as a number: the cluster writes `8192Mi` as `8Gi`."""
-    number = quantity.rstrip("kKmMGTPi")
-    unit = quantity[len(number) :]
-    return float(number) * (_BINARY[unit] if unit in _BINARY else _UNITS[unit])
+    parse: Any = parse_quantity  # which has no types
+    return Decimal(parse(quantity))

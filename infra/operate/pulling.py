@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from infra.cluster.api import ClusterError, Reader
-from infra.operate.objects import PART_OF, PROJECT, Container, Pod
+from infra.operate.objects import PART_OF, PROJECT, Pod, Waiting
 from infra.operate.reasons import PULL
 
 EVERY_S = 3.0
@@ -27,12 +27,11 @@ _ANSWERED = re.compile(r"(?i)not found|manifest unknown|denied|unauthorized|forb
 def unpullable(pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
     """Yield an image that cannot be pulled, and a line: who waits for it, why, and what mends it."""
     for pod in pods:
-        for one in _waiting(pod):
-            assert one.state.waiting is not None  # noqa: S101 - for the type checker
-            why = " ".join(one.state.waiting.message.split())[:200]
+        for image, waiting in _waiting(pod):
+            why = " ".join(waiting.message.split())[:200]
             who = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
-            told_so = f"{one.state.waiting.reason}{f' ({why})' if why else ''}"
-            yield one.image, f"{who} waits for image {one.image}: {told_so}. {_mended(one.image)}"
+            told_so = f"{waiting.reason}{f' ({why})' if why else ''}"
+            yield image, f"{who} waits for image {image}: {told_so}. {_mended(image)}"
 
 
 def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
@@ -42,23 +41,20 @@ def hopeless(pods: Iterable[Pod], before: Collection[str]) -> Iterator[str]:
     """
     for pod in pods:
         if pod.metadata.uid not in before:
-            yield from (one.image for one in _waiting(pod) if _never_comes(one))
+            yield from (image for image, waiting in _waiting(pod) if _never_comes(image, waiting))
 
 
-def _waiting(pod: Pod) -> Iterator[Container]:
+def _waiting(pod: Pod) -> Iterator[tuple[str, Waiting]]:
     if pod.metadata.deletion_timestamp:
         return
     for one in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         if one.state.waiting is not None and one.state.waiting.reason in PULL:
-            yield one
+            yield one.image, one.state.waiting
 
 
-def _never_comes(one: Container) -> bool:
-    waiting = one.state.waiting
-    if waiting is None:
-        return False
+def _never_comes(image: str, waiting: Waiting) -> bool:
     # Ours without a registry is nowhere but in a cluster's nodes, into which `make up` loads it.
-    return waiting.reason in _NEVER or one.image.startswith(OURS) or _ANSWERED.search(waiting.message) is not None
+    return waiting.reason in _NEVER or image.startswith(OURS) or _ANSWERED.search(waiting.message) is not None
 
 
 def _mended(image: str) -> str:

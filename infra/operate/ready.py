@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infra.cluster.api import ApiError, ClusterError, Reader
+from infra.operate.facts import APPLICATIONS
 from infra.operate.objects import PIPELINE, ROLE, Application, Pod
 from infra.operate.reasons import last_error_line, why_not
+from infra.values.streaming_pipeline import METRICS_PORT
 
-APPLICATIONS: Final = "/apis/sparkoperator.k8s.io/v1beta2"
-PORT: Final = 9404
 PUBLISHED: Final = "effectively_once_published_timestamp_seconds"
 READS: Final = "effectively_once_input_retention_seconds"
 """Other than 0 once the driver has taken the chain over, has finished what was declared, and asks for its input."""
@@ -79,7 +79,7 @@ class Wait:
 
     def _suspended(self) -> str | None:
         """Say whether somebody has suspended it, as a run of the harness does while it needs the room."""
-        path = f"{APPLICATIONS}/namespaces/{self.namespace}/sparkapplications/{self.pipeline}"
+        path = f"{APPLICATIONS.format(self.namespace)}/{self.pipeline}"
         suspended = Application.model_validate(self.cluster.get(path)).spec.suspend
         return "it is suspended, which its settings do not ask for" if suspended else None
 
@@ -94,7 +94,7 @@ class Wait:
             self._last = why_not(driver) or self._last
             return None
         now = self.clock()
-        told = self._text(f"{path}:{PORT}/proxy/metrics")
+        told = self._text(f"{path}:{METRICS_PORT}/proxy/metrics")
         if told is None:
             self._last = "its driver runs and does not say yet what it does"
             silent = now - since.setdefault("silent", now) > SILENT_S

@@ -15,6 +15,8 @@ ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+METRICS_PORT = 9404
+"""Of a driver that nobody tells another one."""
 OURS = (
     "AWS_",
     "PG",
@@ -142,7 +144,7 @@ class StreamingPipelineValues(Values):
     wheel_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     announce: bool = False
     ui: bool = True
-    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9404
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = METRICS_PORT
     driver_grace_s: Annotated[int, Field(ge=1, le=600)] = 30
     executor_grace_s: Annotated[int, Field(ge=0, le=600)] = 5
     retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from effectively_once.session import MANAGER, STORE
+from effectively_once.session import MANAGER
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars
 from tests.bench import rates, table
-from tests.bench.checkpoint_job import ROWS
+from tests.bench.checkpoint_job import ROWS, SETTING
 from tests.bench.facts import Kept, load, spread
 from tests.bench.place import LASTING_JVM, LOCAL, Place, opened
 
-SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 OURS_S3, SPARK_S3, SPARK_LOCAL = "MinIO, ours", "MinIO, Spark's default over S3A", "local folder, Spark's default"
 OURS_LOCAL = "local folder, ours"
 TARGETS = {OURS_S3: table.Target(at_most=100), OURS_LOCAL: table.Target(at_most=70)}
@@ -50,8 +49,8 @@ class Arm:
     s3a: bool = False
 
 
-def _own(at: Endpoints) -> Mapping[str, str]:
-    return {SETTING: MANAGER, f"{STORE}.endpoint": at.s3_endpoint}
+def _own(_: Endpoints) -> Mapping[str, str]:
+    return {SETTING: MANAGER}
 
 
 def _s3a(at: Endpoints) -> Mapping[str, str]:
@@ -118,7 +117,8 @@ def measure(asked: argparse.Namespace) -> str:
 def _once(place: Place, arm: Arm, name: str, batches: int) -> dict[str, Any]:
     folder = arm.folder(place.endpoints, place.scratch, name)
     wanted = WARM_UP + batches
-    settings = {"conf": dict(arm.conf(place.endpoints)), "checkpoint": folder, "batches": wanted}
+    conf, endpoint = dict(arm.conf(place.endpoints)), place.endpoints.s3_endpoint
+    settings = {"conf": conf, "s3_endpoint": endpoint, "checkpoint": folder, "batches": wanted}
     class_path = [resolve_jars(Cache(cache_root()), "s3a")] if arm.s3a else []
     started = place.driver(name, "tests.bench.checkpoint_job", json.dumps(settings), class_path=class_path)
     try:

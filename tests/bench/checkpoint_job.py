@@ -9,20 +9,19 @@ import json
 import sys
 from pathlib import Path
 
-from effectively_once.session import STORE, keep_checkpoints_at
+from effectively_once.session import MANAGER, keep_checkpoints_at
 from tests.bench.spark_arm import plain_session, watched
 
 ROWS = 10
+SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def main(argv: list[str]) -> None:
-    """Read the settings: conf (of Spark), checkpoint (a folder), batches."""
+    """Read the settings: conf (of Spark), s3_endpoint (of our manager), checkpoint (a folder), batches."""
     asked = json.loads(Path(argv[0]).read_text())
-    conf = dict(asked["conf"])
-    endpoint = conf.pop(f"{STORE}.endpoint", None)
-    spark = plain_session("checkpoint", conf)
-    if endpoint is not None:
-        keep_checkpoints_at(endpoint, spark)
+    spark = plain_session("checkpoint", asked["conf"])
+    if asked["conf"].get(SETTING) == MANAGER:
+        keep_checkpoints_at(asked["s3_endpoint"], spark)
     rows = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", str(ROWS))

@@ -73,20 +73,23 @@ class Rows:
 
 
 def rows_of(path: Path, key: str, time: str, strikes: Sequence[Strike], settings: Mapping[str, Any]) -> Subject:
-    """The rows of a file.
+    """The rows of a file, which is read for that; see `in_portions`."""
+    return in_portions(from_file(path, key, time), path, strikes, settings)
+
+
+def in_portions(subject: Subject, path: Path, strikes: Sequence[Strike], settings: Mapping[str, Any]) -> Subject:
+    """The rows of a file that was looked at.
 
     Args:
-        path: the file; see `tests.harness.subject.from_file`.
-        key: column that is the records' key.
-        time: column of the event time, for what is said of the file alone.
+        subject: the file; see `tests.harness.subject.from_file`.
+        path: of it.
         strikes: what is done.
         settings: of the pipeline: its `window_ms` and `lateness_ms`.
 
     Raises:
-        InputError: the file is not what was said, or too short for the faults.
+        InputError: it is too short for the faults.
     """
-    subject, count = from_file(path, key, time), portions(strikes)
-    rows = subject.numbers.sent
+    count, rows = portions(strikes), subject.numbers.sent
     if rows < count * LEAST_ROWS:
         raise InputError(
             f"{path}: {rows:,} rows are too few for {len(strikes)} faults: each needs records to hit an epoch with, "

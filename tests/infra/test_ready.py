@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from effectively_once.control import State, Wish, stopped_line
 from effectively_once.metrics import Metrics
 from infra.cluster.api import ApiError, Lines
-from infra.operate.ready import APPLICATIONS, IDLE_S, LIMIT_S, NotReadyError, Wait
+from infra.operate.ready import IDLE_S, LIMIT_S, NotReadyError, Wait
 from tests.infra.platform import crds, deploy, settings
 
 PODS = "/api/v1/namespaces/pipelines/pods"
@@ -52,7 +52,7 @@ class Cluster:
         self.index = min(self.index + 1, len(self.looks) - 1)
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        if path == f"{APPLICATIONS}/namespaces/pipelines/sparkapplications/a":
+        if path == "/apis/sparkoperator.k8s.io/v1beta2/namespaces/pipelines/sparkapplications/a":
             return {"metadata": {"name": "a"}, "spec": {"suspend": self.suspended}}
         assert (path, query) == (PODS, {"labelSelector": "effectively-once/pipeline=a,spark-role=driver"})
         look = self.looks[self.index]

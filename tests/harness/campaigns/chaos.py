@@ -47,6 +47,7 @@ from tests.harness.campaigns.options import (
     add_campaign,
     carry_out,
     definition_of,
+    file_of,
     is_defined,
     sent_to,
     settle,
@@ -434,10 +435,11 @@ def needed(kind: str, strikes: Sequence[Strike], find: Callable[[], Path]) -> tu
 
 
 def _run(seed: int, given: argparse.Namespace) -> int:
-    conditions, definition, subject = Conditions.of(given), None, None
+    conditions, definition = Conditions.of(given), None
     strikes = asked_for(given.faults, seed, EMBEDDED if given.rate is None else UNPACED)
     if defined := is_defined(given):
         strikes = without_what_it_lacks(strikes, given)
+    file = file_of(given)
     # The job without proof has no table.
     database = None if given.unproven else find_postgres()
     if database is None and not defined:
@@ -454,9 +456,9 @@ def _run(seed: int, given: argparse.Namespace) -> int:
             return show_plan(planned_faults(seed, strikes, conditions))
     console = default_console()
     toolchain = prepare(console)
-    if subject is None:
+    if file is not None:
         definition = definition_of(given, toolchain, console)
-        subject, strikes = sent_to(definition, strikes, given)
+        subject, strikes = sent_to(definition, file, strikes, given)
         if definition.has_tables and database is None:
             raise RunError(f"{definition.job.name} has tables. {HOW}")
         database = database if definition.has_tables else None

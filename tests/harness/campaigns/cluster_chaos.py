@@ -29,6 +29,7 @@ from tests.harness.campaigns.options import (
     add_campaign,
     carry_out,
     definition_of,
+    file_of,
     is_defined,
     sent_to,
     settle,
@@ -210,16 +211,19 @@ def _run(seed: int, given: argparse.Namespace) -> int:
     conditions, definition, console = Conditions.of(given), None, default_console()
     if is_defined(given):
         strikes = without_what_it_lacks(strikes, given)
+    if (file := file_of(given)) is not None:
         definition = definition_of(given, prepare(console), console)
-        _, strikes = sent_to(definition, strikes, given)
+        _, strikes = sent_to(definition, file, strikes, given)
     else:
         sent_by(seed, given.records, strikes, conditions)
     if given.plan:
         return show_plan(planned_faults(seed, strikes, conditions, definition, early=True))
-    return show_results(_played(seed, given, definition, console))
+    return show_results(_played(seed, given, definition, file, console))
 
 
-def _played(seed: int, given: argparse.Namespace, definition: Definition | None, console: Console) -> Results:
+def _played(
+    seed: int, given: argparse.Namespace, definition: Definition | None, file: Subject | None, console: Console
+) -> Results:
     conditions = Conditions.of(given)
     found = Found.here(console)
     target, deployed = found.target(definition.job.name if definition else USER_COUNTS), found.deployed
@@ -229,8 +233,8 @@ def _played(seed: int, given: argparse.Namespace, definition: Definition | None,
     platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
     count = len(cluster.nodes()) if nodes else 0
     strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
-    if definition is not None:
-        subject, strikes = sent_to(definition, without_what_it_lacks(strikes, given), given)
+    if definition is not None and file is not None:
+        subject, strikes = sent_to(definition, file, without_what_it_lacks(strikes, given), given)
     if asks_spark(strikes):
         refuse_requests(target.values)
     if given.unproven:

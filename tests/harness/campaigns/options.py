@@ -17,7 +17,7 @@ from tests.harness.conditions import add_conditions, refuse_contradictions
 from tests.harness.definition.asked import Definition
 from tests.harness.judge.verdict import show
 from tests.harness.mixture import GROUPS, NoFaultError, without_clock, without_requests, without_result_store
-from tests.harness.portions import rows_of
+from tests.harness.portions import in_portions
 from tests.harness.results import Results
 from tests.harness.schedule import Strike
 from tests.harness.subject import Subject, from_file
@@ -109,16 +109,21 @@ def is_defined(given: argparse.Namespace) -> bool:
 
 
 def without_what_it_lacks(strikes: Sequence[Strike], given: argparse.Namespace) -> tuple[Strike, ...]:
-    """What is left of strikes on its drivers, which run as they are; its file is looked at first.
+    """What is left of strikes on its drivers, which run as they are.
 
     Raises:
         NoFaultError: one was asked for by its name.
+    """
+    return without_requests(without_clock(strikes, given.faults, NO_CLOCK), given.faults, NO_REQUESTS)
+
+
+def file_of(given: argparse.Namespace) -> Subject | None:
+    """The file that a command line names, read whole: once, and before anything takes a minute; None: it names none.
+
+    Raises:
         InputError: there is no such file, or it has no such columns.
     """
-    strikes = without_requests(without_clock(strikes, given.faults, NO_CLOCK), given.faults, NO_REQUESTS)
-    # Before anything takes a minute.
-    from_file(given.input, given.key, given.time)
-    return strikes
+    return from_file(given.input, given.key, given.time) if is_defined(given) else None
 
 
 def definition_of(given: argparse.Namespace, toolchain: Toolchain, console: Console) -> Definition:
@@ -135,7 +140,7 @@ def definition_of(given: argparse.Namespace, toolchain: Toolchain, console: Cons
 
 
 def sent_to(
-    definition: Definition, strikes: Sequence[Strike], given: argparse.Namespace
+    definition: Definition, file: Subject, strikes: Sequence[Strike], given: argparse.Namespace
 ) -> tuple[Subject, tuple[Strike, ...]]:
     """What is sent to it, and what is left of the strikes.
 
@@ -144,4 +149,4 @@ def sent_to(
         NoFaultError: a fault of a result store was asked for, and it has no table.
     """
     left = tuple(strikes) if definition.has_tables else without_result_store(strikes, given.faults)
-    return rows_of(given.input, given.key, given.time, left, definition.settings), left
+    return in_portions(file, given.input, left, definition.settings), left
