@@ -72,7 +72,7 @@ images: ## build the container images, one more for a wheel of yours [WHEEL= PUS
 schema: ## write the charts' schemas from their models
 	@$(CLI) schema
 docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]
-	@$(CLI) docs $(ARGS)
+	@$(CLI) report docs/evidence && $(CLI) docs $(ARGS)
 lint: ## linters, types, layers
 	@$(CLI) lint
 test: ## without servers and Spark, but for a slice; with AT the tests of a pipeline of yours [ARGS=-k chain AT=folder]

@@ -1,6 +1,7 @@
 """The page of measurements in the docs, made from the newest finished measurement of each case.
 
-`python -m tests.bench page`: copies what was kept of each to `docs/evidence/bench`, and writes the page from there.
+`python -m tests.bench page`: keeps each as `docs/evidence/bench/NAME.json`, with its figure and plans beside it, and
+writes the page from there.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from infra.cluster.access import CHECKOUT
 from tests.bench.errors import BenchError
-from tests.bench.facts import FACTS, PLANS, RAW
+from tests.bench.facts import FACTS, PLANS, Kept
 
 TABLE, FIGURE = "table.md", "figure.svg"
 EVIDENCE, PAGE = Path("docs/evidence/bench"), Path("docs/reference/benchmarks.md")
@@ -36,8 +37,8 @@ INTRO = """# Measurements
 
 Made by `python -m tests.bench page`; do not edit. What matters is a ratio of two things in one run, taken in turns: the
 machines are shared and noisy, so numbers of different sections do not compare. `make bench` runs smaller forms of all
-cases; the command of each section made that section. Raw samples, facts of the machine and figures are in
-`docs/evidence/bench`.
+cases; the command of each section made that section. Raw samples and facts of the machine are in
+`docs/evidence/bench`, one file for each section.
 """
 
 
@@ -48,18 +49,20 @@ def arguments(given: argparse.ArgumentParser) -> None:
 
 
 def measure(asked: argparse.Namespace) -> str:
-    """Copy and write; nothing is measured."""
+    """Keep and write; nothing is measured."""
+    to = asked.docs / EVIDENCE
+    to.mkdir(parents=True, exist_ok=True)
     # The oldest first: the newest of a name is what stays.
     for each in finished(asked.runs):
-        if case_of(each) in TITLES:
-            to = asked.docs / EVIDENCE / named(each)
-            to.mkdir(parents=True, exist_ok=True)
-            for name in (FACTS, RAW, TABLE, FIGURE):
-                shutil.copy(each / name, to / name)
+        if case_of(facts := _read(each / FACTS)) in TITLES:
+            name, table = named(facts), (each / TABLE).read_text().strip()
+            document = {"facts": facts, "table": table.split("\n"), "samples": Kept(each).samples()}
+            (to / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+            shutil.copy(each / FIGURE, to / f"{name}.svg")
             if (each / PLANS).exists():
-                shutil.copy(each / PLANS, to / PLANS)
+                shutil.copy(each / PLANS, to / f"{name}-{PLANS}")
     page = asked.docs / PAGE
-    page.write_text(written(asked.docs / EVIDENCE))
+    page.write_text(written(to))
     sys.stdout.write(f"{page.relative_to(asked.docs)}\n")
     return ""
 
@@ -69,32 +72,31 @@ def finished(runs: Path) -> Iterator[Path]:
     yield from sorted(table.parent for table in runs.glob(f"*/{TABLE}"))
 
 
-def case_of(folder: Path) -> str:
+def case_of(facts: Mapping[str, Any]) -> str:
     """Which case a measurement is of."""
-    return str(_facts(folder)["case"])
+    return str(facts["case"])
 
 
-def named(folder: Path) -> str:
+def named(facts: Mapping[str, Any]) -> str:
     """Name of a measurement's evidence: its case, and its sizes where these make it another measurement."""
-    facts = _facts(folder)
     return "-".join([facts["case"], *(str(facts["settings"][size]) for size in SIZES.get(facts["case"], ()))])
 
 
 def written(evidence: Path) -> str:
     """Return the page: a section for each measurement of which there is evidence, case by case, the smaller first."""
-    there = [table.parent for table in evidence.glob(f"*/{TABLE}")]
+    there = [_read(path) for path in evidence.glob("*.json")]
     if not there:
         raise BenchError("no measurement came to its end yet: run `make bench` first")
     return "\n".join([INTRO, *map(_section, sorted(there, key=_place))])
 
 
-def _place(folder: Path) -> list[int]:
-    settings, case = _facts(folder)["settings"], case_of(folder)
+def _place(kept: Mapping[str, Any]) -> list[int]:
+    settings, case = kept["facts"]["settings"], case_of(kept["facts"])
     return [[*TITLES].index(case), *(settings[size] for size in SIZES.get(case, ()))]
 
 
-def _section(folder: Path) -> str:
-    facts = _facts(folder)
+def _section(kept: Mapping[str, Any]) -> str:
+    facts, table = kept["facts"], "\n".join(kept["table"])
     case = facts["case"]
     sizes = ", ".join(f"{size} {facts['settings'][size]:,}" for size in SIZES.get(case, ()))
     versions = facts["versions"]
@@ -102,9 +104,9 @@ def _section(folder: Path) -> str:
     return (
         f"## {TITLES[case]}{sizes and f': {sizes}'}\n\n"
         f"`make bench CASE={case}` with {settings}.\n\n"
-        f"{(folder / TABLE).read_text().strip()}\n\n"
+        f"{table}\n\n"
         f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB; Spark {versions['spark']}, Kafka "
-        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{folder.name}/{FIGURE})\n"
+        f"{versions['kafka_broker']}, Python {facts['python']}. ![samples](../evidence/bench/{named(facts)}.svg)\n"
     )
 
 
@@ -116,6 +118,6 @@ def _told(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
-    return facts
+def _read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document

@@ -28,8 +28,8 @@ def kept(runs: Path, name: str, table: str | None, **changes: object) -> None:
     folder = runs / name
     folder.mkdir(parents=True)
     (folder / facts.FACTS).write_text(json.dumps({**FACTS, **changes}))
-    for other in (facts.RAW, page.FIGURE):
-        (folder / other).write_text(f"{other} of {name}")
+    (folder / facts.RAW).write_text(f'{{"sample of": "{name}"}}\n')
+    (folder / page.FIGURE).write_text(f"figure of {name}")
     if table is not None:
         (folder / page.TABLE).write_text(table)
 
@@ -47,10 +47,10 @@ def test_the_newest_finished_measurement_of_a_case_is_on_the_page_and_in_the_evi
     assert text.index("another case") < text.index("ours / theirs: 3.10")
     assert "an older one" not in text
     assert "`make bench CASE=dedup` with live 1000000, rows 1000, arms a b." in text
-    assert (
-        docs / page.EVIDENCE / "dedup-1000000-1000" / facts.RAW
-    ).read_text() == f"{facts.RAW} of 20260102-000000-dedup"
-    assert (docs / page.EVIDENCE / "dedup-1000000-1000" / facts.PLANS).read_text() == "plans"
+    kept_as = docs / page.EVIDENCE / "dedup-1000000-1000"
+    assert json.loads(kept_as.with_suffix(".json").read_text())["samples"] == [{"sample of": "20260102-000000-dedup"}]
+    assert kept_as.with_suffix(".svg").read_text() == "figure of 20260102-000000-dedup"
+    assert kept_as.with_name("dedup-1000000-1000-plans.md").read_text() == "plans"
 
 
 def test_another_size_is_another_measurement(tmp_path: Path) -> None:

@@ -86,14 +86,16 @@ def chaos(
 
 @app.command()
 def check(
-    run: Annotated[Path, typer.Option(help="The run directory, or a run of docs/evidence.")] = Path("runs/latest"),
+    run: Annotated[Path, typer.Option(help="The run directory, or a kept run: docs/evidence/NAME/RUN.tar.xz.")] = Path(
+        "runs/latest"
+    ),
     out: Annotated[
         Path | None, typer.Option(help="Write there what is judged, and the results; left out: into the run directory.")
     ] = None,
 ) -> None:
     """Judge a run of any kind again from its files; exit code 0 pass, 1 fail, 2 unknown."""
-    from tests.harness.judge.again import RejudgeError, differences, is_packed, place_to_judge  # noqa: PLC0415
-    from tests.harness.pack.archive import PackError  # noqa: PLC0415
+    from tests.harness.judge.again import RejudgeError, differences, place_to_judge  # noqa: PLC0415
+    from tests.harness.pack.archive import PackError, is_packed  # noqa: PLC0415
 
     try:
         with place_to_judge(run, out) as place:
@@ -102,7 +104,7 @@ def check(
     except (RejudgeError, PackError) as error:
         raise RefusedError(str(error)) from error
     if is_packed(run):
-        typer.echo("\n".join([f"✗ {one}" for one in differ] or [f"✓ as {run / 'results.json'} says"]), err=bool(differ))
+        typer.echo("\n".join([f"✗ {one}" for one in differ] or [f"✓ as results.json in {run} says"]), err=bool(differ))
     raise typer.Exit(code or (2 if differ else 0))
 
 

@@ -11,23 +11,16 @@ from typing import Any
 
 import orjson
 
-from tests.harness.pack import archive
+from tests.harness.pack.archive import SUFFIX, Pack, is_packed, name_of, unpack
+from tests.harness.pack.files import RESULTS
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "docs" / "evidence"
-LEFT_OUT = "left-out.json"
-"""Runs that were kept without their sends have it."""
-MANIFEST, RESULTS = "manifest.json", "results.json"
 TEXTS = frozenset({"says", "evidence", "reasons", "bounds_say"})
 """Members of the results that are words for people, and where they found what they say."""
 
 
 class RejudgeError(Exception):
     """A run cannot be judged again; the message says why, and nothing was written."""
-
-
-def is_packed(run: Path) -> bool:
-    """Whether it is a kept run, with a pack of all that the judge reads."""
-    return (run / archive.NAME).is_file()
 
 
 @contextmanager
@@ -42,14 +35,13 @@ def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
         RejudgeError: it is no run, or one of which too little is kept, or `out` holds something.
         PackError: the pack is damaged, or of other code.
     """
-    if not run.is_dir():
-        raise RejudgeError(f"there is no run directory {run}; `make demo` makes one")
-    if not (run / MANIFEST).is_file() and run.resolve().is_relative_to(EVIDENCE):
-        raise RejudgeError(f"{run} is no run: name one of the folders in it with a {MANIFEST}; nothing was written")
-    if not is_packed(run) and ((run / LEFT_OUT).exists() or run.resolve().is_relative_to(EVIDENCE)):
+    if not is_packed(run) and run.resolve().is_relative_to(EVIDENCE):
         raise RejudgeError(
-            f"{run} cannot be judged again: what was sent and read is not kept with it; nothing was written"
+            f"{run} cannot be judged again: what was sent and read is only in files that end in {SUFFIX}, name one; "
+            "nothing was written"
         )
+    if not is_packed(run) and not run.is_dir():
+        raise RejudgeError(f"there is no run directory {run}; `make demo` makes one")
     if out is not None and out.exists() and any(out.iterdir()):
         raise RejudgeError(f"{out} holds something: name a folder that is empty or not there; nothing was written")
     if out is not None and out.resolve().is_relative_to(run.resolve()):
@@ -57,9 +49,9 @@ def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
     if is_packed(run):
         with TemporaryDirectory(prefix="effectively-once-check-") as temporary:
             # The page names the run by its folder.
-            to = out or Path(temporary) / run.resolve().name
+            to = out or Path(temporary) / name_of(run)
             to.mkdir(parents=True, exist_ok=True)
-            archive.unpack(run / archive.NAME, to)
+            unpack(run, to)
             yield to
     elif out is not None:
         yield Path(shutil.copytree(run, out, ignore=shutil.ignore_patterns("logs"), dirs_exist_ok=True))
@@ -68,17 +60,18 @@ def place_to_judge(run: Path, out: Path | None = None) -> Iterator[Path]:
 
 
 def differences(kept: Path, judged: Path) -> list[str]:
-    """What the kept files of a run say, and the judge does not.
+    """What the results in a kept run say, and the judge does not.
 
     Args:
-        kept: the folder of a kept run.
+        kept: the kept run.
         judged: where it was judged again.
+
+    Raises:
+        PackError: the pack is damaged.
     """
-    if (kept / MANIFEST).read_bytes() != (judged / MANIFEST).read_bytes():
-        return [f"{MANIFEST} is not the one in {archive.NAME}"]
     try:
-        before = orjson.loads((kept / RESULTS).read_bytes())
-    except (OSError, orjson.JSONDecodeError) as error:
+        before = orjson.loads(Pack.of(kept).members[RESULTS])
+    except (KeyError, orjson.JSONDecodeError) as error:
         return [f"the kept {RESULTS} cannot be read ({error})"]
     if not isinstance(before, dict) or "verdict" not in before:
         return [f"the kept {RESULTS} holds no verdict"]

@@ -1,4 +1,4 @@
-"""The pack of a run: one `tar.xz` of everything that the judge reads.
+"""The pack of a run: one `tar.xz` of everything that the judge reads, and of what it said.
 
 `pack.json` in it names every file with its SHA-256. A file of lines is a folder of templates and columns
 (`tests.harness.pack.lines`), every other file is there as it was.
@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 
@@ -22,7 +22,7 @@ from tests.harness.pack.files import CONTROLS, HISTORY, Referred, evidence_in, f
 from tests.harness.pack.references import References
 from tests.harness.pack.workload import RecordedWorkload
 
-NAME: Final = "run.tar.xz"
+SUFFIX: Final = ".tar.xz"
 INDEX: Final = "pack.json"
 FORMAT: Final = 1
 WHOLE, LINES = "whole", "lines"
@@ -38,6 +38,16 @@ class Pack:
     """What a pack holds: contents by name."""
 
     members: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, packed: Path) -> Self:
+        """Read a kept run. Raises PackError, OSError."""
+        try:
+            content = lzma.decompress(packed.read_bytes())
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+                return cls({one.name: tar.extractfile(one).read() for one in tar if one.isfile()})  # type: ignore[union-attr]
+        except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
+            raise PackError(f"{packed} is damaged ({error}): take it again from where it is kept") from error
 
     def texts(self) -> Iterator[tuple[str, bytes]]:
         """Everything in it that is text, by name; the rest is numbers."""
@@ -84,14 +94,29 @@ def pack(run: Path, commit: str | None = None) -> Pack:
     return Pack({INDEX: orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), **members})
 
 
-def unpack(packed: Path, to: Path) -> None:
+def is_packed(run: Path) -> bool:
+    """Whether it is a kept run, and no run directory."""
+    return run.name.endswith(SUFFIX) and run.is_file()
+
+
+def name_of(run: Path) -> str:
+    """The name of a run, kept or not."""
+    return run.resolve().name.removesuffix(SUFFIX)
+
+
+def unpack(packed: Path, to: Path, *, lines_too: bool = True) -> None:
     """Write the run directory that a pack holds into a folder.
+
+    Args:
+        packed: the kept run.
+        to: the folder.
+        lines_too: whether also what was sent and read, which takes a second for 20,000 records.
 
     Raises:
         PackError: the pack cannot be read, or a file comes out otherwise than it was packed.
         OSError: a file cannot be read or written.
     """
-    members = _members(packed)
+    members = Pack.of(packed).members
     try:
         index = orjson.loads(members[INDEX])
         if index["format"] != FORMAT:
@@ -102,6 +127,8 @@ def unpack(packed: Path, to: Path) -> None:
         raise PackError(f"{packed} is damaged: {INDEX} cannot be read ({error!r}); take it again") from error
     folders = {name: Referred(to / name, workload) for name, workload in workloads.items()}
     for name, digest, stored in files:
+        if stored == LINES and not lines_too:
+            continue
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise PackError(f"{packed} is damaged: {name} is no path in a run directory")
         path = to / name
@@ -148,12 +175,3 @@ def _name(path: Path, run: Path) -> str:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _members(packed: Path) -> dict[str, bytes]:
-    try:
-        content = lzma.decompress(packed.read_bytes())
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
-            return {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
-    except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
-        raise PackError(f"{packed} is damaged ({error}): take it again from where it is kept") from error

@@ -1,4 +1,4 @@
-"""The files of a run directory that the judge reads, and what the lines of each refer to."""
+"""The files of a run directory that are packed, and what the lines of each refer to."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.harness.pack.references import References, Rows, Sends
 from tests.harness.pack.workload import RecordedWorkload, workload_of
 
 MANIFEST: Final = "manifest.json"
+RESULTS: Final = "results.json"
 HISTORY: Final = "history.jsonl"
 SENT: Final = "sent.jsonl"
 OBSERVED: Final = "observed"
@@ -43,10 +44,10 @@ class Referred:
 
 
 def evidence_in(folder: Path) -> Iterator[Path]:
-    """Every file that the judge reads, each behind those it refers to."""
+    """Every file that the judge reads, each behind those it refers to, and what it said."""
     observed = sorted((folder / OBSERVED).glob("*"), key=lambda path: (path.name.endswith(SEEN), path.name))
     first = (folder / MANIFEST, folder / HISTORY, folder / SENT, *observed)
-    rest = sorted({*bound_files(folder), folder / BOUND} - {*first})
+    rest = sorted({*bound_files(folder), folder / BOUND, folder / RESULTS} - {*first})
     for path in (*first, *rest):
         if path.is_file():
             yield path

@@ -1,6 +1,6 @@
 """`python -m tests.harness.report`: draw the page of a run again, the index of runs, or the sum of a campaign.
 
-    report RUN                          the page of a run directory
+    report RUN                          the page of a run directory; of a kept run, or of all in a folder, beside it
     report index [RUNS] [--kept]        index.html of runs/ or another directory, as docs/evidence --kept
     report campaign DIR... [--to DIR]   one page and results.json that add up run directories
     report evidence DIR... --to DIR     what the repository keeps of run directories, or of a sum of them
@@ -12,12 +12,13 @@ import argparse
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.harness import report
-from tests.harness.report import campaign, index, packing
+from tests.harness.pack.archive import PackError, is_packed
+from tests.harness.report import campaign, index, kept, packing
 from tests.harness.report.packing import Private
 
 RUNS, SUM = Path("runs"), Path("runs/campaign")
@@ -39,16 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if word == "evidence":
             return _evidence(given[1:])
         return _run(given)
-    except (FileNotFoundError, campaign.CampaignError, packing.PackingError) as error:
+    except (FileNotFoundError, PackError, campaign.CampaignError, packing.PackingError) as error:
         sys.stderr.write(f"✗ {error}\n")
         return 2
 
 
 def _run(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.report", description=__doc__.partition("\n")[0])
-    parser.add_argument("run", type=Path, nargs="?", default=RUNS / "latest", help="run directory (%(default)s)")
-    page = report.write(parser.parse_args(given).run)
-    sys.stdout.write(f"{page}\n")
+    help_ = "run, or a folder of kept ones (%(default)s)"
+    parser.add_argument("run", type=Path, nargs="?", default=RUNS / "latest", help=help_)
+    run: Path = parser.parse_args(given).run
+    if is_packed(run):
+        pages: Iterable[Path] = (kept.draw(run),)
+    elif kept.is_folder_of_kept(run):
+        pages = kept.draw_all(run)
+    else:
+        pages = (report.write(run),)
+    for page in pages:
+        sys.stdout.write(f"{page}\n")
     return 0
 
 

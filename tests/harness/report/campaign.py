@@ -9,9 +9,10 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from tests.harness.checkers.recovery import BOUND_SAYS, bounds, by_sort, by_step
+from tests.harness.pack.archive import is_packed, name_of
 from tests.harness.report import matrix, recovery, typeset
 from tests.harness.report.controls import KINDS
-from tests.harness.report.listing import Listed, listed
+from tests.harness.report.listing import Listed, listed, page_of
 from tests.harness.report.page import TEMPLATES, VERDICTS, outputs_of, sum_row, total
 from tests.harness.results import CAMPAIGNS, CampaignResults, Epochs, Output, Part, Results, Verdict, Workload, worst
 from tests.harness.run_directory import RunDirectory, write_atomically
@@ -101,7 +102,7 @@ def _different(directories: Sequence[Path]) -> list[Listed]:
         raise CampaignError("name the run directories of the campaign")
     found: dict[str, Listed] = {}
     for path in directories:
-        if not path.is_dir():
+        if not (path.is_dir() or is_packed(path)):
             raise CampaignError(f"there is no run directory {path}")
         run = listed(path)
         if run.manifest.get("control") is not None or path.resolve().parent.name == "controls":
@@ -204,10 +205,10 @@ def _share(number: int, of: Workload) -> str:
 
 def _row(part: Part, at: Path) -> dict[str, Any]:
     path = Path(part.run)
-    page = next((name for name in ("report.html", "results.json") if (path / name).is_file()), "")
+    page = page_of(path)
     return {
-        "name": path.resolve().name,
-        "link": quote(os.path.relpath(path / page, at)) if page else "",
+        "name": name_of(path),
+        "link": quote(os.path.relpath(page, at)) if page else "",
         "stack": part.stack or typeset.NOT_KNOWN,
         "seed": typeset.NOT_KNOWN if part.seed is None else str(part.seed),
         "verdict": str(part.verdict),

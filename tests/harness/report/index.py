@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.harness.pack.archive import is_packed, name_of
 from tests.harness.report import typeset
 from tests.harness.report.lenient import mapping, mappings, text, whole
-from tests.harness.report.listing import VERDICTS, Listed, listed
+from tests.harness.report.listing import VERDICTS, Listed, listed, page_of
 from tests.harness.report.page import TEMPLATES
 from tests.harness.report.recording import read_object
 from tests.harness.run_directory import write_atomically
 
 NAME, SOAKS = "index.html", "soak"
-PAGES, SAYS = ("report.html", "page.html", "table.md"), ("claim", "command")
-"""Where a run is shown, and what says what it is of."""
+SAYS = ("claim", "command")
+"""What says what a run is of."""
 _RUN = re.compile(r"\d{8}-\d{6}-")
 """How a run directory's name begins: one without any readable file is listed too."""
 
@@ -59,7 +60,7 @@ def render(runs: Path, *, kept: bool = False) -> str:
 
 def _is_run(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
-        return False
+        return is_packed(path)
     return bool(_RUN.match(path.name)) or (path / "manifest.json").is_file()
 
 
@@ -70,9 +71,7 @@ def _campaigns(runs: Path) -> list[dict[str, Any]]:
     for path in sorted(path for path in there if (path / "report.html").is_file()):
         if parts := _parts(path):
             said = text(read_object(path / "results.json", "results.json", []).get("verdict"))
-            # Sums that are older than commits in them: their runs lie beside their page where they are kept.
-            beside = (listed(path / Path(text(part.get("run"))).name).commit for part in parts)
-            commits = {text(part.get("commit")) or commit for part, commit in zip(parts, beside, strict=True)}
+            commits = {text(part.get("commit")) for part in parts}
             found.append(
                 {
                     "name": path.name,
@@ -102,10 +101,10 @@ def _named(name: str) -> float:
 def _row(run: Listed, runs: Path, *, kept: bool) -> dict[str, Any]:
     exact, sinks = run.exact
     told = (run.results, run.manifest)
-    page = next((name for name in PAGES if (run.path / name).is_file()), "results.json" if run.results else "")
+    page = page_of(run.path)
     return {
-        "name": str(run.path.relative_to(runs)) if kept else run.name,
-        "link": f"{quote(str(run.path.relative_to(runs)))}/{page}" if page else "",
+        "name": str(run.path.with_name(name_of(run.path)).relative_to(runs)) if kept else run.name,
+        "link": quote(str(page.relative_to(runs))) if page else "",
         "date": typeset.date(run.started_ms or _named(run.path.name)),
         "commit": run.commit,
         "stack": run.stack or typeset.NOT_KNOWN,

@@ -1,13 +1,18 @@
-"""What is known of a run without its history: from its manifest and results.json, for lists of runs."""
+"""What is known of a run, kept or not, without its history: from its manifest and results, for lists of runs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.harness.pack.archive import Pack, PackError, is_packed, name_of
+from tests.harness.pack.files import MANIFEST, RESULTS
 from tests.harness.report.lenient import mapping, mappings, real, text, whole
-from tests.harness.report.recording import read_object
+from tests.harness.report.recording import object_in, read_object
 
 VERDICTS = ("pass", "fail", "unknown")
+PAGES = ("report.html", "page.html", "table.md", RESULTS)
+_READ = (MANIFEST, RESULTS)
 _WRONG = ("missing", "duplicated", "phantom", "corrupted")
 
 
@@ -22,8 +27,8 @@ class Listed:
 
     @property
     def name(self) -> str:
-        """The run's own name, else its directory's."""
-        return text(self.manifest.get("run")) or self.path.name
+        """The run's own name, else that of where it is."""
+        return text(self.manifest.get("run")) or name_of(self.path)
 
     @property
     def started_ms(self) -> float | None:
@@ -79,17 +84,30 @@ class Listed:
         outputs = [mapping(row) for row in mapping(self.results.get("outputs")).values()]
         return sum(all(whole(row.get(name)) == 0 for name in _WRONG) for row in outputs), len(outputs)
 
-    @property
-    def reported(self) -> bool:
-        """Whether there is a page of it."""
-        return (self.path / "report.html").is_file()
+
+def page_of(run: Path) -> Path | None:
+    """Where a run is shown: that of a kept run lies beside it, once it is drawn (tests.harness.report.kept)."""
+    if is_packed(run):
+        return run.with_name(f"{name_of(run)}.html")
+    return next((run / name for name in PAGES if (run / name).is_file()), None)
 
 
 def listed(run: Path) -> Listed:
-    """Read what a list shows of a run directory; what cannot be read becomes a gap."""
+    """Read what a list shows of a run directory, or of a kept run; what cannot be read becomes a gap."""
     gaps: list[str] = []
-    manifest = read_object(run / "manifest.json", "manifest.json", gaps)
-    results = read_object(run / "results.json", "results.json", gaps)
+    manifest, results = (
+        _packed(run, gaps) if is_packed(run) else (read_object(run / name, name, gaps) for name in _READ)
+    )
     if not gaps and text(results.get("verdict")) not in VERDICTS:
-        gaps.append("results.json holds no verdict.")
+        gaps.append(f"{RESULTS} holds no verdict.")
     return Listed(run, manifest, results, gaps)
+
+
+def _packed(run: Path, gaps: list[str]) -> Iterator[dict[str, Any]]:
+    try:
+        members = Pack.of(run).members
+    except PackError as error:
+        gaps.append(f"{error}.")
+        members = {}
+    for name in _READ:
+        yield object_in(members.get(name), name, gaps) if members else {}

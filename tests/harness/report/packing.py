@@ -1,4 +1,4 @@
-"""Evidence to keep: of the runs of a campaign all that the judge reads, packed, with results and pages."""
+"""Evidence to keep: of each run of a campaign a pack of all that the judge reads and said, and their sum."""
 
 import os
 import re
@@ -9,19 +9,20 @@ from pathlib import Path
 
 from tests.harness.checkers import agreement
 from tests.harness.commit import PRODUCT, code_at, git_state, in_history
-from tests.harness.pack import archive
+from tests.harness.pack.archive import SUFFIX, Pack, is_packed, name_of
+from tests.harness.pack.archive import pack as packed_of
+from tests.harness.pack.files import HISTORY, MANIFEST, OBSERVED, RESULTS, SENT
 from tests.harness.report import campaign
 from tests.harness.report.lenient import mapping, mappings, text
-from tests.harness.report.listing import listed
+from tests.harness.report.listing import Listed, listed
 from tests.harness.report.recording import read_object
 from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.harness.run_directory import write_atomically
 
 LIMIT_BYTES = 20_000_000
 SOAK_STATE = "state.json"
-KEPT = ("manifest.json", "results.json")
 PAGE = "report.html"
-JUDGED = ("manifest.json", "history.jsonl", "sent.jsonl", "observed")
+JUDGED = (MANIFEST, HISTORY, SENT, OBSERVED)
 """What a run has to have, and each of its controls: without it nobody judges it again."""
 _AROUND = 40
 
@@ -66,8 +67,8 @@ def pack(
 ) -> tuple[CampaignResults, int]:
     """Write what is kept of runs into a folder, with the page and `results.json` of their sum; those, and the bytes.
 
-    Of each run, in a folder of its name: manifest, results, page, and the pack of all that the judge reads, of its
-    controls too (tests.harness.pack). The same runs give the same bytes.
+    Of each run, `NAME.tar.xz`: the pack of all that the judge reads and said, of its controls too
+    (tests.harness.pack). The same runs give the same bytes.
 
     Args:
         named: run directories, kept runs, or folders of a sum (`soak`, `report campaign`), which stand for their runs.
@@ -92,17 +93,11 @@ def pack(
     for run in runs:
         _refuse(run, any_verdict, checkout)
     for run in runs:
-        folder = Path(run.resolve().name)
-        for name in (*KEPT, PAGE):
-            files[folder / name] = (run / name).read_bytes()
-            _check(folder / name, files[folder / name], private)
-        if _is_kept(run):
-            files[folder / archive.NAME] = (run / archive.NAME).read_bytes()
-            continue
-        packed = archive.pack(run, by)
+        # What is kept already stays as it is: this checkout may pack it otherwise.
+        packed = Pack.of(run) if is_packed(run) else packed_of(run, by)
         for name, content in packed.texts():
-            _check(folder / name, content, private)
-        files[folder / archive.NAME] = packed.compressed()
+            _check(Path(name_of(run), name), content, private)
+        files[_kept(run)] = run.read_bytes() if is_packed(run) else packed.compressed()
     for folder in named:
         if (state := folder / SOAK_STATE).is_file():
             files[Path(SOAK_STATE)] = state.read_bytes()
@@ -111,20 +106,20 @@ def pack(
     return _written(files, runs, to, private, limit)
 
 
+def _kept(run: Path) -> Path:
+    """The file of a kept run, in the folder of the evidence."""
+    return Path(f"{name_of(run)}{SUFFIX}")
+
+
 def _runs_of(named: Sequence[Path]) -> Iterator[Path]:
     for path in named:
-        if (path / "manifest.json").exists() or not (path / "results.json").exists():
+        if (path / MANIFEST).exists() or not (path / RESULTS).exists():
             yield path
             continue
-        parts = mappings(read_object(path / "results.json", "results.json", []).get("parts"))
+        parts = mappings(read_object(path / RESULTS, RESULTS, []).get("parts"))
         if not parts:
             raise PackingError(f"{path} is neither a run directory nor the sum of some")
         yield from (Path(text(part.get("run"))) for part in parts)
-
-
-def _is_kept(run: Path) -> bool:
-    """Whether an earlier call packed it: its files are taken as they are."""
-    return (run / archive.NAME).is_file()
 
 
 def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
@@ -134,10 +129,8 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
         raise PackingError(f"{run}: {found.gaps[0]}")
     if found.verdict != "pass" and not any_verdict:
         raise PackingError(f"{run} is {found.verdict}: --any-verdict packs it all the same")
-    if not found.reported:
-        raise PackingError(f"{run} has no page: `make report RUN={run}` draws it")
-    _refuse_alone(run)
-    if _is_kept(run):
+    _refuse_alone(found)
+    if is_packed(run):
         # What the judge reads is in its pack, of a commit that was looked at.
         return
     for folder in (run, *sorted(path for path in run.glob("controls/*") if path.is_dir())):
@@ -147,17 +140,17 @@ def _refuse(run: Path, any_verdict: bool, checkout: Path) -> None:
         _refuse_commit(folder, checkout)
 
 
-def _refuse_alone(run: Path) -> None:
+def _refuse_alone(run: Listed) -> None:
     """Raise where one judge alone has looked; the second one does not know declared pipelines."""
-    asked = {text(one.get("name")) for one in mappings(read_object(run / "results.json", "", []).get("oracles"))}
-    settings = mapping(read_object(run / "manifest.json", "", []).get("settings"))
+    asked = {text(one.get("name")) for one in mappings(run.results.get("oracles"))}
+    settings = mapping(run.manifest.get("settings"))
     if agreement.NAME not in asked and settings.get("campaign") != OWN_PIPELINE:
-        raise PackingError(f"{run} was judged by one judge alone: `make check RUN={run}` asks both")
+        raise PackingError(f"{run.path} was judged by one judge alone: `make check RUN={run.path}` asks both")
 
 
 def _refuse_commit(run: Path, checkout: Path) -> None:
     """Raise where nobody else can have the code that a run was recorded with."""
-    manifest = read_object(run / "manifest.json", "manifest.json", [])
+    manifest = read_object(run / MANIFEST, MANIFEST, [])
     git = mapping(manifest.get("git"))
     commit = text(git.get("commit"))
     if not commit:
@@ -196,18 +189,14 @@ def _written(
     try:
         for path, content in files.items():
             write_atomically(to / path, content)
-        results, page = campaign.write([place / run.resolve().name for run in runs], place)
-        sums = {Path(path.name): path.read_bytes() for path in (page, page.with_name("results.json"))}
+        results, page = campaign.write([place / _kept(run) for run in runs], place)
+        sums = {Path(path.name): path.read_bytes() for path in (page, page.with_name(RESULTS))}
         for path, content in sums.items():
             _check(path, content, private)
         return results, _within(files | sums, limit)
     except BaseException:
-        for name in {path.parts[0] for path in (*files, Path("results.json"), Path(PAGE))}:
-            one = to / name
-            if one.is_dir():
-                shutil.rmtree(one)
-            else:
-                one.unlink(missing_ok=True)
+        for path in (*files, Path(RESULTS), Path(PAGE)):
+            (to / path).unlink(missing_ok=True)
         if made:
             shutil.rmtree(to)
         raise

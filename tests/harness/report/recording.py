@@ -57,11 +57,23 @@ def read(run: Path) -> Recording:
 def read_object(path: Path, name: str, gaps: list[str]) -> dict[str, Any]:
     """Read a JSON object; when there is none, say so in `gaps` and return an empty one."""
     try:
-        value = orjson.loads(path.read_bytes())
+        content = path.read_bytes()
     except FileNotFoundError:
+        content = None
+    except OSError as error:
+        gaps.append(f"{name} cannot be read: {error}.")
+        return {}
+    return object_in(content, name, gaps)
+
+
+def object_in(content: bytes | None, name: str, gaps: list[str]) -> dict[str, Any]:
+    """The JSON object that a file holds, None where there is no file; gaps as of `read_object`."""
+    if content is None:
         gaps.append(f"{name} is missing.")
         return {}
-    except (OSError, orjson.JSONDecodeError) as error:
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
         gaps.append(f"{name} cannot be read: {error}.")
         return {}
     if not isinstance(value, dict):

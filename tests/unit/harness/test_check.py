@@ -24,7 +24,6 @@ KEPT = {
     "card-ledger": {"card_ledger"},
     "compare": {"compare"},
     "fraud": {"fraud"},
-    "jobs-cluster": {"card_ledger", "fraud", *EXPERIMENTS},
     "reconcile": {"reconcile"},
     "optimisations": {"optimisations"},
     "tampered": set[str](),

@@ -9,7 +9,6 @@ import pytest
 
 from tests.harness import report
 from tests.harness.judge.verdict import judge
-from tests.harness.pack.archive import NAME
 from tests.harness.report.packing import PackingError, pack
 from tests.harness.results import Verdict
 from tests.second_judge.program import ask
@@ -57,6 +56,6 @@ def test_it_is_packed_when_asked_for_and_fails_again(
         pack([run], kept, [], checkout=Path())
     assert pack([run], kept, [], checkout=Path(), any_verdict=True)[0].verdict == "fail"
     shutil.rmtree(run)
-    assert (kept / RUN.name / NAME).is_file()
-    assert checked(monkeypatch, kept / RUN.name) == Verdict.FAIL.exit_code
-    assert "✓ as kept/" in capsys.readouterr().out
+    assert (kept / f"{RUN.name}.tar.xz").is_file()
+    assert checked(monkeypatch, kept / f"{RUN.name}.tar.xz") == Verdict.FAIL.exit_code
+    assert "✓ as results.json in kept/" in capsys.readouterr().out

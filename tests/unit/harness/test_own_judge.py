@@ -18,7 +18,7 @@ from tests.harness.results import OWN_PIPELINE, Results, Verdict
 from tests.unit.command import call
 from tests.unit.harness.fabricate import LATENESS_MS, WINDOW_MS, fabricate, write_json, write_lines
 from tests.unit.harness.tamper import bind, change_json, change_lines, lines_of, rebind, watch
-from tests.unit.harness.test_rejudge import keep
+from tests.unit.harness.test_rejudge import KEPT, keep
 
 COLUMNS = ("id", "user", "event_time_ms", "payload", "crc")
 DECLARATION = {
@@ -65,7 +65,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
 
 def test_a_kept_run_is_judged_again_by_its_own_judge(run: Path, tmp_path: Path) -> None:
     judge(run)
-    kept = keep(run, tmp_path / "kept")
+    kept = keep(run, tmp_path / KEPT)
     with place_to_judge(kept) as place:
         assert is_declared(Case(place))
         assert judge(place).verdict is Verdict.PASS

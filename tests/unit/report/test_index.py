@@ -127,6 +127,3 @@ def test_a_campaign_is_named_above_the_runs_with_their_commits(runs: Path, capsy
         del part["commit"]
     results.write_bytes(orjson.dumps(summed))
     assert "a campaign of 2 runs:" in index.render(runs)
-    for name in names:
-        shutil.copytree(runs / name, runs / "sum" / name)
-    assert "a campaign of 2 runs, commit bfa1d1937c0f" in index.render(runs, kept=True)

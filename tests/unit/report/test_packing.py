@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import orjson
 import pytest
 
 from tests.harness.manifest import code_of
-from tests.harness.pack.archive import NAME, unpack
+from tests.harness.pack.archive import Pack, unpack
 from tests.harness.report import write as draw
 from tests.harness.report.__main__ import main, private
 from tests.harness.report.packing import PackingError, Private
@@ -22,6 +21,7 @@ from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
 
 NAMES = ("20261120-170300-7", "20261121-090000-8")
+KEPT = tuple(f"{name}.tar.xz" for name in NAMES)
 SENT = '{"n":0,"id":"p0-s0-000000"}\n{"end":true,"rows":1}\n'
 TO = Path("docs/evidence/reference")
 BOTH = {"name": "second judge", "number": 0, "verdict": "pass", "says": "it comes to the same", "evidence": []}
@@ -63,35 +63,32 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
 
 
-def test_of_each_run_its_results_page_and_all_that_the_judge_reads_are_kept(runs: list[Path]) -> None:
+def test_of_each_run_all_that_the_judge_reads_and_says_is_kept_in_one_file(runs: list[Path]) -> None:
     results, size = pack(runs, TO, [])
     found = contents(TO)
     assert size == sum(map(len, found.values()))
     assert results.verdict == "pass"
+    assert set(found) == {*KEPT, "results.json", "report.html"}
     for run in runs:
-        for name in ("manifest.json", "results.json", "report.html"):
-            assert found[f"{run.name}/{name}"] == (run / name).read_bytes()
-        assert {name for name in found if name.startswith(run.name)} == {
-            f"{run.name}/{name}" for name in ("manifest.json", "results.json", "report.html", NAME)
-        }
-        unpack(TO / run.name / NAME, again := Path("again") / run.name)
-        drawn = {"results.json", "report.html", "driver.log"}
-        judged = {name: one for name, one in contents(run).items() if Path(name).name not in drawn}
-        assert contents(again) == judged
+        unpack(TO / f"{run.name}.tar.xz", again := Path("again") / run.name)
+        left = {"report.html", "driver.log"}
+        assert contents(again) == {name: one for name, one in contents(run).items() if Path(name).name not in left}
 
 
-def member_of(path: Path, name: str) -> bytes:
-    with tarfile.open(path) as tar:
-        found = tar.extractfile(name)
-        assert found is not None
-        return found.read()
-
-
-def test_the_links_of_the_sum_lead_to_the_pages_beside_it(runs: list[Path]) -> None:
+def test_the_links_of_the_sum_lead_to_pages_beside_it_which_are_drawn_from_the_packs(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     pack(runs, TO, [])
     links = [link.attributes["href"] for link in parse((TO / "report.html").read_text()).all("a")]
-    assert links == [f"{name}/report.html" for name in NAMES]
-    assert all((TO / link).is_file() for link in links)
+    assert links == [f"{name}.html" for name in NAMES]
+    assert main([str(TO)]) == 0
+    assert capsys.readouterr().out.split() == [str(TO / link) for link in links]
+    for run, link in zip(runs, links, strict=True):
+        assert (TO / link).read_bytes() == (run / "report.html").read_bytes()
+    assert main([str(TO)]) == 0
+    assert not capsys.readouterr().out, "what is drawn is drawn once"
+    (TO / links[0]).unlink()
+    assert main([str(TO / KEPT[0])]) == 0
     moved = TO.rename("elsewhere")
     assert all((moved / link).is_file() for link in links)
 
@@ -108,7 +105,7 @@ def test_the_same_runs_give_the_same_bytes(runs: list[Path]) -> None:
 
 def test_kept_runs_are_kept_again_as_they_are_with_others(runs: list[Path]) -> None:
     pack(runs[:1], TO, [])
-    pack([TO / runs[0].name, *runs[1:]], Path("docs/evidence/more"), [])
+    pack([TO / KEPT[0], *runs[1:]], Path("docs/evidence/more"), [])
     kept = contents(TO)
     again = contents(Path("docs/evidence/more"))
     of_first = {name: content for name, content in kept.items() if name.startswith(runs[0].name)}
@@ -124,7 +121,7 @@ def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(
     assert main(["campaign", *map(str, runs), "--to", "runs/soak/reference"]) == 0
     Path("runs/soak/reference/state.json").write_text('{"format": 1}')
     assert main(["evidence", "runs/soak/reference", "--to", str(TO)]) == 0
-    assert {path.name for path in TO.iterdir()} == {*NAMES, "results.json", "report.html", "state.json"}
+    assert {path.name for path in TO.iterdir()} == {*KEPT, "results.json", "report.html", "state.json"}
 
 
 @pytest.mark.parametrize("verdict", ["fail", "unknown"])
@@ -139,7 +136,6 @@ def test_a_run_that_did_not_pass_is_packed_only_when_asked_for(runs: list[Path],
 @pytest.mark.parametrize(
     "missing",
     [
-        "report.html",
         "history.jsonl",
         "results.json",
         "manifest.json",
@@ -207,7 +203,7 @@ def test_the_commit_of_a_run_has_to_be_in_the_history(runs: list[Path]) -> None:
     for manifest in Path("runs").rglob("manifest.json"):
         change(manifest.parent, "manifest.json", git={"commit": commit, "dirty": False})
     pack(runs, TO, [])
-    index = orjson.loads(member_of(TO / NAMES[0] / NAME, "pack.json"))
+    index = orjson.loads(Pack.of(TO / KEPT[0]).members["pack.json"])
     assert index["packed_by"] == git("rev-parse", "HEAD")
 
 
@@ -233,7 +229,7 @@ def test_more_than_the_limit_is_refused_and_nothing_is_written(runs: list[Path])
     pack(runs, TO, [], limit=size)
 
 
-@pytest.mark.parametrize("file", ["manifest.json", "results.json", "report.html", "history.jsonl", "sent.jsonl"])
+@pytest.mark.parametrize("file", ["manifest.json", "results.json", "history.jsonl", "sent.jsonl"])
 @pytest.mark.parametrize(
     "one", [Private("the home directory", "/home/somebody"), Private("a name", "box-7", word=True)]
 )
@@ -285,11 +281,16 @@ def test_a_folder_with_texts_is_filled_and_keeps_them(runs: list[Path]) -> None:
         pack(runs, TO, [], limit=10)
     pack(runs, TO, [])
     assert (TO / "README.md").read_text() == "what it shows\n"
-    with pytest.raises(PackingError, match=f"holds {NAMES[0]}, {NAMES[1]}, report.html"):
+    with pytest.raises(PackingError, match=f"holds {KEPT[0]}, {KEPT[1]}, report.html"):
         pack(runs, TO, [])
 
 
 def test_errors_are_one_line_and_exit_code_2(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    (runs[0] / "report.html").unlink()
+    (runs[0] / "sent.jsonl").unlink()
     assert main(["evidence", *map(str, runs), "--to", str(TO)]) == 2
-    assert capsys.readouterr().err == f"✗ {runs[0]} has no page: `make report RUN={runs[0]}` draws it\n"
+    assert capsys.readouterr().err == f"✗ {runs[0] / 'sent.jsonl'} is missing\n"
+    pack(runs[1:], TO, [])
+    packed = TO / KEPT[1]
+    packed.write_bytes(packed.read_bytes()[:-100])
+    assert main([str(packed)]) == 2
+    assert capsys.readouterr().err.startswith(f"✗ {packed} is damaged (")
