@@ -23,18 +23,42 @@ if TYPE_CHECKING:
     from effectively_once.windowed import Windowed
 
 __all__ = [
-    "BucketAddress", "Count", "KafkaRecord", "Max", "Min", "Outputs", "Pipeline", "PipelineError", "RecordedStep",
-    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "json_records",
-    "published", "trial_session", "whole_number",
-]  # fmt: skip
+    "BucketAddress",
+    "Count",
+    "KafkaRecord",
+    "Max",
+    "Min",
+    "Outputs",
+    "Pipeline",
+    "PipelineError",
+    "RecordedStep",
+    "Stateful",
+    "Sum",
+    "ToFiles",
+    "ToKafka",
+    "ToTable",
+    "Trial",
+    "Windowed",
+    "ambiguous_json",
+    "json_records",
+    "published",
+    "trial_session",
+    "whole_number",
+]
 
 _MODULES = {
-    "aggregates": ("Count", "Max", "Min", "Sum"), "destinations": ("ToFiles", "ToKafka", "ToTable"),
-    "errors": ("PipelineError",), "object_store": ("BucketAddress",), "pipeline": ("Pipeline",),
-    "reader": ("published",), "stable": ("RecordedStep",), "stateful": ("Stateful",),
+    "aggregates": ("Count", "Max", "Min", "Sum"),
+    "destinations": ("ToFiles", "ToKafka", "ToTable"),
+    "errors": ("PipelineError",),
+    "object_store": ("BucketAddress",),
+    "pipeline": ("Pipeline",),
+    "reader": ("published",),
+    "stable": ("RecordedStep",),
+    "stateful": ("Stateful",),
     "strict_json": ("ambiguous_json", "json_records", "whole_number"),
-    "trial": ("KafkaRecord", "Outputs", "Trial", "trial_session"), "windowed": ("Windowed",),
-}  # fmt: skip
+    "trial": ("KafkaRecord", "Outputs", "Trial", "trial_session"),
+    "windowed": ("Windowed",),
+}
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 

@@ -34,8 +34,9 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     if job.pipeline.stateful is not None:
         raise ControlError(
             "an epoch of a pipeline whose state is Spark's own is repeated with Spark's batch, never over nothing",
-            f"pipeline {settings.pipeline}", "The version that declared it has to finish it.",
-        )  # fmt: skip
+            f"pipeline {settings.pipeline}",
+            "The version that declared it has to finish it.",
+        )
     store = S3ObjectStore(settings.bucket)
     preflight = Preflight(job, layout, store, KafkaSource(settings))
     topic_ids = preflight.surroundings()
@@ -48,17 +49,23 @@ def abandon(job: Job, say: Say, *, yes: bool = False) -> None:
     declared = head.declared
     if declared.repairs is not None:
         raise ControlError(
-            f"epoch {declared.epoch} repairs epoch {declared.repairs}: what that one lacks would be lost", layout.head,
+            f"epoch {declared.epoch} repairs epoch {declared.repairs}: what that one lacks would be lost",
+            layout.head,
             "Start the version that declared it.",
-        )  # fmt: skip
+        )
     preflight.accept(head, topic_ids, declared.wheel_digest)
     refuse_missing_sinks(head, job.pipeline, "Abandon the epoch")
     preflight.marks(head)
     say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
     made = Abandonment(
-        layout, store, tuple(shards(job)), tuple(files(job, store, layout)),
-        kinds(job.pipeline), published_to(job.pipeline, settings.shards), say,
-    )  # fmt: skip
+        layout,
+        store,
+        tuple(shards(job)),
+        tuple(files(job, store, layout)),
+        kinds(job.pipeline),
+        published_to(job.pipeline, settings.shards),
+        say,
+    )
     made.refuse_what_is_visible(declared)
     say("nothing of it is visible")
     if not yes:

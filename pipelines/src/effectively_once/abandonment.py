@@ -132,9 +132,10 @@ class Abandonment:
         def accept(head: Head) -> None:
             if head.declared is None or head.declared.epoch != epoch:
                 raise StaleDriverError(
-                    f"epoch {epoch} is not declared any more: a driver is at work", self.layout.head,
+                    f"epoch {epoch} is not declared any more: a driver is at work",
+                    self.layout.head,
                     "Look at the pipeline again; nothing was changed.",
-                )  # fmt: skip
+                )
 
         held = run(chain.take_over(self.layout, f"abandon-{uuid.uuid4().hex}", {}, accept), self.store)
         generation = held.head.generation
@@ -154,9 +155,10 @@ class Abandonment:
         def accept(head: Head) -> None:
             if head.declared is not None or head.last_recorded != last:
                 raise StaleDriverError(
-                    f"the chain does not end with epoch {last} any more: a driver is at work", self.layout.head,
+                    f"the chain does not end with epoch {last} any more: a driver is at work",
+                    self.layout.head,
                     "Look at the pipeline again; nothing was changed.",
-                )  # fmt: skip
+                )
 
         owner = uuid.uuid4().hex
         held = run(chain.take_over(self.layout, f"accept-loss-{owner}", {}, accept), self.store)
@@ -182,10 +184,11 @@ class Abandonment:
         visible += [str(each) for each in self.files if each.shows(declared.epoch)]
         if visible:
             raise SinkError(
-                f"epoch {declared.epoch} is visible in {', '.join(visible)}", self.layout.head,
+                f"epoch {declared.epoch} is visible in {', '.join(visible)}",
+                self.layout.head,
                 f"The version that declared it has to finish it: wheel {declared.wheel_digest[:12]}. "
                 "Nothing was published. If its repeats are refused: `effectively-once repair`.",
-            )  # fmt: skip
+            )
 
     def _publish_nothing(self, to: Shard | Files, epoch: int, held: chain.Held) -> None:
         for _ in range(ATTEMPTS):
@@ -199,9 +202,10 @@ class Abandonment:
                 if not there:
                     raise
                 raise SinkError(
-                    f"a driver that still ran published rows of epoch {epoch}, which is abandoned", str(to),
+                    f"a driver that still ran published rows of epoch {epoch}, which is abandoned",
+                    str(to),
                     "Stop every driver. Then restore chain and sinks from one backup, or take another name.",
-                ) from error  # fmt: skip
+                ) from error
             self.say(
                 f"{to} " + ("shows nothing of it" if published is Published.NOW else "showed nothing of it before")
             )
@@ -214,19 +218,23 @@ class Abandonment:
         now = run(chain.read(self.layout), self.store)
         if now.owner != held.head.owner:
             raise StaleDriverError(
-                f"driver {now.owner} of generation {now.generation} started meanwhile", self.layout.head,
+                f"driver {now.owner} of generation {now.generation} started meanwhile",
+                self.layout.head,
                 "It publishes the epoch over nothing, as it is pinned now. If it does not: stop it, run this again.",
-            )  # fmt: skip
+            )
 
 
 def recorded(declared: Declaration, generation: int, sinks: Mapping[str, int], kinds: Sequence[str]) -> EpochRecord:
     """Return the record of an abandoned epoch: that of any epoch without rows, with empty deltas, as merging counts."""
     of_shards = dict.fromkeys(map(str, range(declared.shards)), Delta())
     return EpochRecord(
-        **declared.model_dump(), generation=generation, counts=Counts(), max_event_time_ms=None,
+        **declared.model_dump(),
+        generation=generation,
+        counts=Counts(),
+        max_event_time_ms=None,
         sinks={name: dict.fromkeys(map(str, range(number)), Rows()) for name, number in sinks.items()},
         deltas=dict.fromkeys(kinds, of_shards),
-    )  # fmt: skip
+    )
 
 
 def kinds(pipeline: Pipeline) -> list[str]:
@@ -252,5 +260,6 @@ def refuse_missing_sinks(head: Head, pipeline: Pipeline, todo: str) -> None:
     if missing:
         raise SinkError(
             f"this job has no sinks {', '.join(missing)}, and the last epoch was published to them",
-            f"pipeline {head.pipeline}", f"{todo} with the job that has them.",
-        )  # fmt: skip
+            f"pipeline {head.pipeline}",
+            f"{todo} with the job that has them.",
+        )

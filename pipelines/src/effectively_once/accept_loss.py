@@ -54,8 +54,9 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
     if job.pipeline.stateful is not None:
         raise ControlError(
             "the state of the pipeline is Spark's own, and its checkpoint begins where the lost input does",
-            f"pipeline {settings.pipeline}", retained.RESTORE,
-        )  # fmt: skip
+            f"pipeline {settings.pipeline}",
+            retained.RESTORE,
+        )
     store, source = S3ObjectStore(settings.bucket), KafkaSource(settings)
     preflight = Preflight(job, layout, store, source)
     topic_ids = preflight.surroundings()
@@ -75,9 +76,14 @@ def accept_loss(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | No
         for partition, (start, end) in partitions.items():
             say(f"gone: topic {topic} partition {partition} offsets {start} to {end - 1}, {end - start:,} at most")
     made = Abandonment(
-        layout, store, tuple(shards(job)), tuple(files(job, store, layout)),
-        kinds(job.pipeline), published_to(job.pipeline, settings.shards), say,
-    )  # fmt: skip
+        layout,
+        store,
+        tuple(shards(job)),
+        tuple(files(job, store, layout)),
+        kinds(job.pipeline),
+        published_to(job.pipeline, settings.shards),
+        say,
+    )
     _abandonable(made, head, say)
     if not yes:
         say(LOOK_AGAIN)
@@ -116,9 +122,10 @@ def _nothing_left(head: Head, say: Say) -> None:
         say(f"epoch {last.epoch} records the loss of {last.lost.count:,} offsets; nothing is left to do")
         return
     raise ControlError(
-        "the topic holds all that is to be read next", f"pipeline {head.pipeline}",
+        "the topic holds all that is to be read next",
+        f"pipeline {head.pipeline}",
         "There is nothing to accept: start the pipeline.",
-    )  # fmt: skip
+    )
 
 
 def _abandonable(made: Abandonment, head: Head, say: Say) -> None:

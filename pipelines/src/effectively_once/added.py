@@ -73,6 +73,7 @@ def new(head: Head | None, job: Job) -> list[str]:
 
 def _without(added: list[str], layout: Layout) -> SinkError:
     return SinkError(
-        f"sinks {', '.join(added)} are new, and a driver publishes epochs without them", layout.head,
+        f"sinks {', '.join(added)} are new, and a driver publishes epochs without them",
+        layout.head,
         "Stop it with `effectively-once drain`, run this again, then start the version that has them.",
-    )  # fmt: skip
+    )

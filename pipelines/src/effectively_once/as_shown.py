@@ -72,8 +72,9 @@ def rows_of(step: ShardStep, whole: pa.Table, epoch: int, delta: Delta) -> NDArr
     if len(first) != delta.rows:
         raise ChainError(
             f"epoch {epoch} accepted {delta.rows} rows in shard {step.shard}, and {len(first)} are found again",
-            "input topic", "Restore the records of the epoch, or the pipeline from a backup.",
-        )  # fmt: skip
+            "input topic",
+            "Restore the records of the epoch, or the pipeline from a backup.",
+        )
     found: NDArray[np.int64] = at[first]
     return found
 
@@ -106,9 +107,10 @@ def read(store: ObjectStore, shown: AsShown) -> pa.Table:
             raise ValueError("its rows are not those that were pinned")
     except deltas.DAMAGE as wrong:
         raise ChainError(
-            f"what a shard shows of an epoch cannot be read: {str(wrong)[:200]}", shown.key,
+            f"what a shard shows of an epoch cannot be read: {str(wrong)[:200]}",
+            shown.key,
             "Run `effectively-once repair` again.",
-        ) from wrong  # fmt: skip
+        ) from wrong
     return table
 
 
@@ -126,8 +128,9 @@ def _taken(step: ShardStep, whole: pa.Table, shown: AsShown, epoch: int) -> NDAr
     if missing:
         raise SinkError(
             f"shard {step.shard} shows {missing} rows of epoch {epoch} that its input does not give",
-            f"shard {step.shard}", f"Something else is visible, and has to be taken back. {RESTORE}",
-        )  # fmt: skip
+            f"shard {step.shard}",
+            f"Something else is visible, and has to be taken back. {RESTORE}",
+        )
     if shown.ids is not None:
         taken = taken.copy()
         taken[rows_of(step, whole, epoch, shown.ids)] = True

@@ -58,9 +58,15 @@ class Backup:
     """
 
     def __init__(
-        self, source: ListedStore, layout: Layout, place: Place, sinks: Iterable[str],
-        say: Callable[[str], object] = lambda _: None, *, steps: Iterable[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        source: ListedStore,
+        layout: Layout,
+        place: Place,
+        sinks: Iterable[str],
+        say: Callable[[str], object] = lambda _: None,
+        *,
+        steps: Iterable[str] = (),
+    ) -> None:
         self._source, self._layout, self._place, self._sinks, self._say = source, layout, place, tuple(sinks), say
         self._steps = tuple(steps)
         self._copied: dict[str, Copied] = {}
@@ -94,22 +100,26 @@ class Backup:
                 # Collected, if a head that is read now does not name it any more.
                 if str(error) == missing:
                     raise ChainError(
-                        "an object that the chain names is missing", missing,
+                        "an object that the chain names is missing",
+                        missing,
                         "Restore it from the bucket's versions or an older backup.",
-                    ) from error  # fmt: skip
+                    ) from error
                 missing = str(error)
                 self._say(f"{missing} is not there; going on with the head of now")
         else:
             raise BackupError(
-                f"the floor rose above what was being copied, {TRIES} times in a row", self._layout.head,
+                f"the floor rose above what was being copied, {TRIES} times in a row",
+                self._layout.head,
                 "Take the backup where copying is faster, or while the pipeline is stopped.",
-            )  # fmt: skip
+            )
         if checkpoint:
             names |= set(self._checkpoint(head))
         manifest = BackupManifest(
-            pipeline=self._layout.pipeline, taken_ms=taken_ms, head=body.decode(),
+            pipeline=self._layout.pipeline,
+            taken_ms=taken_ms,
+            head=body.decode(),
             objects={name: self._copied[name] for name in sorted(names)},
-        ).digested()  # fmt: skip
+        ).digested()
         body = manifest.model_dump_json().encode()
         if run(create_once(MANIFEST, body), self._place) != body:
             raise self._taken(MANIFEST)

@@ -55,13 +55,19 @@ def judged(settings: PipelineSettings, facts: Mapping[str, TopicFacts]) -> list[
         if topic.min_insync > topic.copies and name != settings.topic:
             raise SinkError(
                 f"min.insync.replicas is {topic.min_insync} and a partition has {topic.copies} replicas, so nothing "
-                "can be published", f"topic {name}", "Lower the one, or give the topic more replicas.",
-            )  # fmt: skip
+                "can be published",
+                f"topic {name}",
+                "Lower the one, or give the topic more replicas.",
+            )
         if topic.min_insync == 1 < topic.copies:
-            found.append(Warned(
-                MIN_INSYNC, f"one of {topic.copies} replicas alone may acknowledge: what it has goes with it",
-                f"topic {name}", "Set min.insync.replicas to 2.",
-            ))  # fmt: skip
+            found.append(
+                Warned(
+                    MIN_INSYNC,
+                    f"one of {topic.copies} replicas alone may acknowledge: what it has goes with it",
+                    f"topic {name}",
+                    "Set min.insync.replicas to 2.",
+                )
+            )
     return found
 
 
@@ -77,14 +83,16 @@ def _expiring(settings: PipelineSettings, topic: TopicFacts) -> Iterator[Warned]
             RETENTION,
             f"the input is kept for {topic.retention_ms} ms, an outage of outage_ms {settings.outage_ms} and "
             f"lateness_ms {settings.lateness_ms} need {needed} ms: records would expire unread",
-            where, f"Raise its retention.ms to {needed} or more, or state a shorter outage_ms.",
-        )  # fmt: skip
+            where,
+            f"Raise its retention.ms to {needed} or more, or state a shorter outage_ms.",
+        )
     if topic.retention_bytes >= 0 and settings.outage_ms:
         yield Warned(
             RETENTION_BYTES,
-            f"the input is kept for {topic.retention_bytes} bytes a partition, however long an outage lasts", where,
+            f"the input is kept for {topic.retention_bytes} bytes a partition, however long an outage lasts",
+            where,
             "Set its retention.bytes to -1, or watch that the driver's lag stays below it.",
-        )  # fmt: skip
+        )
 
 
 def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFacts]:
@@ -107,9 +115,10 @@ def asked(settings: PipelineSettings, sinks: Sequence[str]) -> dict[str, TopicFa
         return {name: _facts(described[name].result().partitions, configs[resources[name]].result()) for name in names}
     except KafkaException as error:
         raise UnreachableError(
-            f"the Kafka broker does not say how its topics are kept: {error.args[0].str()}", settings.kafka_bootstrap,
+            f"the Kafka broker does not say how its topics are kept: {error.args[0].str()}",
+            settings.kafka_bootstrap,
             "Check that it runs; nothing was lost, start the pipeline again.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _facts(partitions: Sequence[object], config: Mapping[str, object]) -> TopicFacts:
@@ -119,5 +128,7 @@ def _facts(partitions: Sequence[object], config: Mapping[str, object]) -> TopicF
     return TopicFacts(
         min(len(partition.replicas) for partition in partitions),  # type: ignore[attr-defined]
         min(len(partition.isr) for partition in partitions),  # type: ignore[attr-defined]
-        number("min.insync.replicas"), number("retention.ms"), number("retention.bytes"),
-    )  # fmt: skip
+        number("min.insync.replicas"),
+        number("retention.ms"),
+        number("retention.bytes"),
+    )

@@ -75,9 +75,15 @@ def _of(head: Head, records: list[EpochRecord], windows: Windows, start_ms: int)
     if closing is not None:
         verdict = "lost" if lost else "released" if clock.released else "complete" if clock.sources else "closed"
     return Certificate(
-        verdict, start_ms, start_ms + windows.length_ms, None if closing is None else closing.epoch,
-        told.watermark_ms if told else head.watermark_ms, clock.sources, clock.released, lost,
-    )  # fmt: skip
+        verdict,
+        start_ms,
+        start_ms + windows.length_ms,
+        None if closing is None else closing.epoch,
+        told.watermark_ms if told else head.watermark_ms,
+        clock.sources,
+        clock.released,
+        lost,
+    )
 
 
 def _concerned(record: EpochRecord, lost: Loss, windows: Windows, start_ms: int) -> bool:
@@ -95,13 +101,16 @@ def complete(
         return EXIT_CODES[found.verdict]
     window = f"window {found.start_ms} to {found.end_ms}"
     at = f"closed by epoch {found.epoch} at watermark {found.watermark_ms}"
-    say({
-        "complete": f"complete: {window}, {at}; every source had passed it",
-        "lost": f"lost: {window}, {at}; it may lack {found.lost:,} records that the topic lost (accept-loss)",
-        "closed": f"closed: {window}, {at}; no source is registered (settings: sources), so partitions alone tell",
-        "released": f"released: {window}, {at}, without {', '.join(found.released)}: of these it may lack records",
-        "open": f"open: {window} closes at watermark {found.end_ms + settings.lateness_ms}, it is {found.watermark_ms}",
-    }[found.verdict])  # fmt: skip
+    closes_ms = found.end_ms + settings.lateness_ms
+    say(
+        {
+            "complete": f"complete: {window}, {at}; every source had passed it",
+            "lost": f"lost: {window}, {at}; it may lack {found.lost:,} records that the topic lost (accept-loss)",
+            "closed": f"closed: {window}, {at}; no source is registered (settings: sources), so partitions alone tell",
+            "released": f"released: {window}, {at}, without {', '.join(found.released)}: of these it may lack records",
+            "open": f"open: {window} closes at watermark {closes_ms}, it is {found.watermark_ms}",
+        }[found.verdict]
+    )
     for name, time_ms in found.passed.items():
         waited = " (not waited for)" if name in found.released else ""
         say(f"  {name}: {'has said nothing' if time_ms is None else f'all before {time_ms} was read'}{waited}")

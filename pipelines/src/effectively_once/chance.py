@@ -9,9 +9,16 @@ from pyspark.sql import DataFrame
 
 from effectively_once.errors import SettingsError
 
-_CLOCKS = frozenset({
-    "CurrentBatchTimestamp", "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now",
-})  # fmt: skip
+_CLOCKS = frozenset(
+    {
+        "CurrentBatchTimestamp",
+        "CurrentDate",
+        "CurrentTime",
+        "CurrentTimestamp",
+        "LocalTimestamp",
+        "Now",
+    }
+)
 """Spark calls them deterministic: within one query its optimiser replaces them by one time. A repeat is another."""
 _SUBQUERY = ("Subquery", "Exists")
 """These are as their plans are, which are looked at by themselves."""
@@ -36,10 +43,11 @@ def refuse(frame: DataFrame, whose: str, where: str, *, clocks: bool = True) -> 
     # The optimiser replaces clocks, so the plan is looked at before. PySpark has no public way to it.
     if found := sorted(set(_of_plan(frame._jdf.queryExecution().analyzed(), clocks))):
         raise SettingsError(
-            f"{whose} answers otherwise in a repeat: {', '.join(found)}", where,
+            f"{whose} answers otherwise in a repeat: {', '.join(found)}",
+            where,
             "Let a recorded step give what is by chance or by a clock (recorded=RecordedStep(...)): its answer is "
             "kept, and a repeat uses it.",
-        )  # fmt: skip
+        )
 
 
 def _of_plan(plan: Any, clocks: bool) -> Iterator[str]:

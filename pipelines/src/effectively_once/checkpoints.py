@@ -154,8 +154,9 @@ class Checkpoint:
         if ends is None or starts is None:
             raise CheckpointError(
                 f"offsets of batch {batch_id if ends is None else batch_id - 1} are missing",
-                f"{self.layout.checkpoint(self.lineage)}/offsets", self._way_out(),
-            )  # fmt: skip
+                f"{self.layout.checkpoint(self.lineage)}/offsets",
+                self._way_out(),
+            )
         return {
             topic: {p: (starts.get(topic, {}).get(p, 0), end) for p, end in sorted(partitions.items())}
             for topic, partitions in ends.items()
@@ -188,8 +189,9 @@ class Checkpoint:
         for wrong in self._unfits(head):
             raise CheckpointError(
                 f"the state of the pipeline is in Spark's checkpoint, and {wrong}",
-                self.layout.checkpoint(self.lineage), WAYS_OUT,
-            )  # fmt: skip
+                self.layout.checkpoint(self.lineage),
+                WAYS_OUT,
+            )
 
     def _unfits(self, head: Head) -> Iterator[str]:
         last: Declaration = head.declared or head.tail[-1]

@@ -10,8 +10,13 @@ import pyarrow.compute as pc
 
 from effectively_once import long_texts
 
-_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-          pa.types.is_fixed_size_binary)  # fmt: skip
+_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def of_values(column: pa.ChunkedArray) -> str:

@@ -89,9 +89,10 @@ def written(layout: Layout, sink: str, head: Head, bounds: Bounds) -> Step[bool]
     """
     if not allowed(head, bounds):
         raise SinkError(
-            f"epochs {bounds[0]} to {bounds[1]} of sink {sink} are not all recorded and below the floor", layout.head,
+            f"epochs {bounds[0]} to {bounds[1]} of sink {sink} are not all recorded and below the floor",
+            layout.head,
             "This is a defect of the compaction: nothing was changed.",
-        )  # fmt: skip
+        )
     if (yield from manifest_span.read(layout, sink, bounds)) is not None:
         return True
     manifests: dict[int, Manifest] = {}
@@ -128,9 +129,7 @@ class Compaction:
 
     """
 
-    def __init__(
-        self, store: ListingStore, layout: Layout, sinks: Iterable[str], say: Say = lambda _: None
-    ) -> None:  # fmt: skip
+    def __init__(self, store: ListingStore, layout: Layout, sinks: Iterable[str], say: Say = lambda _: None) -> None:
         self._store, self._layout, self._sinks, self._say = store, layout, tuple(sinks), say
 
     def find(self) -> Compactable:
@@ -165,10 +164,11 @@ def compact_group(store: ObjectStore, layout: Layout, head: Head, group: Group) 
         return
     if not follows(head, run(chain.read(layout), store)):
         raise ChainError(
-            "the chain is not what it was when its manifests were listed: it was restored, or begun anew", layout.head,
+            "the chain is not what it was when its manifests were listed: it was restored, or begun anew",
+            layout.head,
             f"Delete {layout.manifests(group.sink, *group.bounds)} if it is not of the new chain; no manifest was "
             "deleted.",
-        )  # fmt: skip
+        )
     run(emptied(layout, group.sink, group.bounds), store)
 
 
@@ -205,8 +205,9 @@ def _refuse_another(record: EpochRecord, layout: Layout, sink: str, manifest: Ma
     if manifest["rows"] != rows or (comparable and manifest["digest"] != recorded):
         raise SinkError(
             f"the manifest of epoch {record.epoch} is not of the rows that were recorded",
-            layout.manifest(sink, record.epoch), "Restore it from the bucket's versions or a backup.",
-        )  # fmt: skip
+            layout.manifest(sink, record.epoch),
+            "Restore it from the bucket's versions or a backup.",
+        )
 
 
 def _folder(layout: Layout, sink: str) -> str:

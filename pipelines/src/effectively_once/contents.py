@@ -126,9 +126,10 @@ def _holding(key: str, manifests: Mapping[int, Manifest]) -> Callable[[bytes], o
         found = {line.get("epoch"): line for line in lines}
         if any(found.get(epoch) != manifest for epoch, manifest in manifests.items()):
             raise SinkError(
-                "a manifest is not the one that was read before", key,
+                "a manifest is not the one that was read before",
+                key,
                 "Manifests were compacted meanwhile, or it is damaged: run this again.",
-            )  # fmt: skip
+            )
 
     return check
 

@@ -81,15 +81,17 @@ def decoded(body: bytes, key: str) -> Wish:
         version = Versioned.model_validate_json(body).format
         if version > FORMAT:
             raise ControlError(
-                f"what is asked of drivers has format {version}, this version reads up to {FORMAT}", key,
+                f"what is asked of drivers has format {version}, this version reads up to {FORMAT}",
+                key,
                 "Use the version that asked.",
-            )  # fmt: skip
+            )
         return Wish.model_validate_json(body)
     except ValidationError as wrong:
         raise ControlError(
-            f"what is asked of drivers cannot be read: {wrong.errors()[0]['msg']}", key,
+            f"what is asked of drivers cannot be read: {wrong.errors()[0]['msg']}",
+            key,
             "Ask again with pause, drain or resume: that replaces the object.",
-        ) from wrong  # fmt: skip
+        ) from wrong
 
 
 def read(layout: Layout) -> Step[Wish]:
@@ -122,9 +124,10 @@ def ask(layout: Layout, wish: Wish) -> Step[Asked]:
         there = found.etag if isinstance(found, Found) else None
         if lost and there != etag:
             raise ControlError(
-                "somebody else asked for something at the same time", layout.control,
+                "somebody else asked for something at the same time",
+                layout.control,
                 "Look at what is asked for now, and ask again.",
-            )  # fmt: skip
+            )
         etag, before = there, _readable(found.body, layout.control) if isinstance(found, Found) else Wish()
         answer = yield Put(layout.control, body, etag)
         if isinstance(answer, Written):

@@ -65,9 +65,14 @@ def ends(settings: PipelineSettings) -> Ranges:
 
 
 def wait_until_drained(
-    store: ObjectStore, layout: Layout, wish: Wish, wait_s: float, say: Say,
-    *, clock: Callable[[], float] = time.monotonic,
-) -> None:  # fmt: skip
+    store: ObjectStore,
+    layout: Layout,
+    wish: Wish,
+    wait_s: float,
+    say: Say,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Wait until the chain recorded everything up to the ends of a drain, and declares nothing.
 
     Raises:
@@ -100,8 +105,9 @@ def wait_until_drained(
         moved = "moved meanwhile" if len(seen) > 1 else "did not move meanwhile: does a driver run?"
         raise ControlError(
             f"not drained within {wait_s:g} s: {missing}; {_told(run(chain.there(layout), store))}; the chain {moved}",
-            layout.control, "The drain stays asked for. Wait again with drain, or take it back with resume.",
-        )  # fmt: skip
+            layout.control,
+            "The drain stays asked for. Wait again with drain, or take it back with resume.",
+        )
     say("drained")
 
 

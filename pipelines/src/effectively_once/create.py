@@ -50,9 +50,14 @@ _MADE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 _FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 # Beside what the client itself calls retriable: brokers that are up but fewer than copies are asked for.
 _LATER = (
-    KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER,
-    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
-)  # fmt: skip
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +136,10 @@ def refuse_other_shape(topic: Topic, found: Found) -> None:
         raise error(
             f"the topic exists with {found.partitions} partitions, asked for are {topic.partitions}",
             f"topic {topic.name}",
-            "Ask for as many as it has, or give the pipeline another name." if not topic.source
+            "Ask for as many as it has, or give the pipeline another name."
+            if not topic.source
             else "Ask for as many as it has, or read another topic.",
-        )  # fmt: skip
+        )
     if topic.compacted:
         refuse_expiring(topic.name, found.cleanup_policy)
     if not topic.source:
@@ -171,14 +177,17 @@ def until(what: str, where: str, deadline_s: float, attempt: Callable[[], None],
     """
     try:
         tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(NotYetError), wait=tenacity.wait_fixed(pause_s),
-            stop=tenacity.stop_after_delay(deadline_s), reraise=True,
-        )(attempt)  # fmt: skip
+            retry=tenacity.retry_if_exception_type(NotYetError),
+            wait=tenacity.wait_fixed(pause_s),
+            stop=tenacity.stop_after_delay(deadline_s),
+            reraise=True,
+        )(attempt)
     except NotYetError as last:
         raise UnreachableError(
-            f"{what}: not done within {deadline_s:g} s; {last}", where,
+            f"{what}: not done within {deadline_s:g} s; {last}",
+            where,
             "Check that it runs and is reachable from here; then run this again, it goes on where it stopped.",
-        ) from last  # fmt: skip
+        ) from last
 
 
 class KafkaCluster:
@@ -210,14 +219,17 @@ class KafkaCluster:
         """See Broker."""
         wanted = [
             NewTopic(
-                topic.name, topic.partitions, replication,
+                topic.name,
+                topic.partitions,
+                replication,
                 config={
-                    **dict(topic.config), **({SIZE: str(topic.takes)} if topic.takes else {}),
+                    **dict(topic.config),
+                    **({SIZE: str(topic.takes)} if topic.takes else {}),
                     "cleanup.policy": "compact" if topic.compacted else "delete",
                 },
             )
             for topic in topics
-        ]  # fmt: skip
+        ]
         for name, future in self._admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
             try:
                 future.result()
@@ -291,15 +303,25 @@ def _store(settings: PipelineSettings) -> Minio:
         timeout=urllib3.Timeout(connect=2.0, read=REQUEST_TIMEOUT_S), retries=False, ca_certs=certifi.where()
     )
     return Minio(
-        settings.bucket.host, access_key=keys[ACCESS_KEY], secret_key=keys[SECRET_KEY], secure=settings.bucket.secure,
-        region="us-east-1", http_client=http,
-    )  # fmt: skip
+        settings.bucket.host,
+        access_key=keys[ACCESS_KEY],
+        secret_key=keys[SECRET_KEY],
+        secure=settings.bucket.secure,
+        region="us-east-1",
+        http_client=http,
+    )
 
 
 def create(
-    job: Job, *, replication: int, deadline_s: float, source_partitions: int | None = None,
-    event_log_bucket: str | None = None, needs: Needs = NOTHING, say: Callable[[str], object] = lambda _: None,
-) -> None:  # fmt: skip
+    job: Job,
+    *,
+    replication: int,
+    deadline_s: float,
+    source_partitions: int | None = None,
+    event_log_bucket: str | None = None,
+    needs: Needs = NOTHING,
+    say: Callable[[str], object] = lambda _: None,
+) -> None:
     """Make bucket, topics and tables, and return when every partition has a leader; sinks that are new get their marks.
 
     Raises:
@@ -314,10 +336,15 @@ def create(
         return topics_of(job, source_partitions)
 
     create_needed(
-        settings, needs, topics, replication=replication,
-        deadline_s=deadline_s, source_partitions=source_partitions,
-        event_log_bucket=event_log_bucket, say=say,
-    )  # fmt: skip
+        settings,
+        needs,
+        topics,
+        replication=replication,
+        deadline_s=deadline_s,
+        source_partitions=source_partitions,
+        event_log_bucket=event_log_bucket,
+        say=say,
+    )
     for name, shape in job.pipeline.tables.items():
         tables.make(
             database_of(settings), settings.pipeline, name, shape, settings.shards, patience_s=deadline_s, say=say
@@ -339,10 +366,16 @@ def _record_bytes(settings: PipelineSettings, needs: Needs, deadline_s: float) -
 
 
 def create_needed(
-    settings: PipelineSettings, needs: Needs, topics: Callable[[int], Sequence[Topic]], *, replication: int,
-    deadline_s: float, source_partitions: int | None = None, event_log_bucket: str | None = None,
+    settings: PipelineSettings,
+    needs: Needs,
+    topics: Callable[[int], Sequence[Topic]],
+    *,
+    replication: int,
+    deadline_s: float,
+    source_partitions: int | None = None,
+    event_log_bucket: str | None = None,
     say: Callable[[str], object] = lambda _: None,
-) -> None:  # fmt: skip
+) -> None:
     """Make buckets, topics and what a job needs beside its sinks.
 
     Args:
@@ -366,8 +399,10 @@ def create_needed(
         say(f"bucket {bucket} is there")
     broker = KafkaCluster(settings.kafka_bootstrap)
     of_source = tuple({**BOUNDS, **needs.config}.items())
-    wanted = [replace(topic, config=of_source) if topic.name == settings.topic else topic
-              for topic in topics(_record_bytes(settings, needs, deadline_s))]  # fmt: skip
+    wanted = [
+        replace(topic, config=of_source) if topic.name == settings.topic else topic
+        for topic in topics(_record_bytes(settings, needs, deadline_s))
+    ]
     wanted += _needed(broker, settings.topic, needs, source_partitions, deadline_s)
     until("topics", settings.kafka_bootstrap, deadline_s, lambda: step(broker, wanted, replication))
     say("every partition has a leader: " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in wanted))
@@ -414,10 +449,12 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     try:
         how: dict[str, Any] = {
-            "replication": given.replication, "deadline_s": given.deadline_s,
-            "source_partitions": given.source_partitions, "event_log_bucket": given.event_log_bucket,
+            "replication": given.replication,
+            "deadline_s": given.deadline_s,
+            "source_partitions": given.source_partitions,
+            "event_log_bucket": given.event_log_bucket,
             "say": lambda line: sys.stdout.write(line + "\n"),
-        }  # fmt: skip
+        }
         settings = load(given.settings)
         needs = needs_of(settings.job, given.whole or given.settings)
         if undeclared(settings.job):

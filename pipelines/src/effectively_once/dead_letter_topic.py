@@ -70,11 +70,18 @@ class DeadLetterTopic:
         return {partition: (first[partition], end[partition]) for partition in first}
 
     def _partition(self, partition: int, end: int) -> Iterator[Message]:
-        consumer = Consumer({
-            "bootstrap.servers": self._bootstrap, "group.id": "effectively-once.dead-letters",
-            "enable.auto.commit": False, "isolation.level": "read_committed", "enable.partition.eof": True,
-            "auto.offset.reset": "error", "fetch.wait.max.ms": 10, "log_level": 0,
-        })  # fmt: skip
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "effectively-once.dead-letters",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 10,
+                "log_level": 0,
+            }
+        )
         try:
             # Connects: a fetch from a partition whose leader is not known yet would wait for half a second.
             consumer.get_watermark_offsets(TopicPartition(self.name, partition), timeout=self._patience_s)
@@ -92,9 +99,12 @@ class DeadLetterTopic:
 
 
 def _up_to(
-    end: int, consume: Callable[..., list[Any]], partition: int,
-    stuck: Callable[[int, int, int], UnreachableError], silence_s: float,
-) -> Iterator[Message]:  # fmt: skip
+    end: int,
+    consume: Callable[..., list[Any]],
+    partition: int,
+    stuck: Callable[[int, int, int], UnreachableError],
+    silence_s: float,
+) -> Iterator[Message]:
     """Yield messages below `end`. The end may be a mark of a transaction, which is no message: then EOF tells."""
     reached, heard = 0, time.monotonic()
     while reached < end:

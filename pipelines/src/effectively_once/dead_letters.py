@@ -81,9 +81,13 @@ class DeadLetter:
         """One line of JSON; a value that is no text is base64."""
         value, encoding = as_text(self.value)
         told: dict[str, Any] = {
-            "reason": self.reason, "id": self.id, "epoch": self.epoch, "source": self.source, "value": value,
+            "reason": self.reason,
+            "id": self.id,
+            "epoch": self.epoch,
+            "source": self.source,
+            "value": value,
             "encoding": encoding,
-        }  # fmt: skip
+        }
         if self.cut is not None:
             told["cut"] = self.cut.model_dump()
         return json.dumps(told, ensure_ascii=False)

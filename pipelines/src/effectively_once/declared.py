@@ -41,17 +41,19 @@ def none_or(kind: Kind) -> Kind:
 def several(kind: Kind) -> Kind:
     """A tuple, or a list that becomes one."""
     return Kind(
-        f"a tuple, each of it {kind.told}", f"({kind.example},)",
+        f"a tuple, each of it {kind.told}",
+        f"({kind.example},)",
         lambda it: isinstance(it, tuple | list) and all(map(kind.holds, it)),
-    )  # fmt: skip
+    )
 
 
 def by_name(kind: Kind) -> Kind:
     """A mapping of names."""
     return Kind(
-        f"a mapping of names to {kind.told}", f'{{"name": {kind.example}}}',
+        f"a mapping of names to {kind.told}",
+        f'{{"name": {kind.example}}}',
         lambda it: isinstance(it, Mapping) and all(TEXT.holds(name) and kind.holds(each) for name, each in it.items()),
-    )  # fmt: skip
+    )
 
 
 def require(declaration: object, **kinds: Kind) -> None:
@@ -78,9 +80,10 @@ def refuse_other(where: str, name: str, value: object, kind: Kind) -> None:
     if not kind.holds(value):
         shown = repr(value)
         raise SettingsError(
-            f"{name} is {kind.told}, not {shown if len(shown) <= 80 else f'{shown[:80]}…'}", where,
+            f"{name} is {kind.told}, not {shown if len(shown) <= 80 else f'{shown[:80]}…'}",
+            where,
             f"Correct it: {name}={kind.example}.",
-        )  # fmt: skip
+        )
 
 
 def _named(declaration: object) -> str:

@@ -19,8 +19,14 @@ Of = Literal["rows", "dead letters", "windows", "totals", "results"]
 Columns = Mapping[str, str]
 """Name -> type, in order."""
 _SOURCE = f"({', '.join(COORDINATES.names)})"
-_DEAD_LETTER = {"reason": "string", "id": "string", "value": "string", "encoding": "string", "epoch": "int64",
-                "source": _SOURCE}  # fmt: skip
+_DEAD_LETTER = {
+    "reason": "string",
+    "id": "string",
+    "value": "string",
+    "encoding": "string",
+    "epoch": "int64",
+    "source": _SOURCE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +100,26 @@ class Description:
         settings, declared = job.settings, job.pipeline
         step = declared.recorded
         return cls(
-            pipeline=settings.pipeline, job=settings.job, topic=settings.topic, kafka=settings.kafka_bootstrap,
-            bucket=f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}", database=settings.database,
-            columns=_types(declared.given), required=declared.required, ids=declared.ids,
-            window_ms=settings.window_ms, lateness_ms=settings.lateness_ms, ahead_ms=declared.ahead_ms,
-            recorded={step.name: _types(step.adds)} if step else {}, sinks=tuple(_sinks(job)),
-            state=tuple(_state(job)), shards=settings.shards, semantics=settings.semantics, bound=job.bound,
+            pipeline=settings.pipeline,
+            job=settings.job,
+            topic=settings.topic,
+            kafka=settings.kafka_bootstrap,
+            bucket=f"{settings.s3_endpoint}/{settings.s3_bucket}/{settings.pipeline}",
+            database=settings.database,
+            columns=_types(declared.given),
+            required=declared.required,
+            ids=declared.ids,
+            window_ms=settings.window_ms,
+            lateness_ms=settings.lateness_ms,
+            ahead_ms=declared.ahead_ms,
+            recorded={step.name: _types(step.adds)} if step else {},
+            sinks=tuple(_sinks(job)),
+            state=tuple(_state(job)),
+            shards=settings.shards,
+            semantics=settings.semantics,
+            bound=job.bound,
             digest=job.digest,
-        )  # fmt: skip
+        )
 
     def told(self) -> dict[str, Any]:
         """Return it as JSON has it."""

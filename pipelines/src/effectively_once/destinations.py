@@ -37,8 +37,7 @@ class ToKafka:
 
     def __post_init__(self) -> None:
         """Refuse other types. Raises SettingsError."""
-        require(self, name=TEXT, key=none_or(TEXT), columns=several(TEXT), value=none_or(TEXT),
-                message_bytes_max=WHOLE)  # fmt: skip
+        require(self, name=TEXT, key=none_or(TEXT), columns=several(TEXT), value=none_or(TEXT), message_bytes_max=WHOLE)
 
 
 @dataclass(frozen=True, slots=True)

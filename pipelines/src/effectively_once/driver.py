@@ -252,7 +252,7 @@ class Driver:
                 f"{self._checkpoint.folder()}/offsets/{batch_id}",
                 "Let the function set no watermark of its own. If it sets none, and the batch was declared before: "
                 "restore this object from the bucket's versions. Else keep the driver's log: it is a defect.",
-            )  # fmt: skip
+            )
 
     def _for_its_state(self, record: EpochRecord, frame: DataFrame) -> None:
         """Run the batch of a recorded epoch once more: Spark did not commit it, and lacks its state."""
@@ -414,9 +414,11 @@ class Driver:
         plan.hand(Errand(pinned, self.head.generation, self.owner, task.named))
         # The function got the rows of its task with the plan; results need no state.
         results = replace(task, named={})
-        found = rows.by_key(frame, f"`{pipeline.stateful.by}`", shards).mapInArrow(
-            lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline))
-        ).toArrow()  # fmt: skip
+        found = (
+            rows.by_key(frame, f"`{pipeline.stateful.by}`", shards)
+            .mapInArrow(lambda batches, task=results: epoch.results(task, batches), epoch.ddl(epoch.between(pipeline)))
+            .toArrow()
+        )
         plan.refuse_dropped(pinned.epoch)
         return self._concluded(pinned, found, plan.notes(pinned.epoch))
 
@@ -502,9 +504,10 @@ class Driver:
         now = run(chain.read(self.layout), self.store)
         if now.owner != self.owner:
             raise StaleDriverError(
-                f"driver {self.owner} was replaced by {now.owner} of generation {now.generation}", self.layout.head,
+                f"driver {self.owner} was replaced by {now.owner} of generation {now.generation}",
+                self.layout.head,
                 "Nothing to do when a newer driver runs; otherwise start the pipeline again.",
-            )  # fmt: skip
+            )
 
 
 def one_line(error: BaseException) -> str:

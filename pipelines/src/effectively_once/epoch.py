@@ -37,10 +37,17 @@ def between(pipeline: Pipeline) -> pa.Schema:
     summary as JSON.
     """
     width = max((len(each.values) for each in pipeline.windows), default=0)
-    return pa.schema([
-        ("kind", pa.string()), ("shard", pa.int32()), ("of", pa.string()), (state.KEY, pa.string()),
-        (state.START, pa.int64()), *((f"v{n}", pa.int64()) for n in range(width)), ("note", pa.string()),
-    ])  # fmt: skip
+    return pa.schema(
+        [
+            ("kind", pa.string()),
+            ("shard", pa.int32()),
+            ("of", pa.string()),
+            (state.KEY, pa.string()),
+            (state.START, pa.int64()),
+            *((f"v{n}", pa.int64()) for n in range(width)),
+            ("note", pa.string()),
+        ]
+    )
 
 
 def ddl(schema: pa.Schema) -> str:
@@ -105,11 +112,15 @@ def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any
     step.publish(DEAD_LETTER, letters)
     late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
     return accepted, {
-        "read": whole.num_rows, "accepted": accepted.num_rows, "late": late, "malformed": dead.num_rows - late,
-        "duplicate": timely - accepted.num_rows, "catalog": counters,
+        "read": whole.num_rows,
+        "accepted": accepted.num_rows,
+        "late": late,
+        "malformed": dead.num_rows - late,
+        "duplicate": timely - accepted.num_rows,
+        "catalog": counters,
         "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
         "shown_ms": {} if task.declaration.clock is None else shown(whole),
-    }  # fmt: skip
+    }
 
 
 def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
@@ -214,8 +225,12 @@ def _carried(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table
     """Aggregates (columns of a delta) as rows between the steps."""
     schema, number = between(pipeline), aggregates.num_rows
     given = dict(zip(aggregates.column_names[2:], aggregates.columns[2:], strict=True))
-    known = {"kind": pa.repeat(kind, number), "of": pa.repeat(each.name, number), state.KEY: aggregates[state.KEY],
-             state.START: aggregates[state.START]}  # fmt: skip
+    known = {
+        "kind": pa.repeat(kind, number),
+        "of": pa.repeat(each.name, number),
+        state.KEY: aggregates[state.KEY],
+        state.START: aggregates[state.START],
+    }
     known |= {f"v{n}": values for n, values in enumerate(given.values())}
     columns = [known.get(column.name, pa.nulls(number, column.type)) for column in schema]
     yield from pa.table(columns, schema=schema).to_batches()

@@ -135,5 +135,7 @@ def sources(values: Sequence[bytes]) -> pa.Table | None:
             return None
         found.append((topic, partition, offset))
     columns = zip(*found, strict=True) if found else ((), (), ())
-    return pa.table([pa.array(list(column), kind.type) for column, kind in zip(columns, COORDINATES, strict=True)],
-                    schema=COORDINATES)  # fmt: skip
+    return pa.table(
+        [pa.array(list(column), kind.type) for column, kind in zip(columns, COORDINATES, strict=True)],
+        schema=COORDINATES,
+    )

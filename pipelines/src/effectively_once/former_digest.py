@@ -15,8 +15,13 @@ import pyarrow.compute as pc
 from effectively_once import long_texts
 from effectively_once.hashes import PLACE, U64, mixed, of_ids
 
-_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-          pa.types.is_fixed_size_binary)  # fmt: skip
+_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
 _LARGE = (pa.large_string(), pa.large_binary())
 _LANE, _NULL = np.uint64(0xD6E8FEB86659FD93), np.uint64(0x2545F4914F6CDD1D)
 

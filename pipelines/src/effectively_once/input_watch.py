@@ -30,9 +30,12 @@ class InputWatch:
     """
 
     def __init__(
-        self, source: KafkaSource, metrics: Metrics, at: Callable[[], Partitions],
+        self,
+        source: KafkaSource,
+        metrics: Metrics,
+        at: Callable[[], Partitions],
         clock: Callable[[], float] = lambda: time.time() * 1000,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._source, self._metrics, self._at, self._clock = source, metrics, at, clock
         self._retention_ms: int | None = None
 

@@ -85,23 +85,23 @@ class Inspection:
     def told(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
-            "pipeline": self.pipeline, "where": self.where, "head": self._head(),
+            "pipeline": self.pipeline,
+            "where": self.where,
+            "head": self._head(),
             "lost": [{"epoch": epoch, **loss.model_dump(mode="json")} for epoch, loss in self.lost.items()],
             "marks": [asdict(mark) for mark in self.marks],
             "deltas": {kind: asdict(facts) for kind, facts in self.deltas.items()},
             "checkpoint": asdict(self.checkpoint) if self.checkpoint else None,
             "start": self.start.verdict if self.start else None,
             "findings": [finding.told() for finding in self.findings],
-        }  # fmt: skip
+        }
 
     def _head(self) -> dict[str, Any] | None:
         if self.head is None:
             return None
         brief = self.head.model_dump(mode="json", by_alias=True, exclude={"tail", "declared"})
         recorded = self.head.tail[-1] if self.head.tail else None
-        return {
-            **brief, "bytes": self.head_bytes, "recorded": _brief(recorded), "declared": _brief(self.head.declared)
-        }  # fmt: skip
+        return {**brief, "bytes": self.head_bytes, "recorded": _brief(recorded), "declared": _brief(self.head.declared)}
 
 
 def _brief(epoch: EpochRecord | Declaration | None) -> dict[str, Any] | None:

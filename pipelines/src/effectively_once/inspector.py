@@ -150,9 +150,10 @@ class Inspector:
         body = run(body_of(named.key), self._store)
         if body is None:
             raise ChainError(
-                "an object that the chain names is missing", named.key,
+                "an object that the chain names is missing",
+                named.key,
                 "Restore it from the bucket's versions or a backup.",
-            )  # fmt: skip
+            )
         named.check(body)
         return len(body)
 

@@ -29,8 +29,9 @@ class Job:
         if self.pipeline.tables and self.settings.database is None:
             raise SettingsError(
                 f"the pipeline has tables ({', '.join(self.pipeline.tables)}) and no database is set",
-                "settings: database", "Set it: postgresql://host:port/database.",
-            )  # fmt: skip
+                "settings: database",
+                "Set it: postgresql://host:port/database.",
+            )
         if self.settings.idle_ms is not None and (self.pipeline.stateful is not None or not self.pipeline.timed):
             lacks = "state of Spark's own, which has one time for all" if self.pipeline.timed else "no event time"
             raise SettingsError(
@@ -79,9 +80,10 @@ def module_of(name: str) -> ModuleType:
         raise
     except Exception as error:
         raise SettingsError(
-            f"the job cannot be imported: {type(error).__name__}: {error}", f"settings: job {name}",
+            f"the job cannot be imported: {type(error).__name__}: {error}",
+            f"settings: job {name}",
             "Install its wheel here, or correct the name.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def imported(name: str) -> Pipeline:
@@ -95,7 +97,8 @@ def imported(name: str) -> Pipeline:
     found = getattr(module_of(name), attribute or ATTRIBUTE, None)
     if not isinstance(found, Pipeline):
         raise SettingsError(
-            f"the module has no {attribute or ATTRIBUTE} that is a Pipeline", f"settings: job {name}",
+            f"the module has no {attribute or ATTRIBUTE} that is a Pipeline",
+            f"settings: job {name}",
             "Name it: `module:name`.",
-        )  # fmt: skip
+        )
     return found

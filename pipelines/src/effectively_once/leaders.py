@@ -8,9 +8,12 @@ import tenacity
 from confluent_kafka import KafkaError, KafkaException
 
 MOVING = (
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
-)  # fmt: skip
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 """Answers while a partition gets its first leader, or another one: asked again, that one tells."""
 WAIT_S = 0.1
 """Between two questions."""
@@ -29,5 +32,8 @@ def ask_again(timeout_s: float, before: Callable[[tenacity.RetryCallState], None
         retry=tenacity.retry_if_exception(
             lambda error: isinstance(error, KafkaException) and error.args[0].code() in MOVING
         ),
-        wait=tenacity.wait_fixed(WAIT_S), stop=tenacity.stop_after_delay(timeout_s), before_sleep=before, reraise=True,
-    )  # fmt: skip
+        wait=tenacity.wait_fixed(WAIT_S),
+        stop=tenacity.stop_after_delay(timeout_s),
+        before_sleep=before,
+        reraise=True,
+    )

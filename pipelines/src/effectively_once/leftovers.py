@@ -99,12 +99,13 @@ class View:
         )
         pinned = (shown.key for of in (head.declared, *head.tail) if of is not None for shown in of.shown.values())
         return cls(
-            layout, head,
+            layout,
+            head,
             named=frozenset((*(stored.key for stored in live if stored is not None), *filter(None, pinned))),
             replaced=frozenset(spans),
             lineages=frozenset(last.lineage for last in (head.declared, *head.tail[-1:]) if last is not None),
             sinks=frozenset(sink for record in head.tail for sink in record.sinks),
-        )  # fmt: skip
+        )
 
     @property
     def prefixes(self) -> list[str]:

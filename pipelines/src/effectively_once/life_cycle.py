@@ -77,9 +77,18 @@ def add_to(commands: Any) -> None:
         parser.add_argument("--id", action="append", default=[], dest="ids", help="only these; may be repeated")
         parser.add_argument("--epochs", default="0-", metavar="A-B", help="only of these; A- and -B are open")
     for parser, function in (
-        (pause, _pause), (drain, _drain), (resume, _resume), (give_up, _abandon), (mend, _repair),
-        (loss, _accept_loss), (tidy, _retention), (spans, _compact), (count, _count), (show, _show), (again, _replay),
-    ):  # fmt: skip
+        (pause, _pause),
+        (drain, _drain),
+        (resume, _resume),
+        (give_up, _abandon),
+        (mend, _repair),
+        (loss, _accept_loss),
+        (tidy, _retention),
+        (spans, _compact),
+        (count, _count),
+        (show, _show),
+        (again, _replay),
+    ):
         parser.add_argument("settings", type=Path, help="settings file of the pipeline")
         parser.set_defaults(command=function)
 
@@ -140,9 +149,14 @@ def _replay(job: Job, given: argparse.Namespace) -> int:
     if job.pipeline.ids == "coordinates":
         _say("this pipeline identifies records by where they are: what is sent twice counts twice")
     replay.replay(
-        job.settings, DeadLetterTopic(job.settings), _meant(given), _say,
-        to=given.to, edit=given.edit, anyway=given.anyway,
-    )  # fmt: skip
+        job.settings,
+        DeadLetterTopic(job.settings),
+        _meant(given),
+        _say,
+        to=given.to,
+        edit=given.edit,
+        anyway=given.anyway,
+    )
     return 0
 
 

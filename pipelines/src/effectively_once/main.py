@@ -38,9 +38,12 @@ def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
     The environment gives credentials, the wheel's digest and, as JSON, the Spark settings of the place it runs in.
     """
     structlog.configure(
-        processors=[structlog.processors.TimeStamper(fmt="iso"), structlog.processors.add_log_level,
-                    structlog.processors.JSONRenderer()],
-    )  # fmt: skip
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.add_log_level,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
     stop: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stop.append(received))
@@ -94,9 +97,10 @@ def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], N
             break
         if ended:
             return ControlError(
-                "the pipeline was to be drained, and was asked otherwise when it had ended", driver.layout.control,
+                "the pipeline was to be drained, and was asked otherwise when it had ended",
+                driver.layout.control,
                 "Start it again: all that it read is published, and it goes on from there.",
-            )  # fmt: skip
+            )
         replaced = driver.replaced()
         if replaced is not None:
             # Each of its tasks would find that out for itself, and be tried again and again.

@@ -74,9 +74,10 @@ class Mending:
         def accept(head: Head) -> None:
             if head.declared is None or (head.declared.epoch, head.declared.ranges) != (epoch, declared.ranges):
                 raise StaleDriverError(
-                    f"epoch {epoch} is not declared any more: a driver is at work", self.layout.head,
+                    f"epoch {epoch} is not declared any more: a driver is at work",
+                    self.layout.head,
                     "Look at the pipeline again; nothing was changed.",
-                )  # fmt: skip
+                )
 
         epoch = declared.epoch
         held = run(chain.take_over(self.layout, self.owner, {}, accept), self.store)
@@ -98,9 +99,10 @@ class Mending:
     def _finished(self, declared: Declaration, found: Sequence[Seen]) -> dict[int, Finished]:
         if not any(seen.marks or seen.decided or self._is_recorded(declared, seen.shard) for seen in found):
             raise ControlError(
-                f"no shard shows or has decided on rows of epoch {declared.epoch}", self.layout.head,
+                f"no shard shows or has decided on rows of epoch {declared.epoch}",
+                self.layout.head,
                 "There is nothing to repair: start the pipeline, or `effectively-once abandon` it.",
-            )  # fmt: skip
+            )
         finished = ((seen.shard, seen.finished(declared)) for seen in found)
         return {shard: each for shard, each in finished if each is not None}
 

@@ -78,10 +78,12 @@ def merged(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: in
     if group is None:
         return None
     span = Span(
-        first=group[0].first, last=group[-1].epoch,
-        rows=sum(part.rows.rows for part in group), digest=digest.added(part.rows.digest for part in group),
+        first=group[0].first,
+        last=group[-1].epoch,
+        rows=sum(part.rows.rows for part in group),
+        digest=digest.added(part.rows.digest for part in group),
         largest=largest(part.rows for part in group),
-    )  # fmt: skip
+    )
     if not span.rows:
         return span
     key = log.layout.span(log.kind, span.first, span.last, log.shard)
@@ -90,8 +92,9 @@ def merged(log: ShardDeltas, named: Sequence[Named], fan: int = FAN, readers: in
     if held != span.digest:
         raise SinkError(
             f"epochs {span.first} to {span.last} of {log.kind!r}, shard {log.shard}, were merged to other rows before",
-            key, "The object is not of this chain. Keep it aside under another name, and start again.",
-        )  # fmt: skip
+            key,
+            "The object is not of this chain. Keep it aside under another name, and start again.",
+        )
     return span.model_copy(update={"bytes": size})
 
 
@@ -154,9 +157,10 @@ def _replaced(entries: list[Named], span: Span, where: str) -> list[Named]:
     # Folding both would count the epochs that they share twice.
     if (before and before[-1].epoch >= span.first) or (after and after[0].first <= span.last):
         raise ChainError(
-            f"merged deltas of epochs {span.first} to {span.last} overlap others", where,
+            f"merged deltas of epochs {span.first} to {span.last} overlap others",
+            where,
             "This is a defect of the driver: keep its log, and restore the chain from a backup.",
-        )  # fmt: skip
+        )
     parts = entries[begin:end]
     entries[begin:end] = [Named(span.last, span)]
     return parts

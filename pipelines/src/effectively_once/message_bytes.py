@@ -33,8 +33,16 @@ SHORT, LONG = '"\\\b\t\n\f\r', "".join(chr(code) for code in range(32) if chr(co
 """Characters that take two bytes as JSON, and those that take six."""
 _TEXTS = (pa.string(), pa.binary())
 _NULL = 4
-_WIDEST = {pa.string(): _NULL, pa.binary(): _NULL, pa.int64(): 20, pa.int32(): 11, pa.float64(): 24, pa.bool_(): 5,
-           pa.date32(): 12, pa.timestamp("us", "UTC"): 34}  # fmt: skip
+_WIDEST = {
+    pa.string(): _NULL,
+    pa.binary(): _NULL,
+    pa.int64(): 20,
+    pa.int32(): 11,
+    pa.float64(): 24,
+    pa.bool_(): 5,
+    pa.date32(): 12,
+    pa.timestamp("us", "UTC"): 34,
+}
 """Of a value as JSON; of a text what is around it."""
 _TOPIC, _EPOCH = 251, len('"epoch":,') + 20
 _SOURCE = len('"source":[,,],') + _TOPIC + 11 + 20

@@ -48,8 +48,14 @@ def dead_letters(dead: pa.Table, epoch: int) -> list[Row]:
         columns(dead, *_SOURCE, "reason", "value"), ids, strict=True
     ):
         content, encoding = as_text(value)
-        line = {"reason": reason, "id": _readable(id_), "value": content, "encoding": encoding,
-                "epoch": epoch, "source": (topic, partition, offset)}  # fmt: skip
+        line = {
+            "reason": reason,
+            "id": _readable(id_),
+            "value": content,
+            "encoding": encoding,
+            "epoch": epoch,
+            "source": (topic, partition, offset),
+        }
         body = orjson.dumps(line)
         if len(body) > LETTER_BYTES:
             body = _shorter(line, value)

@@ -28,19 +28,25 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._pipeline = pipeline
         self._rows = self._counter("rows", "Input rows of published epochs, by what became of them.", "outcome")
-        self._epochs = self._counter("epochs", "Published epochs; `repeat`: some of it had been published before.",
-                                     "repeat")  # fmt: skip
+        self._epochs = self._counter(
+            "epochs", "Published epochs; `repeat`: some of it had been published before.", "repeat"
+        )
         self._steps = self._counter("step_seconds", "Time of the slowest shard, by step of an epoch.", "step")
         self._seconds = Histogram(
-            f"{PREFIX}epoch_seconds", "From the declaration of an epoch to its last publication.", ["pipeline"],
-            buckets=SECONDS, registry=self.registry,
-        )  # fmt: skip
+            f"{PREFIX}epoch_seconds",
+            "From the declaration of an epoch to its last publication.",
+            ["pipeline"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
         self._epoch = self._gauge("last_epoch", "Number of the last published epoch.")
         self._generation = self._gauge("generation", "Of this driver; it rises with every driver that takes over.")
         self._warnings = Gauge(
-            f"{PREFIX}start_warning", "1 where this driver's start warned of the broker's settings.",
-            ["pipeline", "warning"], registry=self.registry,
-        )  # fmt: skip
+            f"{PREFIX}start_warning",
+            "1 where this driver's start warned of the broker's settings.",
+            ["pipeline", "warning"],
+            registry=self.registry,
+        )
         self._held = self._gauge(
             "input_retention_left_ratio",
             "Share of the retention that the oldest unread record has left: 1, at most 0.75, 0.5, 0.25; 0: lost.",
@@ -110,7 +116,8 @@ class Metrics:
             server, _ = start_http_server(int(wanted), registry=self.registry)
         except (ValueError, OverflowError, OSError) as error:
             raise SettingsError(
-                f"{wanted!r} is no port that metrics can be served on: {error}", f"environment variable {VARIABLE}",
+                f"{wanted!r} is no port that metrics can be served on: {error}",
+                f"environment variable {VARIABLE}",
                 "Name a free one, or leave it out.",
-            ) from error  # fmt: skip
+            ) from error
         return int(server.server_port)

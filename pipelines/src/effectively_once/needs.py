@@ -58,7 +58,7 @@ def needs_of(job: str, settings: Path) -> Needs:
     except (OSError, ValueError, KeyError) as error:
         raise SettingsError(
             f"its job cannot tell what it needs: {type(error).__name__}: {error}", str(settings), "Correct it."
-        ) from error  # fmt: skip
+        ) from error
 
 
 def undeclared(job: str) -> bool:
@@ -80,9 +80,10 @@ def make_schema(database: str | None, needs: Needs, *, patience_s: float, say: C
         return
     if database is None:
         raise SettingsError(
-            "the job has tables and no database is set", "settings: database",
+            "the job has tables and no database is set",
+            "settings: database",
             "Set it: postgresql://host:port/database.",
-        )  # fmt: skip
+        )
     address = DatabaseAddress(database)
     with (
         naming(f"schema of the job at {address.url}"),

@@ -76,9 +76,10 @@ class BucketAddress:
         require(self, endpoint=TEXT, bucket=TEXT)
         if not self.endpoint.startswith(("http://", "https://")):
             raise SettingsError(
-                f"endpoint {self.endpoint!r} does not say how it is spoken to", "BucketAddress",
+                f"endpoint {self.endpoint!r} does not say how it is spoken to",
+                "BucketAddress",
                 'Correct it: endpoint="http://host:port", or https.',
-            )  # fmt: skip
+            )
 
     @property
     def host(self) -> str:
@@ -239,9 +240,10 @@ class S3ObjectStore:
     def _unreachable(self, error: Exception) -> UnreachableError:
         if isinstance(error, FullError):
             return UnreachableError(
-                f"the object store has no room left and takes no writes ({error})", self.address.endpoint,
+                f"the object store has no room left and takes no writes ({error})",
+                self.address.endpoint,
                 "Make room on its disk, or expire old versions; nothing was lost, start the pipeline again.",
-            )  # fmt: skip
+            )
         return UnreachableError(
             f"the object store does not answer: {str(error)[:200]}",
             self.address.endpoint,
@@ -258,9 +260,10 @@ class S3ObjectStore:
             )
         if any(words in data for words in ABOUT_DATE):
             return AccessError(
-                "the clock here and that of the object store differ too much for a signature", where,
+                "the clock here and that of the object store differ too much for a signature",
+                where,
                 "Set the clock of this machine right; nothing was lost, start the pipeline again.",
-            )  # fmt: skip
+            )
         return AccessError(f"the object store answers HTTP {status}", where, "Check the permissions of the access key.")
 
 

@@ -70,11 +70,17 @@ class Pipeline:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         require(
-            self, transform=FUNCTION, columns=SCHEMA, recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
-            rows=several(DESTINATION), windows=several(one_of("Windowed(...)", Windowed)),
-            stateful=none_or(one_of("Stateful(...)", Stateful)), window_ms=WHOLE, lateness_ms=WHOLE,
+            self,
+            transform=FUNCTION,
+            columns=SCHEMA,
+            recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
+            rows=several(DESTINATION),
+            windows=several(one_of("Windowed(...)", Windowed)),
+            stateful=none_or(one_of("Stateful(...)", Stateful)),
+            window_ms=WHOLE,
+            lateness_ms=WHOLE,
             ahead_ms=none_or(WHOLE),
-        )  # fmt: skip
+        )
         for wrong in mistakes(self):
             raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")
 

@@ -53,7 +53,8 @@ def place_of(name: str, settings: PipelineSettings, endpoint: str | None = None)
     address = BucketAddress(endpoint or settings.s3_endpoint, bucket)
     if address == settings.bucket and prefix.split("/")[0] == settings.pipeline:
         raise SettingsError(
-            "the place lies among the objects of the pipeline, and would go with them", name,
+            "the place lies among the objects of the pipeline, and would go with them",
+            name,
             "Name another prefix or another bucket.",
-        )  # fmt: skip
+        )
     return Place(S3ObjectStore(address), name, f"{prefix}/")

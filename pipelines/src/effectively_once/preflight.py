@@ -97,8 +97,12 @@ class Preflight:
             refers = constraints.refers(*asked, others, self.settings.start_patience_s)
             if refers:
                 # What they refer to comes with the same epoch: to a trial that is rolled back it is not there yet.
-                log.warning("rows are not tried on a table that refers to another one of the pipeline",
-                            table=name, added=added, refers=refers)  # fmt: skip
+                log.warning(
+                    "rows are not tried on a table that refers to another one of the pipeline",
+                    table=name,
+                    added=added,
+                    refers=refers,
+                )
                 continue
             log.info("rows are tried on a table before they are shown", table=name, added=added)
             found.append(name)

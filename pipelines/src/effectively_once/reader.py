@@ -67,9 +67,15 @@ class PublishedRows:
     """
 
     def __init__(
-        self, opened: Callable[[], ObjectStore], layout: Layout, sink: str, head: Head,
-        *, since: int | None = None, verify: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        opened: Callable[[], ObjectStore],
+        layout: Layout,
+        sink: str,
+        head: Head,
+        *,
+        since: int | None = None,
+        verify: bool = True,
+    ) -> None:
         self._opened, self._layout, self._name, self._verify = opened, layout, sink, verify
         self._store = opened()
         self._kept = kept(self._store, layout, sink, head, since or 0)
@@ -80,8 +86,9 @@ class PublishedRows:
         if since is not None and since < self.first:
             raise SinkError(
                 f"epochs {since} to {self.first - 1} of sink {sink} are no longer kept",
-                layout.manifest(sink, self.first - 1), "Read from a backup, or without `since` what is left.",
-            )  # fmt: skip
+                layout.manifest(sink, self.first - 1),
+                "Read from a backup, or without `since` what is left.",
+            )
 
     def __iter__(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield (epoch, table), oldest first, of the epochs that have rows.
@@ -168,9 +175,10 @@ def _newest_first(store: ObjectStore, layout: Layout, sink: str, head: Head, sin
             # The floor may have risen since head was read, and what is below it may have gone.
             if shown.epoch >= max(head.floor, run(chain.read(layout), store).floor):
                 raise SinkError(
-                    "a manifest is missing", shown.key,
+                    "a manifest is missing",
+                    shown.key,
                     f"{RESTORE} A sink that is no object-store sink has none: read its topic or table.",
-                )  # fmt: skip
+                )
             return
         yield shown
 

@@ -66,9 +66,10 @@ class Refusals:
             return cls(content["rows"], results)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ChainError(
-                f"a record of what tables refuse is missing or damaged: {str(error)[:200]}", key,
+                f"a record of what tables refuse is missing or damaged: {str(error)[:200]}",
+                key,
                 "Restore it from the bucket's versions. Do not delete it: a repeat might decide otherwise.",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def triable(pipeline: Pipeline) -> tuple[str, ...]:

@@ -56,9 +56,7 @@ def repair(job: Job, say: Say, *, yes: bool = False, wheel_digest: str | None = 
     say(f"epoch {declared.epoch} is declared, by wheel {declared.wheel_digest[:12]} in lineage {declared.lineage}")
     if declared.shown:
         say(f"it is to be finished as shards {', '.join(declared.shown)} showed it before")
-    made = Mending(
-        layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store, layout)), say
-    )  # fmt: skip
+    made = Mending(layout, store, job.pipeline, tuple(shown_shards(job)), tuple(files(job, store, layout)), say)
     finished = made.look(declared)
     named = ", ".join(map(str, finished))
     if finished:
@@ -82,13 +80,15 @@ def _refuse_kinds(job: Job) -> None:
     if job.pipeline.stateful is not None:
         raise ControlError(
             "an epoch of a pipeline whose state is Spark's own is repeated with Spark's batch, never with other rows",
-            where, "Restore it from a backup, or give the pipeline another name.",
-        )  # fmt: skip
+            where,
+            "Restore it from a backup, or give the pipeline another name.",
+        )
     if job.settings.semantics != "exactly_once":
         raise ControlError(
             "a pipeline that publishes at least once has no marks, so nobody can tell what it shows of an epoch",
-            where, "Give the pipeline another name to publish everything anew.",
-        )  # fmt: skip
+            where,
+            "Give the pipeline another name to publish everything anew.",
+        )
 
 
 def _is_done(head: Head, say: Say) -> bool:
@@ -109,12 +109,14 @@ def _declared(head: Head | None, layout: Layout) -> Declaration:
     declared = head.declared
     if declared.repairs is not None:
         raise ControlError(
-            f"epoch {declared.epoch} repairs epoch {declared.repairs} itself", layout.head,
+            f"epoch {declared.epoch} repairs epoch {declared.repairs} itself",
+            layout.head,
             "Start the version that declared it. If its repeats are refused: restore the pipeline from a backup.",
-        )  # fmt: skip
+        )
     if declared.is_abandoned:
         raise ControlError(
-            f"epoch {declared.epoch} is abandoned and covers nothing", layout.head,
+            f"epoch {declared.epoch} is abandoned and covers nothing",
+            layout.head,
             "There is nothing to repair: run `effectively-once abandon` again, or start the pipeline.",
-        )  # fmt: skip
+        )
     return declared

@@ -70,9 +70,15 @@ class Replay:
     """
 
     def __init__(
-        self, sender: Sender, topic: str, edit: Edit | None = None, *, late: bool = False, say: Say = lambda _: None,
+        self,
+        sender: Sender,
+        topic: str,
+        edit: Edit | None = None,
+        *,
+        late: bool = False,
+        say: Say = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._sender, self._topic, self._edit, self._late = sender, topic, edit, late
         self._say, self._clock = say, clock
         self._refused: list[Any] = []
@@ -119,9 +125,12 @@ class Replay:
         while True:
             try:
                 self._sender.produce(
-                    self._topic, value, headers=[(HEADER, letter.coordinate.encode())], on_delivery=self._delivered,
+                    self._topic,
+                    value,
+                    headers=[(HEADER, letter.coordinate.encode())],
+                    on_delivery=self._delivered,
                     **where,
-                )  # fmt: skip
+                )
                 break
             except BufferError:
                 self._wait()
@@ -139,14 +148,16 @@ class Replay:
             value = self._edit(letter.value)
         except Exception as error:
             raise SettingsError(
-                f"the edit failed: {type(error).__name__}: {error}", f"--edit, dead letter {letter.coordinate}",
+                f"the edit failed: {type(error).__name__}: {error}",
+                f"--edit, dead letter {letter.coordinate}",
                 "Correct it, or let it return None for what it cannot mend; then run the replay again.",
-            ) from error  # fmt: skip
+            ) from error
         if not isinstance(value, bytes | None):
             raise SettingsError(
-                f"the edit gave {type(value).__name__}", f"--edit, dead letter {letter.coordinate}",
+                f"the edit gave {type(value).__name__}",
+                f"--edit, dead letter {letter.coordinate}",
                 "Let it return bytes, or None.",
-            )  # fmt: skip
+            )
         return value
 
     def _wait(self) -> None:
@@ -157,9 +168,10 @@ class Replay:
             if self._clock() - began > SILENCE_S:
                 raise UnreachableError(
                     f"the Kafka broker acknowledged nothing for {SILENCE_S:g} s; of {self.done.sent:,} records "
-                    f"{acknowledged:,} are acknowledged", f"topic {self._topic}",
+                    f"{acknowledged:,} are acknowledged",
+                    f"topic {self._topic}",
                     "Check the broker, then run the replay again.",
-                )  # fmt: skip
+                )
         self._raise_refused()
 
     def _delivered(self, error: Any, _: object) -> None:
@@ -172,9 +184,10 @@ class Replay:
         if self._refused:
             raise SinkError(
                 f"the Kafka broker refused a record: {self._refused[0].str()}; of {self.done.sent:,} records "
-                f"{self.done.acknowledged:,} are acknowledged", f"topic {self._topic}",
+                f"{self.done.acknowledged:,} are acknowledged",
+                f"topic {self._topic}",
                 "Correct it, then run the replay again.",
-            )  # fmt: skip
+            )
 
 
 def edit_of(name: str) -> Edit:
@@ -184,9 +197,10 @@ def edit_of(name: str) -> Edit:
         found = getattr(importlib.import_module(module), function)
     except Exception as error:
         raise SettingsError(
-            f"the edit cannot be imported: {type(error).__name__}: {error}", f"--edit {name}",
+            f"the edit cannot be imported: {type(error).__name__}: {error}",
+            f"--edit {name}",
             "Write module:function, and put the module's folder on PYTHONPATH.",
-        ) from error  # fmt: skip
+        ) from error
     if not callable(found):
         raise SettingsError(f"{function} is no function", f"--edit {name}", "Write module:function.")
     edit: Edit = found
@@ -202,17 +216,24 @@ def refuse_impossible(settings: PipelineSettings, topic: str, meant: Selection, 
     """
     if LATE in meant.reasons and not late and not edited:
         raise SettingsError(
-            "records that came too late are late again when they are sent again", "--reason late",
+            "records that came too late are late again when they are sent again",
+            "--reason late",
             "Give them another event time with --edit, or send them all the same with --anyway.",
-        )  # fmt: skip
+        )
     if topic.startswith(f"{settings.pipeline}."):
         raise SettingsError("the topic belongs to a sink of the pipeline", f"--to {topic}", "Name an input topic.")
 
 
 def replay(
-    settings: PipelineSettings, messages: Iterable[Message], meant: Selection, say: Say,
-    *, to: str | None = None, edit: str | None = None, anyway: bool = False,
-) -> None:  # fmt: skip
+    settings: PipelineSettings,
+    messages: Iterable[Message],
+    meant: Selection,
+    say: Say,
+    *,
+    to: str | None = None,
+    edit: str | None = None,
+    anyway: bool = False,
+) -> None:
     """Send dead letters to the pipeline's input, or to another topic; tell what became of them.
 
     Raises:
@@ -223,10 +244,16 @@ def replay(
     refuse_impossible(settings, topic, meant, late=anyway, edited=edit is not None)
     function = edit_of(edit) if edit else None
     _refuse_missing(settings, topic)
-    producer = Producer({
-        "bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True, "compression.type": "lz4",
-        "linger.ms": 5, "message.max.bytes": 100_000_000, "log_level": 0,
-    })  # fmt: skip
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.kafka_bootstrap,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 5,
+            "message.max.bytes": 100_000_000,
+            "log_level": 0,
+        }
+    )
     work = Replay(producer, topic, function, late=anyway, say=say)
     try:
         work.run(messages, meant)

@@ -20,9 +20,12 @@ else take the drivers to come for stale ones."""
 
 
 def restore(
-    place: Place, target: ListedStore, layout: Layout,
-    accept: Callable[[Head], None] = lambda _: None, say: Callable[[str], object] = lambda _: None,
-) -> Head:  # fmt: skip
+    place: Place,
+    target: ListedStore,
+    layout: Layout,
+    accept: Callable[[Head], None] = lambda _: None,
+    say: Callable[[str], object] = lambda _: None,
+) -> Head:
     """Verify a backup, put its objects back, then its head; return that head.
 
     A restore that was interrupted is finished by another one of the same backup; one that is finished is not repeated.
@@ -43,8 +46,9 @@ def restore(
     if manifest.pipeline != layout.pipeline:
         raise BackupError(
             f"the backup is of pipeline {manifest.pipeline}, the settings are of {layout.pipeline}",
-            str(place), "Correct the settings: topics, marks and manifests carry the pipeline's name.",
-        )  # fmt: skip
+            str(place),
+            "Correct the settings: topics, marks and manifests carry the pipeline's name.",
+        )
     head = restored(manifest)
     accept(head)
     there = run(body_of(layout.head), target)
@@ -81,9 +85,10 @@ def restored(manifest: BackupManifest) -> Head:
     head = chain.decoded(manifest.head.encode(), "head of the backup")
     changed = {
         "owner": f"restored-{manifest.digest[:16]}",
-        "generation": head.generation + GENERATIONS, "sequence": head.sequence + 1,
+        "generation": head.generation + GENERATIONS,
+        "sequence": head.sequence + 1,
         "sink_topics": {},
-    }  # fmt: skip
+    }
     return head.model_copy(update=changed)
 
 
@@ -97,13 +102,15 @@ def _refuse_others(manifest: BackupManifest, target: ListedStore, layout: Layout
 
 def _in_use(layout: Layout) -> ChainError:
     return ChainError(
-        "the pipeline has a chain", layout.head,
+        "the pipeline has a chain",
+        layout.head,
         "Nothing was changed. Stop its driver, move all its objects away, and restore then; or into another bucket.",
-    )  # fmt: skip
+    )
 
 
 def _not_empty(layout: Layout, names: list[str]) -> ChainError:
     return ChainError(
         f"{len(names)} objects of the pipeline are not those of the backup, the first is {names[0]}",
-        f"{layout.pipeline}/", "Move all its objects away, and restore then; or into another bucket.",
-    )  # fmt: skip
+        f"{layout.pipeline}/",
+        "Move all its objects away, and restore then; or into another bucket.",
+    )

@@ -74,9 +74,10 @@ def refusal(lost: Ranges, due: Declaration | None = None) -> SourceError:
     if due.repairs is not None:
         return SourceError(f"{what}; epoch {due.epoch} has to read them to repair epoch {due.repairs}", where, RESTORE)
     return SourceError(
-        f"{what}; epoch {due.epoch} is declared over them and cannot be finished", where,
+        f"{what}; epoch {due.epoch} is declared over them and cannot be finished",
+        where,
         f"{ACCEPT} That is refused where a sink shows rows of the epoch. Then: {RESTORE}",
-    )  # fmt: skip
+    )
 
 
 def told(lost: Ranges) -> str:

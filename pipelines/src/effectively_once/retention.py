@@ -70,9 +70,15 @@ class Retention:
     """
 
     def __init__(
-        self, store: ListingStore, layout: Layout, *, age_s: float = AGE_S, keep: Collection[Sort] = (),
-        say: Say = lambda _: None, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:  # fmt: skip
+        self,
+        store: ListingStore,
+        layout: Layout,
+        *,
+        age_s: float = AGE_S,
+        keep: Collection[Sort] = (),
+        say: Say = lambda _: None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self._store, self._layout, self._keep, self._say = store, layout, keep, say
         self._youngest_ms = now_ms() - round(age_s * 1000)
         self._manifests: dict[str, ManifestSink] = {}
@@ -92,8 +98,9 @@ class Retention:
         if not first.before(again):
             raise ChainError(
                 "the chain is not what it was when its bucket was listed: it was restored, or begun anew",
-                self._layout.head, "Nothing was deleted. Run this again when drivers work on the new one.",
-            )  # fmt: skip
+                self._layout.head,
+                "Nothing was deleted. Run this again when drivers work on the new one.",
+            )
         for sort, objects in found.objects.items():
             found.objects[sort] = [one for one in objects if not again.needs(one.name)]
         return found

@@ -12,8 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-         pa.types.is_fixed_size_binary)  # fmt: skip
+_TEXT = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
 _WIDTH = 9
 """Bytes of a column beside its text."""
 SLICE_BYTES = 1 << 20

@@ -36,10 +36,23 @@ _YEARS = {
 STATEFUL_TIMES_MS = (1, 253_370_764_799_999)
 """Event times of a stateful query: Spark's watermark begins at 1970, and its windows are to end before year 10000."""
 
-_NOT_BY_RECORD = frozenset({
-    "Aggregate", "Deduplicate", "Except", "Filter", "Generate", "GlobalLimit", "Intersect", "LocalLimit", "Offset",
-    "Sample", "Sort", "Union", "Window",
-})  # fmt: skip
+_NOT_BY_RECORD = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "Except",
+        "Filter",
+        "Generate",
+        "GlobalLimit",
+        "Intersect",
+        "LocalLimit",
+        "Offset",
+        "Sample",
+        "Sort",
+        "Union",
+        "Window",
+    }
+)
 """Operators of a plan that lose or double records, or depend on which others are in the epoch."""
 
 
@@ -58,15 +71,16 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     except Exception as error:
         raise SettingsError(
             f"the transform fails on no rows: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}",
-            where(pipeline.transform), "Correct it.",
-        ) from error  # fmt: skip
+            where(pipeline.transform),
+            "Correct it.",
+        ) from error
     if beyond := _NOT_BY_RECORD.intersection(_operators(frame, nothing)):
         raise SettingsError(
             f"the transform is no function of one record: its plan has {', '.join(sorted(beyond))}",
             where(pipeline.transform),
             "Let it give one row for each record, whatever others come with it; one that is not to be published gets a "
             "reason.",
-        )  # fmt: skip
+        )
     # Spark repeats the batch of a stateful query by itself, at the time that the batch has.
     chance.refuse(frame, "the transform", where(pipeline.transform), clocks=pipeline.stateful is None)
     found = {field.name: field.dataType for field in given}
@@ -83,10 +97,11 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
             wrong.append(f"{column.name} is {found[column.name].simpleString()} and must be {column.type}")
     if wrong:
         raise SettingsError(
-            f"the transform gives other columns than declared: {'; '.join(wrong)}", where(pipeline.transform),
+            f"the transform gives other columns than declared: {'; '.join(wrong)}",
+            where(pipeline.transform),
             "Let it keep topic, partition, offset, value (with ahead_ms also timestamp), and add the declared columns "
             "and reason.",
-        )  # fmt: skip
+        )
 
 
 def _operators(frame: DataFrame, source: DataFrame) -> Iterator[str]:

@@ -94,9 +94,16 @@ class ShardStep:
     """
 
     def __init__(
-        self, task: EpochTask, step: str, shard: int, attempt: int, *, store: ObjectStore, opened: Opened,
+        self,
+        task: EpochTask,
+        step: str,
+        shard: int,
+        attempt: int,
+        *,
+        store: ObjectStore,
+        opened: Opened,
         confirm: Confirm = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.task, self.step, self.shard, self.attempt = task, step, shard, attempt
         self.store, self._opened, self.confirm = store, opened, confirm
         self.sinks: dict[str, Rows] = {}
@@ -117,10 +124,14 @@ class ShardStep:
         store = object_store.shared(task.settings.bucket)
         shard, attempt = context.partitionId(), context.taskAttemptId()
         return cls(
-            task, step, shard, context.attemptNumber(), store=store,
+            task,
+            step,
+            shard,
+            context.attemptNumber(),
+            store=store,
             opened=lambda name, shard, told: open_sink(task.pipeline, task.settings, name, shard, told),
             confirm=lambda: task_token.confirm(attempt, task.where(step, shard)),
-        )  # fmt: skip
+        )
 
     def whole_input(
         self, batches: Iterable[pa.RecordBatch], digested: Sequence[str] = (), *, nothing: bool = False
@@ -136,9 +147,14 @@ class ShardStep:
     def announce(self, what: str, sink: str | None = None) -> None:
         """Tell observers how far this attempt has come."""
         announce(
-            "step", epoch=self.task.declaration.epoch, shard=self.shard, sink=sink, step=what,
-            pid=os.getpid(), attempt=self.attempt,
-        )  # fmt: skip
+            "step",
+            epoch=self.task.declaration.epoch,
+            shard=self.shard,
+            sink=sink,
+            step=what,
+            pid=os.getpid(),
+            attempt=self.attempt,
+        )
         self.reach(what, sink)
 
     def reach(self, point: str, sink: str | None = None) -> None:
@@ -184,11 +200,16 @@ class ShardStep:
             self.confirm()
 
         given, before = stable.recorded(
-            step, self.store, self.task.layout, epoch=self.task.declaration.epoch, shard=self.shard, rows=rows,
+            step,
+            self.store,
+            self.task.layout,
+            epoch=self.task.declaration.epoch,
+            shard=self.shard,
+            rows=rows,
             anew=self.task.declaration.decides,
             answered=answered,
             faults=self._faults,
-        )  # fmt: skip
+        )
         self.repeated |= before
         self.lap(step.name)
         self.announce("recorded", step.name)
@@ -234,10 +255,14 @@ class ShardStep:
     def summary(self, **counts: Any) -> dict[str, Any]:
         """Return the row that tells the driver what this shard did."""
         told = {
-            "sinks": _dumped(self.sinks), "deltas": _dumped(self.deltas), "merged": _dumped(self.merged),
+            "sinks": _dumped(self.sinks),
+            "deltas": _dumped(self.deltas),
+            "merged": _dumped(self.merged),
             "files": _dumped(self.files),
-            "repeated": self.repeated, "ms": self.ms, **counts,
-        }  # fmt: skip
+            "repeated": self.repeated,
+            "ms": self.ms,
+            **counts,
+        }
         return {"kind": "shard", "shard": self.shard, "note": json.dumps(told)}
 
     def lap(self, step: str) -> None:
@@ -252,8 +277,9 @@ class ShardStep:
         if found != [self.shard]:
             raise ChainError(
                 f"rows of shards {found} came to shard {self.shard}",
-                f"epoch {self.task.declaration.epoch}", "Adaptive execution must be off in this session.",
-            )  # fmt: skip
+                f"epoch {self.task.declaration.epoch}",
+                "Adaptive execution must be off in this session.",
+            )
         # In numpy: rows come as runs that are in order already, which its sort takes in a tenth of Arrow's time.
         topics = pa.array(sorted(rows["topic"].unique().to_pylist()), pa.string())
         keys = (rows["offset"], rows["partition"], pc.index_in(rows["topic"], topics))

@@ -119,9 +119,10 @@ class SinkTopics:
 
     def _silent(self, error: KafkaException) -> UnreachableError:
         return UnreachableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}", self._settings.kafka_bootstrap,
+            f"the Kafka broker does not answer: {error.args[0].str()}",
+            self._settings.kafka_bootstrap,
             "Check that it runs; nothing was lost, start the pipeline again.",
-        )  # fmt: skip
+        )
 
 
 def refuse_expiring(topic: str, policy: str) -> None:
@@ -133,10 +134,11 @@ def refuse_expiring(topic: str, policy: str) -> None:
     """
     if policy != "compact":
         raise SinkError(
-            f"the topic of progress marks exists with cleanup.policy={policy}, so marks would expire", f"topic {topic}",
+            f"the topic of progress marks exists with cleanup.policy={policy}, so marks would expire",
+            f"topic {topic}",
             f"Run `kafka-configs.sh --bootstrap-server <broker> --alter --topic {topic} "
             "--add-config cleanup.policy=compact`.",
-        )  # fmt: skip
+        )
 
 
 def refuse_small(topic: str, takes: int, needs: int) -> None:
@@ -148,10 +150,11 @@ def refuse_small(topic: str, takes: int, needs: int) -> None:
     """
     if takes < needs:
         raise SinkError(
-            f"the topic takes messages of {takes:,} bytes, and those of its sink may have {needs:,}", f"topic {topic}",
+            f"the topic takes messages of {takes:,} bytes, and those of its sink may have {needs:,}",
+            f"topic {topic}",
             f"Run `kafka-configs.sh --bootstrap-server <broker> --alter --topic {topic} --add-config {SIZE}={needs}`, "
             "or declare the sink with a smaller message_bytes_max.",
-        )  # fmt: skip
+        )
 
 
 def same_sinks(head: Head, now: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ def settings(shards: int) -> dict[str, str]:
 
 def checkpoint_of(
     store: S3ObjectStore, layout: Layout, head: Head, shards: int
-) -> tuple[Checkpoint, Declaration] | None:  # fmt: skip
+) -> tuple[Checkpoint, Declaration] | None:
     """Return the checkpoint that holds the state, and the epoch that it has to end with; None before the first.
 
     Raises:
@@ -59,6 +59,7 @@ def refuse_other_settings(kept: Mapping[str, str], shards: int, where: str) -> N
     for name, value in settings(shards).items():
         if kept.get(name, value) != value:
             raise SettingsError(
-                f"{name} was {kept[name]} when the state began and is {value} now", where,
+                f"{name} was {kept[name]} when the state began and is {value} now",
+                where,
                 "Start the version that began it, or give the pipeline another name to begin anew.",
-            )  # fmt: skip
+            )

@@ -73,10 +73,17 @@ class _About(Record):
 
 
 def recorded(
-    step: RecordedStep, store: ObjectStore, layout: Layout, *, epoch: int, shard: int, rows: pa.Table,
-    anew: int | None = None, answered: Callable[[], None] = lambda: None,
+    step: RecordedStep,
+    store: ObjectStore,
+    layout: Layout,
+    *,
+    epoch: int,
+    shard: int,
+    rows: pa.Table,
+    anew: int | None = None,
+    answered: Callable[[], None] = lambda: None,
     faults: Callable[[pa.Table], Iterable[str]] = lambda _: (),
-) -> tuple[pa.Table, bool]:  # fmt: skip
+) -> tuple[pa.Table, bool]:
     """Add a step's columns to the accepted rows of a shard: from its record, or else from its function.
 
     Must be called before anything that depends on the columns is decided or published. For no rows the function is not
@@ -108,9 +115,10 @@ def recorded(
     taken = sorted({*step.adds.names} & {*rows.column_names})
     if taken:
         raise SettingsError(
-            f"it adds columns that are there already: {', '.join(taken)}", f"recorded step {step.name!r}",
+            f"it adds columns that are there already: {', '.join(taken)}",
+            f"recorded step {step.name!r}",
             "Give them other names.",
-        )  # fmt: skip
+        )
     if not rows.num_rows:
         return _joined(rows, step.adds.empty_table()), False
     digests = {name: column_digest.of_values(rows[name]) for name in rows.column_names}
@@ -121,9 +129,10 @@ def recorded(
         answer = _answer(step, rows, key)
         if unfit := "; ".join(faults(answer)):
             raise StepError(
-                f"recorded step {step.name!r} gave what no sink could hold: {unfit}", f"{key}, {rows.num_rows} rows",
+                f"recorded step {step.name!r} gave what no sink could hold: {unfit}",
+                f"{key}, {rows.num_rows} rows",
                 "Nothing was recorded, the next attempt calls it again: let it give another value, or null.",
-            )  # fmt: skip
+            )
         answered()
         return _encoded(answer, about)
 
@@ -158,17 +167,19 @@ def _answer(step: RecordedStep, rows: pa.Table, key: str) -> pa.Table:
         given = step.function(rows)
     except Exception as error:
         raise StepError(
-            f"{named} raised {type(error).__name__}{_place(error)}: {str(error)[:300]}", f"{key}, {rows.num_rows} rows",
+            f"{named} raised {type(error).__name__}{_place(error)}: {str(error)[:300]}",
+            f"{key}, {rows.num_rows} rows",
             "Nothing was recorded, the next attempt calls it again: see to what it depends on. "
             "For a row without an answer let it give a value that says so.",
-        ) from error  # fmt: skip
+        ) from error
     wrong = "; ".join(_wrong(step.adds, given, rows.num_rows))
     if wrong:
         expected = ", ".join(f"{field.name} ({field.type})" for field in step.adds)
         raise StepError(
-            f"{named} gave something else than it declares: {wrong}", key,
+            f"{named} gave something else than it declares: {wrong}",
+            key,
             f"Let it return a pyarrow.Table of one row for each row given, with the columns {expected}.",
-        )  # fmt: skip
+        )
     return pa.table([given[name] for name in step.adds.names], schema=step.adds)
 
 
@@ -224,9 +235,10 @@ def _decoded(body: bytes, key: str, step: RecordedStep, ours: _About) -> pa.Tabl
     if not table.schema.equals(step.adds):
         found, wanted = (", ".join(f"{f.name} ({f.type})" for f in schema) for schema in (table.schema, step.adds))
         raise VersionError(
-            f"recorded step {step.name!r} adds {wanted}, and has recorded {found} for epoch {ours.epoch}", key,
+            f"recorded step {step.name!r} adds {wanted}, and has recorded {found} for epoch {ours.epoch}",
+            key,
             "Let the version that recorded it finish the epoch; then start this one.",
-        )  # fmt: skip
+        )
     if theirs != ours:
         raise SinkError(
             f"a repeat of epoch {ours.epoch} brought other rows to recorded step {step.name!r}, shard {ours.shard}: "
@@ -257,6 +269,7 @@ def _checksum(stream: bytes) -> bytes:
 
 def _damaged(key: str, how: str) -> ChainError:
     return ChainError(
-        f"a record of a step is damaged: {how[:200]}", key,
+        f"a record of a step is damaged: {how[:200]}",
+        key,
         "Restore it from the bucket's versions. Do not delete it: the step would run again, and may answer otherwise.",
-    )  # fmt: skip
+    )

@@ -60,9 +60,12 @@ def start_check(job: Job, store: S3ObjectStore, wheel_digest: str | None = None)
                 if store.answer(Get(layout.head)) == found:
                     return StartCheck("refused", error)
             except (ValueError, TypeError) as error:
-                return StartCheck("refused", SinkError(
-                    f"a progress mark cannot be read: {error}", settings.kafka_bootstrap, "Restore the topic."
-                ))  # fmt: skip
+                return StartCheck(
+                    "refused",
+                    SinkError(
+                        f"a progress mark cannot be read: {error}", settings.kafka_bootstrap, "Restore the topic."
+                    ),
+                )
             else:
                 return StartCheck(_verdict(head, wish, stalled))
     except PipelineError as error:

@@ -63,14 +63,16 @@ class StatefulPlan:
         used = _streams(results)
         if used != 1:
             raise SettingsError(
-                f"the function uses its rows {used} times", rows.where(self._stateful.function),
+                f"the function uses its rows {used} times",
+                rows.where(self._stateful.function),
                 "Use them once: each use would be a run of its own of everything before it.",
-            )  # fmt: skip
+            )
         if results._jdf.queryExecution().analyzed().toString().count("EventTimeWatermark ") != 1:
             raise SettingsError(
-                "the function sets a watermark", rows.where(self._stateful.function),
+                "the function sets a watermark",
+                rows.where(self._stateful.function),
                 f"Leave it out: {EVENT_TIME} has one, and it is the chain's.",
-            )  # fmt: skip
+            )
         return results
 
     def started(self, query: StreamingQuery) -> None:
@@ -103,7 +105,7 @@ class StatefulPlan:
                 f"Spark's watermark dropped {dropped} rows that were in time",
                 f"epoch {epoch}, {rows.where(self._stateful.function)}",
                 f"Let its operators go by {EVENT_TIME} alone. The epoch is not recorded; what it published stays.",
-            )  # fmt: skip
+            )
 
 
 def check(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -133,8 +135,9 @@ def check(pipeline: Pipeline, spark: SparkSession) -> None:
     if wrong:
         raise SettingsError(
             f"the function of the stateful query gives other columns than declared: {'; '.join(wrong)}",
-            rows.where(stateful.function), "Correct it, or the declared schema.",
-        )  # fmt: skip
+            rows.where(stateful.function),
+            "Correct it, or the declared schema.",
+        )
 
 
 def state_error(error: BaseException) -> CheckpointError | None:
@@ -167,8 +170,9 @@ def _called(stateful: Stateful, frame: DataFrame) -> DataFrame:
         line = str(error).strip().partition("\n")[0][:300]
         raise SettingsError(
             f"the function of the stateful query fails on no rows: {type(error).__name__}: {line}",
-            rows.where(stateful.function), "Correct it.",
-        ) from error  # fmt: skip
+            rows.where(stateful.function),
+            "Correct it.",
+        ) from error
     return given
 
 
@@ -176,8 +180,9 @@ def refused_by_spark(error: AnalysisException, stateful: Stateful) -> SettingsEr
     """Name Spark's refusal to run the query as a stream in append mode."""
     return SettingsError(
         f"Spark does not take the stateful query: {str(error).strip().partition(chr(10))[0][:300]}",
-        rows.where(stateful.function), "Correct it: what it gives must be final when it is given (append mode).",
-    )  # fmt: skip
+        rows.where(stateful.function),
+        "Correct it: what it gives must be final when it is given (append mode).",
+    )
 
 
 def _streams(frame: DataFrame) -> int:

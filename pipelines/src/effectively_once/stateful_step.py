@@ -76,9 +76,10 @@ class Errand:
         if found is None or str(found.declaration.batch_id) != batch_id:
             told = "no epoch" if found is None else f"the epoch of batch {found.declaration.batch_id}"
             raise StepError(
-                f"rows of batch {batch_id} are asked for with {told}", "function of the stateful query",
+                f"rows of batch {batch_id} are asked for with {told}",
+                "function of the stateful query",
                 "Use its rows in one place only, and not as what a join broadcasts.",
-            )  # fmt: skip
+            )
         return found
 
 

@@ -75,9 +75,10 @@ class StoreProbe:
             else:
                 return
         raise UnreachableError(
-            f"the object store lost the answer to a put in each of {TRIES} tries", self.name,
+            f"the object store lost the answer to a put in each of {TRIES} tries",
+            self.name,
             "Check that it takes writes; nothing was lost, start the pipeline again.",
-        )  # fmt: skip
+        )
 
 
 def _tried(key: str, where: str) -> Step[None]:

@@ -9,9 +9,12 @@ from pyspark.sql.types import StructType
 from effectively_once.errors import SettingsError
 
 _KINDS = {
-    "string": "STRING", "boolean": "BOOLEAN", "bigint": "BIGINT", "int": "BIGINT",
+    "string": "STRING",
+    "boolean": "BOOLEAN",
+    "bigint": "BIGINT",
+    "int": "BIGINT",
     "double": r"(BIGINT|DOUBLE|DECIMAL\(\d+,\d+\))",
-}  # fmt: skip
+}
 """Spark's types, and what a JSON value of a field has to be for them."""
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowSingleQuotes": "false"}
 _MORE_BEHIND = r"\}\s*\S"
@@ -50,9 +53,10 @@ def json_records(frame: DataFrame, fields: str) -> DataFrame:
         kind = field.dataType.simpleString()
         if kind not in _KINDS:
             raise SettingsError(
-                f"field {field.name} is {kind}; possible are {', '.join(_KINDS)}", "json_records",
+                f"field {field.name} is {kind}; possible are {', '.join(_KINDS)}",
+                "json_records",
                 "Read it as a string and convert it.",
-            )  # fmt: skip
+            )
         path = f"$.{field.name}"
         found = f.schema_of_variant(f.try_variant_get(whole, path, "variant"))
         value = f.when(found.rlike(f"^{_KINDS[kind]}$"), f.try_variant_get(whole, path, kind))

@@ -63,18 +63,23 @@ class Summary:
         if read > offsets or (dense and read < offsets):
             raise InputError(
                 f"the shards read {read} rows of {offsets} offsets",
-                f"epoch {declaration.epoch}", "The epoch is repeated. If no repeat helps: set dense_offsets to false "
+                f"epoch {declaration.epoch}",
+                "The epoch is repeated. If no repeat helps: set dense_offsets to false "
                 "where somebody sends in transactions, else keep the driver's log.",
-            )  # fmt: skip
+            )
 
     def files(self) -> dict[str, list[StagedFile]]:
         """Files that the shards staged, by sink."""
         return {name: list(by_shard.values()) for name, by_shard in self._gathered("files", StagedFile).items()}
 
     def publish_files(
-        self, pipeline: Pipeline, found: pa.Table, declaration: Declaration, generation: int,
+        self,
+        pipeline: Pipeline,
+        found: pa.Table,
+        declaration: Declaration,
+        generation: int,
         sink: Callable[[str], ManifestSink],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make visible what is published as files: those that the shards staged, and the totals of windows.
 
         Args:

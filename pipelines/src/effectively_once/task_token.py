@@ -28,6 +28,7 @@ def confirm(attempt: int, where: str) -> None:
     scratch = os.environ["SPARK_LOCAL_DIRS"].split(",", maxsplit=1)[0]
     if not (Path(scratch) / FOLDER / str(attempt)).exists():
         raise EndedTaskError(
-            f"attempt {attempt} has ended, or was killed, and its Python worker went on", where,
+            f"attempt {attempt} has ended, or was killed, and its Python worker went on",
+            where,
             "Nothing to do: its repeat publishes the same.",
-        )  # fmt: skip
+        )

@@ -44,8 +44,14 @@ def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Ma
     values = {name: str(value) for name, value in result.items() if name not in state.GROUP}
     value = {each.by: result[state.KEY], state.START: result[state.START], **values}
     source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
-    line = {"reason": reason, "id": None, "value": orjson.dumps(value).decode(), "encoding": "utf-8",
-            "epoch": step.task.declaration.epoch, "source": source}  # fmt: skip
+    line = {
+        "reason": reason,
+        "id": None,
+        "value": orjson.dumps(value).decode(),
+        "encoding": "utf-8",
+        "epoch": step.task.declaration.epoch,
+        "source": source,
+    }
     return None, orjson.dumps(line)
 
 

@@ -53,9 +53,10 @@ Value = bytes | str | Mapping[str, Any] | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = none_or(one_of('"text"', bytes, bytearray, str))
 _MOMENT = Kind(
-    "a whole number of ms since 1970, in the years 1 to 9999", "1_750_000_000_000",
+    "a whole number of ms since 1970, in the years 1 to 9999",
+    "1_750_000_000_000",
     lambda it: WHOLE.holds(it) and YEARS_US[0] <= it * 1000 <= YEARS_US[1],
-)  # fmt: skip
+)
 _SHARDS = Kind("a whole number from 1 to 256", "2", lambda it: WHOLE.holds(it) and 1 <= it <= 256)
 _VALUE = none_or(one_of('{"id": "1"}', bytes, bytearray, str, Mapping))
 
@@ -112,10 +113,15 @@ class Trial:
         rows.check(pipeline, spark)
         self._settings = PipelineSettings(
             # A name of its own: folded state is kept by it.
-            pipeline=f"trial_{uuid.uuid4().hex[:12]}", topic="trial", job="trial",
-            kafka_bootstrap="trial:9092", s3_endpoint="http://trial", s3_bucket="trial", shards=shards,
+            pipeline=f"trial_{uuid.uuid4().hex[:12]}",
+            topic="trial",
+            job="trial",
+            kafka_bootstrap="trial:9092",
+            s3_endpoint="http://trial",
+            s3_bucket="trial",
+            shards=shards,
             **pipeline.defaults,
-        )  # fmt: skip
+        )
         self._windows = Windows(self._settings.window_ms, self._settings.lateness_ms)
         self._folder = tempfile.TemporaryDirectory(prefix="effectively-once-trial-")
         self._store, self._layout = FolderStore(Path(self._folder.name)), Layout(self._settings.pipeline)
@@ -156,11 +162,17 @@ class Trial:
         first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
         before = self._last
         declaration = Declaration(
-            epoch=before.epoch + 1 if before else 0, lineage="trial", batch_id=0,
-            ranges={"trial": {"0": (first, self._offset)}}, topic_ids={}, watermark_ms=self.watermark_ms,
-            previous_watermark_ms=before.watermark_ms if before else None, shards=self._shards, wheel_digest="",
+            epoch=before.epoch + 1 if before else 0,
+            lineage="trial",
+            batch_id=0,
+            ranges={"trial": {"0": (first, self._offset)}},
+            topic_ids={},
+            watermark_ms=self.watermark_ms,
+            previous_watermark_ms=before.watermark_ms if before else None,
+            shards=self._shards,
+            wheel_digest="",
             settings_digest="",
-        )  # fmt: skip
+        )
         self._last, outputs = self._run(declaration)
         self._live.add(self._last)
         return outputs
@@ -215,9 +227,10 @@ class Trial:
         sent = range(self._offset - len(self._sent), self._offset)
         if sorted(whole["offset"].to_pylist()) != list(sent):
             raise SettingsError(
-                f"the transform gives {whole.num_rows} rows for {len(sent)} records", "transform",
+                f"the transform gives {whole.num_rows} rows for {len(sent)} records",
+                "transform",
                 "Let it give one row for each; those that are not to be published get a reason.",
-            )  # fmt: skip
+            )
         return whole
 
     def _files(self, name: str) -> ManifestSink:
@@ -279,9 +292,12 @@ def trial_session() -> SparkSession:
     """Return a session of Spark that is good enough for trials: one thread, little memory, no user interface."""
     builder = SparkSession.builder.master("local[1]").appName("trial")
     for key, value in {
-        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false",
-    }.items():  # fmt: skip
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -294,9 +310,10 @@ def _typed(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
 
 def _otherwise(number: int, how: str, where: str) -> SinkError:
     return SinkError(
-        f"a repeat of epoch {number} {how}", where,
+        f"a repeat of epoch {number} {how}",
+        where,
         "A step of the pipeline is not deterministic: declare it as a recorded step.",
-    )  # fmt: skip
+    )
 
 
 def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:

@@ -151,9 +151,10 @@ class Seen:
 
     def _refused(self, declared: Declaration, how: str) -> SinkError:
         return SinkError(
-            f"something else is visible of epoch {declared.epoch}: {how}", self.line(),
+            f"something else is visible of epoch {declared.epoch}: {how}",
+            self.line(),
             f"It has to be taken back; nothing was changed. {RESTORE}",
-        )  # fmt: skip
+        )
 
 
 def within(rows: pa.Table, ranges: Ranges) -> int:

@@ -34,9 +34,11 @@ class Watch:
         self._partitions = Silence(settings.idle_ms, self._attended.seconds)
         self._silence = Silence(settings.hold_max_ms, self._attended.seconds)
         self._said: dict[str, int | None] = {}
-        self._statements = Statements(
-            settings.kafka_bootstrap, settings.topic, settings.sources, settings.start_patience_s
-        ) if settings.sources else None  # fmt: skip
+        self._statements = (
+            Statements(settings.kafka_bootstrap, settings.topic, settings.sources, settings.start_patience_s)
+            if settings.sources
+            else None
+        )
 
     def start(self, stopping: threading.Event) -> None:
         """Begin to look at the broker, until `stopping` is set."""
@@ -51,8 +53,9 @@ class Watch:
     def _idle(self, last: Clock, ranges: Ranges) -> Idle:
         moved = {
             (topic, partition): end > start
-            for topic, partitions in ranges.items() for partition, (start, end) in partitions.items()
-        }  # fmt: skip
+            for topic, partitions in ranges.items()
+            for partition, (start, end) in partitions.items()
+        }
         # One that was idle stays so until it moves: a start does not wait for it once more.
         before = [(topic, one) for topic, partitions in last.idle.items() for one in partitions]
         still = [one for one in before if not moved.get(one, True)]
@@ -86,8 +89,12 @@ class Watch:
         # One that an earlier driver let go stays so until it moves: a start does not wait for it once more.
         gone = {*silent, *(name for name in last.released if not moved.get(name, True))}
         for name in sorted(gone - {*last.released}):
-            log.warning("a source is not waited for any more", source=name, time_ms=times[name],
-                        todo="Start its gateway, or take it out of `sources`.")  # fmt: skip
+            log.warning(
+                "a source is not waited for any more",
+                source=name,
+                time_ms=times[name],
+                todo="Start its gateway, or take it out of `sources`.",
+            )
         return tuple(sorted(gone))
 
 

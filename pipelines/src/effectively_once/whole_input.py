@@ -79,9 +79,10 @@ def require(
     wrong = _difference(found, rows, digested)
     if wrong:
         raise InputError(
-            f"the input of a shard is not whole: {wrong}", where,
+            f"the input of a shard is not whole: {wrong}",
+            where,
             "Nothing was decided or published, and the task is repeated. If no repeat helps, keep the executors' logs.",
-        )  # fmt: skip
+        )
     whole: list[pa.RecordBatch] = rows.to_batches()
     return whole
 

@@ -68,9 +68,14 @@ def recorded(path: Path) -> Path:
                 history.record("epoch", epoch=3, state="published", repeat=repeat, **COUNTS)
             for fault in plan(way, SEED, KILLS, 2):
                 history.record(
-                    "fault", kind=fault.strike.kind, target=fault.strike.target, epoch=3, phase=fault.phase,
-                    injected_at=STARTED_MS, hit=True,
-                )  # fmt: skip
+                    "fault",
+                    kind=fault.strike.kind,
+                    target=fault.strike.target,
+                    epoch=3,
+                    phase=fault.phase,
+                    injected_at=STARTED_MS,
+                    hit=True,
+                )
             history.end()
     return run.path
 
@@ -83,9 +88,10 @@ def write_journal(own: RunDirectory, told: Sequence[Entry]) -> None:
 def without(run: Path, way: Way, *transactions: str, also: Sequence[tuple[str, Any]] = ()) -> None:
     """Take every call about some transactions or cards out of a way's journal, and put other calls behind it."""
     kept = [
-        one for one in calls_of(way)
+        one
+        for one in calls_of(way)
         if (one[1].transaction if isinstance(one[1], Charge) else one[1].card) not in transactions
-    ]  # fmt: skip
+    ]
     write_journal(directory_of(run, way), journal([*kept, *also]))
 
 

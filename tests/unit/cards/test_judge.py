@@ -66,19 +66,15 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
             "plain: of the records became [0-9]+ accepted, 0 duplicate, 1 late, .*; due are .* 0 late, .*",
         ),
         (
-            lambda run: runs.without(
-                run, PLAIN, also=[("c", Charge(card=CARD, amount=1, transaction="nobody's"))]
-            ),
+            lambda run: runs.without(run, PLAIN, also=[("c", Charge(card=CARD, amount=1, transaction="nobody's"))]),
             "plain: 1 charges that nobody asked for",
         ),
         (
-            lambda run: runs.without(
-                run, KEYED, also=[("c", Charge(card=CARD, amount=1, transaction=FIRST, key="k"))]
-            ),
+            lambda run: runs.without(run, KEYED, also=[("c", Charge(card=CARD, amount=1, transaction=FIRST, key="k"))]),
             "keyed: 1 charges that nobody asked for",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_refutes_the_claim_fails(run: Path, change: Change, reason: str) -> None:
     change(run)
     results = judge(run)

@@ -25,11 +25,21 @@ PHASES: list[Phase] = phases(SEED, RECORDS, RATE, 3)
 def recorded(path: Path) -> Path:
     """A run that passes: while somebody is away decisions are partial, or late."""
     run = RunDirectory(path / "run")
-    run.write_json(run.manifest_path, {
-        "seed": SEED, "deadline_ms": DEADLINE_MS, "target_ms": TARGET_MS, "windows_ms": WINDOWS_MS,
-        "phases": [asdict(one) for one in PHASES], "triggers": 0, "command": "make demo JOB=fraud SEED=7",
-        "machine": {}, "versions": {}, "git": {},
-    })  # fmt: skip
+    run.write_json(
+        run.manifest_path,
+        {
+            "seed": SEED,
+            "deadline_ms": DEADLINE_MS,
+            "target_ms": TARGET_MS,
+            "windows_ms": WINDOWS_MS,
+            "phases": [asdict(one) for one in PHASES],
+            "triggers": 0,
+            "command": "make demo JOB=fraud SEED=7",
+            "machine": {},
+            "versions": {},
+            "git": {},
+        },
+    )
     sends = list(_sends())
     kills = {number: _killed_at(number, sends) for number, phase in enumerate(PHASES) if phase.kill}
     with run.sent_writer() as lines:
@@ -46,10 +56,17 @@ def recorded(path: Path) -> Path:
                 refusals.write({**row, "reason": one.reason})
                 continue
             points = {name: number for name, number in one.points.items() if name not in missing}
-            decisions.write({
-                **row, "card": "", "decided_ms": one.arrived_ms + 5, "outcome": outcome(points), "points": points,
-                "missing": [name for name in ANALYZERS if name in missing], "partial": bool(missing),
-            })  # fmt: skip
+            decisions.write(
+                {
+                    **row,
+                    "card": "",
+                    "decided_ms": one.arrived_ms + 5,
+                    "outcome": outcome(points),
+                    "points": points,
+                    "missing": [name for name in ANALYZERS if name in missing],
+                    "partial": bool(missing),
+                }
+            )
     with run.observed_writer(ASKED) as asked:
         asked.write({"id": "t0000000", "store": "down", "status": 503, "document": {}})
         first = next(row for row in read_lines(run.observed_path(DECISIONS)))
@@ -93,9 +110,12 @@ def _sends() -> Iterator[Row]:
             key, value = next(stream)
             partition = int(key[-1], 36) % 2
             yield {
-                "phase": number, "partition": partition, "offset": ends[partition], "arrived_ms": at,
+                "phase": number,
+                "partition": partition,
+                "offset": ends[partition],
+                "arrived_ms": at,
                 "payload": value.decode(),
-            }  # fmt: skip
+            }
             ends[partition] += 1
             at += APART_MS
 
@@ -123,7 +143,15 @@ def _history(run: RunDirectory, kills: dict[int, int]) -> None:
             if phase.kill:
                 at = kills[number]
                 back = "restarted_at" if phase.kill.target == STORE else "replaced_at"
-                history.record("fault", t=at, kind="sigkill", target=phase.kill.target, injected_at=at,
-                               process_before="1@1.0", process_after="2@2.0", **{back: at + AWAY_MS})  # fmt: skip
+                history.record(
+                    "fault",
+                    t=at,
+                    kind="sigkill",
+                    target=phase.kill.target,
+                    injected_at=at,
+                    process_before="1@1.0",
+                    process_after="2@2.0",
+                    **{back: at + AWAY_MS},
+                )
             history.record("settled", number=number, load=2.0)
         history.end()

@@ -15,8 +15,13 @@ from tests.harness.fraud import truth
 
 NOW_MS, WINDOW_MS = 1_800_000_000_000, 1_000
 GOOD: dict[str, Any] = {
-    "id": "t1", "card": "c1", "amount_cents": 100, "event_time_ms": NOW_MS, "x_m": 0, "y_m": 0,
-}  # fmt: skip
+    "id": "t1",
+    "card": "c1",
+    "amount_cents": 100,
+    "event_time_ms": NOW_MS,
+    "x_m": 0,
+    "y_m": 0,
+}
 
 
 def made(offset: int, **changes: Any) -> Transaction:
@@ -30,8 +35,13 @@ def test_the_average_ticket_is_judged_from_the_third_transaction_on() -> None:
     assert average(few, made(9, amount_cents=10**6)) == 0
     before = [*few, made(3, amount_cents=100)]
     assert [average(before, made(9, amount_cents=amount)) for amount in (100, 200, 280, 600, 1_000, 10**6)] == [
-        0, 0, 10, 50, 100, 100,
-    ]  # fmt: skip
+        0,
+        0,
+        10,
+        50,
+        100,
+        100,
+    ]
 
 
 def test_the_count_gives_twenty_points_for_each_transaction_beyond_the_fifth() -> None:
@@ -61,16 +71,37 @@ def test_points_are_those_of_a_plain_recomputation_and_of_an_analyzer_that_began
     at, ones = NOW_MS, []
     for offset, (apart, card, id_, amount, x) in enumerate(drawn):
         at += apart
-        ones.append(made(offset, id=f"i{card}-{id_}", card=f"c{card}", amount_cents=amount, x_m=x, arrived_ms=at,
-                         event_time_ms=at - x % 7))  # fmt: skip
+        ones.append(
+            made(
+                offset,
+                id=f"i{card}-{id_}",
+                card=f"c{card}",
+                amount_cents=amount,
+                x_m=x,
+                arrived_ms=at,
+                event_time_ms=at - x % 7,
+            )
+        )
     whole = Analyzer(ANALYZERS[name], WINDOW_MS)
     found = [whole.score(one) for one in ones]
     sends = [
-        {"partition": 0, "offset": one.place[1], "arrived_ms": one.arrived_ms, "payload": orjson.dumps({
-            "id": one.id, "card": one.card, "amount_cents": one.amount_cents, "event_time_ms": one.event_time_ms,
-            "x_m": one.x_m, "y_m": one.y_m,
-        }).decode()} for one in ones
-    ]  # fmt: skip
+        {
+            "partition": 0,
+            "offset": one.place[1],
+            "arrived_ms": one.arrived_ms,
+            "payload": orjson.dumps(
+                {
+                    "id": one.id,
+                    "card": one.card,
+                    "amount_cents": one.amount_cents,
+                    "event_time_ms": one.event_time_ms,
+                    "x_m": one.x_m,
+                    "y_m": one.y_m,
+                }
+            ).decode(),
+        }
+        for one in ones
+    ]
     wanted = truth.due(sends, ["c0", "c1", "c2"], {name: WINDOW_MS})
     assert [points for points, one in zip(found, wanted, strict=True) if not one.reason] == [
         one.points[name] for one in wanted if not one.reason
@@ -96,17 +127,28 @@ def test_an_analyzer_forgets_what_is_a_window_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"id": None}, "bad_id"), ({"id": ""}, "bad_id"), ({"id": "a b"}, "bad_id"),
+        ({"id": None}, "bad_id"),
+        ({"id": ""}, "bad_id"),
+        ({"id": "a b"}, "bad_id"),
         ({"id": "a\u0000"}, "bad_id"),
-        ({"id": "x" * 65}, "bad_id"), ({"id": 7}, "bad_id"), ({"card": None}, "bad_card"),
-        ({"card": "a/b"}, "bad_card"), ({"amount_cents": -5}, "bad_amount"),
-        ({"amount_cents": 0}, "bad_amount"), ({"amount_cents": 2.5}, "bad_amount"),
-        ({"amount_cents": "5"}, "bad_amount"), ({"amount_cents": True}, "bad_amount"),
-        ({"amount_cents": 10**12 + 1}, "bad_amount"), ({"event_time_ms": -1}, "bad_time"),
-        ({"event_time_ms": None}, "bad_time"), ({"event_time_ms": NOW_MS + AHEAD_MS + 1}, "ahead"),
-        ({"x_m": None}, "bad_place"), ({"y_m": 10**9}, "bad_place"), ({"x_m": 0.5}, "bad_place"),
+        ({"id": "x" * 65}, "bad_id"),
+        ({"id": 7}, "bad_id"),
+        ({"card": None}, "bad_card"),
+        ({"card": "a/b"}, "bad_card"),
+        ({"amount_cents": -5}, "bad_amount"),
+        ({"amount_cents": 0}, "bad_amount"),
+        ({"amount_cents": 2.5}, "bad_amount"),
+        ({"amount_cents": "5"}, "bad_amount"),
+        ({"amount_cents": True}, "bad_amount"),
+        ({"amount_cents": 10**12 + 1}, "bad_amount"),
+        ({"event_time_ms": -1}, "bad_time"),
+        ({"event_time_ms": None}, "bad_time"),
+        ({"event_time_ms": NOW_MS + AHEAD_MS + 1}, "ahead"),
+        ({"x_m": None}, "bad_place"),
+        ({"y_m": 10**9}, "bad_place"),
+        ({"x_m": 0.5}, "bad_place"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_transaction_gets_its_reason(changes: dict[str, Any], reason: str) -> None:
     found = parsed(orjson.dumps({**GOOD, **changes}), (1, 2), NOW_MS)
     assert isinstance(found, Refusal)

@@ -66,8 +66,13 @@ def test_without_postgres_it_says_how_to_get_one(tmp_path: Path, monkeypatch: py
         played(tmp_path, partial(on_embedded, Console(), 3.0))
 
 
-@pytest.mark.parametrize(("on", "words"), [("embedded", {"demo", "--store-down-s 120", "--held-max 500"}),
-                                           ("cluster", {"acceptance SUITE=jobs JOB=fraud SEED=7"})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("on", "words"),
+    [
+        ("embedded", {"demo", "--store-down-s 120", "--held-max 500"}),
+        ("cluster", {"acceptance SUITE=jobs JOB=fraud SEED=7"}),
+    ],
+)
 def test_a_run_is_kept_with_the_command_that_makes_it_again(tmp_path: Path, on: Any, words: set[str]) -> None:
     @contextmanager
     def scene(_directory: RunDirectory) -> Iterator[Scene]:

@@ -43,9 +43,12 @@ def test_an_arm_is_measured_without_its_first_decisions_and_a_refused_one_says_w
 
 def test_a_store_that_nobody_missed_was_not_hit() -> None:
     fault = {
-        "target": "store", "injected_at": 10_000, "restarted_at": 13_000, "process_before": "1@1",
+        "target": "store",
+        "injected_at": 10_000,
+        "restarted_at": 13_000,
+        "process_before": "1@1",
         "process_after": "2@2",
-    }  # fmt: skip
+    }
     at_once = [{"arrived_ms": 10_100, "committed_ms": 10_106, "missing": []}]
     held = [{"arrived_ms": 10_100, "committed_ms": 13_050, "missing": []}]
     short = [{"arrived_ms": 12_900, "committed_ms": 13_050, "missing": []}]
@@ -55,8 +58,12 @@ def test_a_store_that_nobody_missed_was_not_hit() -> None:
 
 def test_a_store_that_was_away_for_a_moment_is_seen_by_what_waited_for_half_of_it() -> None:
     fault = {
-        "target": "store", "injected_at": 10_000, "restarted_at": 10_600, "process_before": "1", "process_after": "2",
-    }  # fmt: skip
+        "target": "store",
+        "injected_at": 10_000,
+        "restarted_at": 10_600,
+        "process_before": "1",
+        "process_after": "2",
+    }
     seen = kill(fault, 0, [{"arrived_ms": 10_100, "committed_ms": 10_700, "missing": []}])
     assert (seen.hit, seen.away_s) == (True, 0.7)
     assert not kill(fault, 0, [{"arrived_ms": 10_500, "committed_ms": 10_700, "missing": []}]).hit
@@ -65,10 +72,16 @@ def test_a_store_that_was_away_for_a_moment_is_seen_by_what_waited_for_half_of_i
 
 def test_what_was_held_is_told_of_the_absence_alone() -> None:
     fault = {
-        "target": "store", "injected_at": 10_000, "restarted_at": 70_000, "process_before": "1", "process_after": "2",
-    }  # fmt: skip
-    told = [{"event": "role", "t": t, "state": "counts", "held": held} for t, held in
-            ((9_000, 900), (20_000, 40), (69_500, 77), (70_100, 800))]  # fmt: skip
+        "target": "store",
+        "injected_at": 10_000,
+        "restarted_at": 70_000,
+        "process_before": "1",
+        "process_after": "2",
+    }
+    told = [
+        {"event": "role", "t": t, "state": "counts", "held": held}
+        for t, held in ((9_000, 900), (20_000, 40), (69_500, 77), (70_100, 800))
+    ]
     found = kill(fault, 0, [], told)
     assert (found.held, found.paused) == (77, False)
     paused = [*told, {"event": "role", "t": 30_000, "state": "paused", "held": 500}]

@@ -42,9 +42,17 @@ def held(run: Path, number: int) -> None:
 
     def told(found: list[Row]) -> None:
         fall = next(one for one in found if one["event"] == "fault" and one["target"] == STORE)
-        found.insert(found.index(fall), {
-            **fall, "event": "role", "role": "aggregator", "state": "counts", "t": fall["t"] + 1, "held": number,
-        })  # fmt: skip
+        found.insert(
+            found.index(fall),
+            {
+                **fall,
+                "event": "role",
+                "role": "aggregator",
+                "state": "counts",
+                "t": fall["t"] + 1,
+                "held": number,
+            },
+        )
 
     events(run, told)
 
@@ -100,13 +108,16 @@ def test_a_run_that_shows_it_passes(run: Path) -> None:
         (rows(ASKED, of({"status": 404, "store": BACK}, 0)), "the presenter answered 404 and not 200"),
         (lambda run: held(run, HELD_MAX + TAKEN), "20501 records were held while the store was away"),
         (
-            rows(DECISIONS, lambda found: [
-                one.update(committed_ms=one["arrived_ms"] + 10_000) for one in found if one["missing"] == [VICTIM]
-            ]),
+            rows(
+                DECISIONS,
+                lambda found: [
+                    one.update(committed_ms=one["arrived_ms"] + 10_000) for one in found if one["missing"] == [VICTIM]
+                ],
+            ),
             f"decisions waited for the analyzer {VICTIM}",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_refutes_it_is_told(run: Path, change: Change, reason: str) -> None:
     change(run)
     results = judge(run)
@@ -142,7 +153,7 @@ def faults(change: Callable[[Row], object], target: str) -> Change:
         ),
         (rows(ASKED, lambda found: found.pop(1)), "was not asked for any decision"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_shown_is_unknown(run: Path, change: Change, reason: str) -> None:
     change(run)
     results = judge(run)

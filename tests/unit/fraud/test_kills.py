@@ -74,25 +74,38 @@ class Fall(Fault):
 
 
 def struck(
-    tmp_path: Path, target: str, seen: list[Event], next_ones: list[Event], *, fall: Fault | None = None,
-    began: list[int | None] | None = None, away: Any = lambda: None,
-) -> tuple[Strike, list[Event]]:  # fmt: skip
+    tmp_path: Path,
+    target: str,
+    seen: list[Event],
+    next_ones: list[Event],
+    *,
+    fall: Fault | None = None,
+    began: list[int | None] | None = None,
+    away: Any = lambda: None,
+) -> tuple[Strike, list[Event]]:
     watch = SimpleNamespace(seen=seen, changed=threading.Condition())
     arm = SimpleNamespace(drivers=(Drivers(seen, next_ones),), watch=watch)
     outputs = SimpleNamespace(began_ms=lambda: (began or []).pop(0))
     with History(tmp_path / "history.jsonl") as history:
         strike = Strike(
-            target, cast("Cast", arm), fall=lambda _: fall or Fall([]), outputs=cast("Outputs", outputs),
-            history=history, while_down=away,
-        )  # fmt: skip
+            target,
+            cast("Cast", arm),
+            fall=lambda _: fall or Fall([]),
+            outputs=cast("Outputs", outputs),
+            history=history,
+            while_down=away,
+        )
         strike.run()
     rows = [orjson.loads(line) for line in (tmp_path / "history.jsonl").read_bytes().splitlines()]
     return strike, [row for row in rows if row["event"] == "fault"]
 
 
 def test_an_analyzer_is_back_once_another_pod_has_read_its_history_again(tmp_path: Path) -> None:
-    seen = [role("count", "started", 10, "a"), role("count", "rebuilt", 20, "a", transactions=0, youngest_ms=None),
-            role("average", "started", 6_000, "c")]  # fmt: skip
+    seen = [
+        role("count", "started", 10, "a"),
+        role("count", "rebuilt", 20, "a", transactions=0, youngest_ms=None),
+        role("average", "started", 6_000, "c"),
+    ]
     comes = [role("count", "started", 7_000, "b"), role("count", "rebuilt", 8_000, "b", transactions=5, youngest_ms=30)]
     strike, (fault,) = struck(tmp_path, "count", seen, comes)
     assert strike.error is None

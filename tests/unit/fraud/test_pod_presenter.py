@@ -28,9 +28,7 @@ class World(Served):
 
 def presenting(folder: Path) -> tuple[World, PodPresenter]:
     world = World(folder, "r-7-presenter")
-    return world, PodPresenter(
-        cast("Cluster", world), "r-7-presenter", "r-7", "image:1", NOWHERE, "r-7-result-store"
-    )  # fmt: skip
+    return world, PodPresenter(cast("Cluster", world), "r-7-presenter", "r-7", "image:1", NOWHERE, "r-7-result-store")
 
 
 def test_it_says_that_its_store_is_away_and_what_is_no_id(tmp_path: Path) -> None:

@@ -23,10 +23,18 @@ from infra.embedded.process import wait_for
 
 HELD_MAX, SENT = 50, 400
 SETTINGS = FraudSettings(
-    pipeline="fraud", topic="transactions", job="effectively_once_jobs.fraud", kafka_bootstrap="localhost:1",
-    s3_endpoint="http://localhost:1", s3_bucket="bucket", database="postgresql://localhost:1/results",
-    held_max=HELD_MAX, deadline_ms=50, target_ms=100, count_window_ms=1_000,
-)  # fmt: skip
+    pipeline="fraud",
+    topic="transactions",
+    job="effectively_once_jobs.fraud",
+    kafka_bootstrap="localhost:1",
+    s3_endpoint="http://localhost:1",
+    s3_bucket="bucket",
+    database="postgresql://localhost:1/results",
+    held_max=HELD_MAX,
+    deadline_ms=50,
+    target_ms=100,
+    count_window_ms=1_000,
+)
 
 
 class Message:
@@ -143,9 +151,9 @@ def transaction(n: int, **changes: Any) -> dict[str, Any]:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(kafka, "consumer", lambda *_: made)
-    monkeypatch.setattr(kafka, "producer", lambda *_: SimpleNamespace(
-        produce=made.produce, poll=lambda _: None, flush=made.flush
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        kafka, "producer", lambda *_: SimpleNamespace(produce=made.produce, poll=lambda _: None, flush=made.flush)
+    )
     return made
 
 

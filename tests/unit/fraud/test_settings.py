@@ -15,10 +15,14 @@ from effectively_once_jobs.fraud.settings import load
 from tests.harness.fraud import plan
 
 GOOD: dict[str, Any] = {
-    "pipeline": "fraud", "topic": "transactions", "job": "effectively_once_jobs.fraud",
-    "kafka_bootstrap": "broker:9092", "s3_endpoint": "http://store:9000", "s3_bucket": "bucket",
+    "pipeline": "fraud",
+    "topic": "transactions",
+    "job": "effectively_once_jobs.fraud",
+    "kafka_bootstrap": "broker:9092",
+    "s3_endpoint": "http://store:9000",
+    "s3_bucket": "bucket",
     "database": "postgresql://db:5432/results",
-}  # fmt: skip
+}
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -38,10 +42,11 @@ def test_defaults_leave_time_to_store_a_decision_after_its_deadline(tmp_path: Pa
     [
         ({"deadline_ms": 20}, "deadline_ms 20 is not before target_ms 20"),
         ({"database": ...}, "database: Field required"),
-        ({"held_max": 1}, "held_max: .*got 1"), ({"deadline": 5}, "deadline: Extra inputs"),
+        ({"held_max": 1}, "held_max: .*got 1"),
+        ({"deadline": 5}, "deadline: Extra inputs"),
         ({"database": "postgresql://me:secret@db:5432/r"}, "database: "),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], says: str
 ) -> None:

@@ -133,15 +133,21 @@ class Decisions:
 @pytest.mark.parametrize(
     ("path", "status", "field"),
     [
-        ("/decisions/t1", 200, ("outcome", "approved")), ("/decisions/t1?x=1", 200, ("outcome", "approved")),
-        ("/decisions/t2", 200, ("outcome", "refused")), ("/decisions/t%31", 200, ("outcome", "approved")),
-        ("/decisions/t3", 404, ("error", "unknown_transaction")), ("/decisions/", 400, ("error", "bad_id")),
-        ("/decisions/a%20b", 400, ("error", "bad_id")), ("/decisions/a/b", 400, ("error", "bad_id")),
-        (f"/decisions/{'x' * 65}", 400, ("error", "bad_id")), ("/decisions/%00", 400, ("error", "bad_id")),
-        ("/", 404, ("error", "no_such_path")), ("/decisions", 404, ("error", "no_such_path")),
+        ("/decisions/t1", 200, ("outcome", "approved")),
+        ("/decisions/t1?x=1", 200, ("outcome", "approved")),
+        ("/decisions/t2", 200, ("outcome", "refused")),
+        ("/decisions/t%31", 200, ("outcome", "approved")),
+        ("/decisions/t3", 404, ("error", "unknown_transaction")),
+        ("/decisions/", 400, ("error", "bad_id")),
+        ("/decisions/a%20b", 400, ("error", "bad_id")),
+        ("/decisions/a/b", 400, ("error", "bad_id")),
+        (f"/decisions/{'x' * 65}", 400, ("error", "bad_id")),
+        ("/decisions/%00", 400, ("error", "bad_id")),
+        ("/", 404, ("error", "no_such_path")),
+        ("/decisions", 404, ("error", "no_such_path")),
         ("/decisions/down", 503, ("error", "store_down")),
     ],
-)  # fmt: skip
+)
 def test_the_presenter_answers_each_path(path: str, status: int, field: tuple[str, str]) -> None:
     found, document = answer(path, Decisions())
     assert (found, document[field[0]]) == (status, field[1])

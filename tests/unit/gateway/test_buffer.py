@@ -401,11 +401,15 @@ def test_closed_at_any_point_the_unacknowledged_rest_comes_back_in_order(
     again.close()
 
 
-@pytest.mark.parametrize("damage", [
-    lambda content: content[: len(content) // 2],
-    lambda content: content[:-1] + b"?",
-    lambda content: b"?" * len(content),
-], ids=["cut short", "last byte", "all"])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1] + b"?",
+        lambda content: b"?" * len(content),
+    ],
+    ids=["cut short", "last byte", "all"],
+)
 def test_records_that_are_gone_before_they_were_read_are_not_passed_over(
     directory: Path, buffer: Buffer, damage: Callable[[bytes], bytes]
 ) -> None:

@@ -48,8 +48,9 @@ def by_system_usage(bootstrap: str) -> Callable[[], object]:
 
 
 def by_two_ways(bootstrap: str) -> Callable[[], object]:
-    settings = WaySettings(**{**WHOLE, "kafka_bootstrap": bootstrap, "shards": PARTITIONS, "turn_s": WAIT_S,
-                              "epoch_rows_max": 1})  # fmt: skip
+    settings = WaySettings(
+        **{**WHOLE, "kafka_bootstrap": bootstrap, "shards": PARTITIONS, "turn_s": WAIT_S, "epoch_rows_max": 1}
+    )
     commit(bootstrap, f"{settings.pipeline}.{settings.operator}", settings.reads(settings.operator))
     return Input(settings).read
 

@@ -63,9 +63,17 @@ def test_what_a_recorded_step_gave_is_not_asked_for_again() -> None:
 
 def declaration(**changes: Any) -> Declaration:
     whole = {
-        "epoch": 3, "lineage": "l", "batch_id": 3, "ranges": {"events": {"0": (4, 9), "1": (0, 5)}}, "topic_ids": {},
-        "watermark_ms": 77, "previous_watermark_ms": 7, "shards": 2, "wheel_digest": "", "settings_digest": "",
-    }  # fmt: skip
+        "epoch": 3,
+        "lineage": "l",
+        "batch_id": 3,
+        "ranges": {"events": {"0": (4, 9), "1": (0, 5)}},
+        "topic_ids": {},
+        "watermark_ms": 77,
+        "previous_watermark_ms": 7,
+        "shards": 2,
+        "wheel_digest": "",
+        "settings_digest": "",
+    }
     return Declaration(**{**whole, **changes})
 
 

@@ -29,14 +29,21 @@ WINDOW_MS = 60_000
 def events(number: int, *, broken: int = 0) -> pa.Table:
     """Make transformed rows of so many events, the last `broken` of which are no transactions."""
     reasons = [None] * (number - broken) + ["not_json"] * broken
-    return pa.table({
-        "root": pa.array(range(1, number + 1), pa.int64()), "tuple": pa.array(range(1, number + 1), pa.int64()),
-        "topic": ["t"] * number, "value": [b""] * number,
-        "id": [f"i{n}" for n in range(number)], "user": ["u"] * number, "system": ["payments"] * number,
-        "event_time_ms": pa.array([n * 1_000 for n in range(number)], pa.int64()),
-        "partition": pa.array([0] * number, pa.int32()), "offset": pa.array(range(number), pa.int64()),
-        "reason": pa.array(reasons, pa.string()),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "root": pa.array(range(1, number + 1), pa.int64()),
+            "tuple": pa.array(range(1, number + 1), pa.int64()),
+            "topic": ["t"] * number,
+            "value": [b""] * number,
+            "id": [f"i{n}" for n in range(number)],
+            "user": ["u"] * number,
+            "system": ["payments"] * number,
+            "event_time_ms": pa.array([n * 1_000 for n in range(number)], pa.int64()),
+            "partition": pa.array([0] * number, pa.int32()),
+            "offset": pa.array(range(number), pa.int64()),
+            "reason": pa.array(reasons, pa.string()),
+        }
+    )
 
 
 class Store:
@@ -85,8 +92,10 @@ def test_what_a_portion_adds_is_counted_by_window() -> None:
     rows = usage.with_answers(events(130), {f"i{n}": n in (0, 59, 60, 129) for n in range(100)})
     # i129 is not known, so it is no fraud.
     assert usage.added(rows, WINDOW_MS) == [
-        ("payments", 0, 60, 2), ("payments", 60_000, 60, 1), ("payments", 120_000, 10, 0)
-    ]  # fmt: skip
+        ("payments", 0, 60, 2),
+        ("payments", 60_000, 60, 1),
+        ("payments", 120_000, 10, 0),
+    ]
     assert usage.as_rows(rows.slice(59, 2)) == ["i59", "u", 0, 59, 1, "i60", "u", 0, 60, 1]
 
 
@@ -137,9 +146,14 @@ def test_the_declaration_has_both_counts_and_a_row_an_event() -> None:
 
 
 SETTINGS = {
-    "pipeline": "usage", "topic": "transactions", "kafka_bootstrap": "h:1", "s3_endpoint": "http://h:1",
-    "s3_bucket": "bucket", "job": "effectively_once_jobs.system_usage", "database": "postgresql://h:1/d",
-}  # fmt: skip
+    "pipeline": "usage",
+    "topic": "transactions",
+    "kafka_bootstrap": "h:1",
+    "s3_endpoint": "http://h:1",
+    "s3_bucket": "bucket",
+    "job": "effectively_once_jobs.system_usage",
+    "database": "postgresql://h:1/d",
+}
 
 
 def test_exactly_once_unless_said_otherwise(tmp_path: Path) -> None:

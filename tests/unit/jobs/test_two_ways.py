@@ -300,9 +300,10 @@ def test_a_record_lost_doubled_or_misplaced_shows_behind_the_last_operator(opera
     records = [Record(f"r{n}", "u", n, 10 + n) for n in range(12)]
     at = data.draw(st.integers(0, 10))
     damaged = {
-        "lost": records[:at] + records[at + 1 :], "doubled": [*records[: at + 1], *records[at:]],
+        "lost": records[:at] + records[at + 1 :],
+        "doubled": [*records[: at + 1], *records[at:]],
         "misplaced": [*records[:at], records[at + 1], records[at], *records[at + 2 :]],
-    }[data.draw(st.sampled_from(["lost", "doubled", "misplaced"]))]  # fmt: skip
+    }[data.draw(st.sampled_from(["lost", "doubled", "misplaced"]))]
     for _ in range(operators):
         damaged, _ = passed_on(damaged, {})
     assert {one.id: one.amount for one in damaged} != truth(records, operators)

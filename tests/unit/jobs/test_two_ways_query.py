@@ -23,10 +23,15 @@ def batches(records: list[Record], closed: int | None) -> list[pa.RecordBatch]:
     if closed is not None:
         told = json.dumps({"task": 0, "tasks": 1, "rows": closed, "digest": "0"})
         rows.append({**dict.fromkeys(NAMES), CLOSING: told})
-    schema = pa.schema([
-        ("id", pa.string()), ("user", pa.string()), ("event_time_ms", pa.int64()), ("amount", pa.int64()),
-        (CLOSING, pa.string()),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("user", pa.string()),
+            ("event_time_ms", pa.int64()),
+            ("amount", pa.int64()),
+            (CLOSING, pa.string()),
+        ]
+    )
     return [pa.RecordBatch.from_pylist([row], schema) for row in rows]
 
 

@@ -14,10 +14,17 @@ from effectively_once_jobs.two_ways.__main__ import main
 from effectively_once_jobs.two_ways.settings import load
 
 WHOLE: dict[str, Any] = {
-    "pipeline": "ways", "job": "effectively_once_jobs.two_ways", "way": "dedup", "operators": 3, "operator": 2,
-    "topic": "ways", "kafka_bootstrap": "h:1",
-    "s3_endpoint": "http://h:1", "s3_bucket": "bucket", "database": "postgresql://h:1/results",
-}  # fmt: skip
+    "pipeline": "ways",
+    "job": "effectively_once_jobs.two_ways",
+    "way": "dedup",
+    "operators": 3,
+    "operator": 2,
+    "topic": "ways",
+    "kafka_bootstrap": "h:1",
+    "s3_endpoint": "http://h:1",
+    "s3_bucket": "bucket",
+    "database": "postgresql://h:1/results",
+}
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -45,11 +52,15 @@ def test_a_deployment_makes_the_topics_between_operators_and_the_table() -> None
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"operator": 3}, "operator 3 of 3: they count from 0"), ({"way": "hope"}, "way:"),
-        ({"operators": 0}, "operators:"), ({"speed": 1}, "speed:"), ({"database": "results"}, "database:"),
-        ({"topic": "ways.1"}, "begins with the pipeline's name"), ({"epoch_rows_max": 200_000}, "epoch_rows_max:"),
+        ({"operator": 3}, "operator 3 of 3: they count from 0"),
+        ({"way": "hope"}, "way:"),
+        ({"operators": 0}, "operators:"),
+        ({"speed": 1}, "speed:"),
+        ({"database": "results"}, "database:"),
+        ({"topic": "ways.1"}, "begins with the pipeline's name"),
+        ({"epoch_rows_max": 200_000}, "epoch_rows_max:"),
     ],
-)  # fmt: skip
+)
 def test_what_is_impossible_is_refused(
     tmp_path: Path, changes: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

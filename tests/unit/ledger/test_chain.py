@@ -354,10 +354,14 @@ def test_of_an_epoch_that_reads_nothing_it_is_stated_whether_it_was_abandoned() 
 @pytest.mark.parametrize(
     ("pinned", "stated", "expected"),
     [
-        (NOTHING, None, True), (NOTHING, False, False), (NOTHING, True, True),
-        ({}, None, False), ({"t": {"0": (4, 4), "1": (4, 5)}}, None, False), ({"t": {"0": (4, 5)}}, True, False),
+        (NOTHING, None, True),
+        (NOTHING, False, False),
+        (NOTHING, True, True),
+        ({}, None, False),
+        ({"t": {"0": (4, 4), "1": (4, 5)}}, None, False),
+        ({"t": {"0": (4, 5)}}, True, False),
     ],
-)  # fmt: skip
+)
 def test_where_it_is_not_stated_an_epoch_that_reads_nothing_was_abandoned(
     pinned: Ranges, stated: bool | None, expected: bool
 ) -> None:

@@ -57,11 +57,15 @@ def test_a_gap_that_is_recorded_as_a_loss_is_gone_on_behind_and_no_other() -> No
 @pytest.mark.parametrize(
     ("topic", "partition", "span", "due"),
     [
-        ("events", "0", (29, 37), 30), ("events", "0", (31, 37), 30), ("events", "0", (30, 30), 30),
-        ("events", "0", (30, 29), 30), ("events", "1", (59, 70), 60), ("events", "2", (1, 4), 0),
+        ("events", "0", (29, 37), 30),
+        ("events", "0", (31, 37), 30),
+        ("events", "0", (30, 30), 30),
+        ("events", "0", (30, 29), 30),
+        ("events", "1", (59, 70), 60),
+        ("events", "2", (1, 4), 0),
         ("others", "0", (1, 4), 0),
     ],
-)  # fmt: skip
+)
 def test_a_loss_that_does_not_begin_where_the_chain_ends_is_none(
     topic: str, partition: str, span: tuple[int, int], due: int
 ) -> None:

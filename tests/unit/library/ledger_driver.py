@@ -55,10 +55,18 @@ class LedgerDriver:
     """
 
     def __init__(
-        self, store: ObjectStore, layout: Layout, held: chain.Held, live: LiveDeltas,
-        *, publish: Publish = lambda *_: Rows(), topic: str = TOPIC, topic_id: str = "id-of-events",
-        fan: int = merge.FAN, windows: Windows = WINDOWS,
-    ) -> None:  # fmt: skip
+        self,
+        store: ObjectStore,
+        layout: Layout,
+        held: chain.Held,
+        live: LiveDeltas,
+        *,
+        publish: Publish = lambda *_: Rows(),
+        topic: str = TOPIC,
+        topic_id: str = "id-of-events",
+        fan: int = merge.FAN,
+        windows: Windows = WINDOWS,
+    ) -> None:
         self.held, self._fan, self._windows = held, fan, windows
         self._store, self._layout, self._live, self._publish = store, layout, live, publish
         self._topic, self._topic_id = topic, topic_id
@@ -66,9 +74,15 @@ class LedgerDriver:
 
     @classmethod
     def started(
-        cls, store: ObjectStore, layout: Layout, owner: str = "first", *,
-        publish: Publish = lambda *_: Rows(), fan: int = merge.FAN, windows: Windows = WINDOWS,
-    ) -> LedgerDriver:  # fmt: skip
+        cls,
+        store: ObjectStore,
+        layout: Layout,
+        owner: str = "first",
+        *,
+        publish: Publish = lambda *_: Rows(),
+        fan: int = merge.FAN,
+        windows: Windows = WINDOWS,
+    ) -> LedgerDriver:
         """Take over, as a driver does whose sinks need no start check."""
         held = run(chain.take_over(layout, owner, BOUND), store)
         records = run(chain.history(layout, held.head, held.head.floor), store)
@@ -108,11 +122,17 @@ class LedgerDriver:
     def _declaration(self, epoch: int, watermark_ms: int | None, tail: tuple[EpochRecord, ...]) -> Declaration:
         ranges: Ranges = {self._topic: {"0": (epoch * EPOCH_ROWS, (epoch + 1) * EPOCH_ROWS)}}
         return Declaration(
-            epoch=epoch, lineage="000001-abcd", batch_id=epoch, ranges=ranges,
-            topic_ids={self._topic: self._topic_id}, watermark_ms=watermark_ms,
-            previous_watermark_ms=tail[-1].watermark_ms if tail else None, shards=SHARDS, wheel_digest=WHEEL,
+            epoch=epoch,
+            lineage="000001-abcd",
+            batch_id=epoch,
+            ranges=ranges,
+            topic_ids={self._topic: self._topic_id},
+            watermark_ms=watermark_ms,
+            previous_watermark_ms=tail[-1].watermark_ms if tail else None,
+            shards=SHARDS,
+            wheel_digest=WHEEL,
             settings_digest="b" * 32,
-        )  # fmt: skip
+        )
 
     def _epoch(self, declared: Declaration) -> Iterator[str]:
         epoch, generation = declared.epoch, self.held.head.generation
@@ -155,14 +175,16 @@ class LedgerDriver:
         table = pa.table({"window_start_ms": sorted(sums), "count": [sums[at] for at in sorted(sums)]}, GLOBAL_SCHEMA)
         content, _ = ManifestSink(self._store, self._layout, GLOBAL_COUNTS).publish(epoch, generation, table)
         self._published = EpochRecord(
-            **declared.model_dump(), generation=generation,
+            **declared.model_dump(),
+            generation=generation,
             counts=Counts.model_validate(
                 {"in": end - start, "accepted": len(accepted), "duplicate": end - start - len(accepted)}
             ),
             max_event_time_ms=max(accepted) * RECORD_MS if accepted else None,
             sinks={**sinks, GLOBAL_COUNTS: {"0": content}},
-            deltas=written, merged=merged,
-        )  # fmt: skip
+            deltas=written,
+            merged=merged,
+        )
         self._live.add(self._published)
         yield "published"
 

@@ -46,9 +46,13 @@ WINDOWS = (
     Windowed("id", {"n": Count()}, ToKafka("per_id")),
 )
 ORDERS = Pipeline(
-    lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS,
+    lambda frame: frame,
+    COLUMNS,
+    window_ms=100,
+    lateness_ms=100,
+    windows=WINDOWS,
     rows=(ToKafka("accepted", key="user"), ToTable("orders"), ToFiles("archive")),
-)  # fmt: skip
+)
 Record = dict[str, Any]
 """`id`, `event_time_ms`, and maybe `reason`."""
 Killed = KeyboardInterrupt
@@ -129,9 +133,7 @@ class MemorySink:
 class World:
     """One pipeline, and the records of its input."""
 
-    def __init__(
-        self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS, topic: str = TOPIC
-    ) -> None:  # fmt: skip
+    def __init__(self, records: Sequence[Record], size: int, pipeline: Pipeline = ORDERS, topic: str = TOPIC) -> None:
         self.pipeline, self.records, self.size, self.store = pipeline, list(records), size, ListedStore()
         self.topic, self.topic_ids = topic, {topic: "id"}
         name = f"orders_{next(NUMBERS)}"
@@ -157,9 +159,7 @@ class World:
 
     def mending(self) -> Mending:
         shown = [Files(name, self.manifests(name)) for name in self.pipeline.file_sinks]
-        return Mending(
-            self.layout, self.store, self.pipeline, tuple(self.sinks.values()), shown, self.told.append
-        )  # fmt: skip
+        return Mending(self.layout, self.store, self.pipeline, tuple(self.sinks.values()), shown, self.told.append)
 
     def repair(self, wheel: str = OLD) -> None:
         """Carry the command out."""
@@ -251,12 +251,18 @@ class WorldDriver:
         last = head.tail[-1] if head.tail else None
         first = last.ranges[self.of.topic]["0"][1] if last else 0
         pinned = Declaration(
-            epoch=head.last_recorded + 1, lineage="000001-abcd", batch_id=head.last_recorded + 1,
+            epoch=head.last_recorded + 1,
+            lineage="000001-abcd",
+            batch_id=head.last_recorded + 1,
             ranges={self.of.topic: {"0": (first, min(first + self.of.size, len(self.of.records)))}},
             topic_ids=self.of.topic_ids,
-            watermark_ms=head.watermark_ms, previous_watermark_ms=last.watermark_ms if last else None, shards=SHARDS,
-            wheel_digest=self.wheel, settings_digest="c" * 32, tried=self.of.tried,
-        )  # fmt: skip
+            watermark_ms=head.watermark_ms,
+            previous_watermark_ms=last.watermark_ms if last else None,
+            shards=SHARDS,
+            wheel_digest=self.wheel,
+            settings_digest="c" * 32,
+            tried=self.of.tried,
+        )
         self.held = run(chain.declare(self.of.layout, self.held, pinned, None, self.live.floor(pinned)), self.of.store)
         return self.of.declared
 
@@ -269,22 +275,26 @@ class WorldDriver:
         """Run both steps on every shard; return what they told."""
         pipeline = self.of.pipeline
         whole = self.judged(pinned, first, end)
-        told = pa.concat_tables([
-            self._table(epoch.deduplicated(self.step(pinned, "dedup", shard), self._of(whole, shard)))
-            for shard in range(SHARDS)
-        ])  # fmt: skip
+        told = pa.concat_tables(
+            [
+                self._table(epoch.deduplicated(self.step(pinned, "dedup", shard), self._of(whole, shard)))
+                for shard in range(SHARDS)
+            ]
+        )
         if not pipeline.windows:
             return told
         owner = pa.array([zlib.crc32((key or "").encode()) % SHARDS for key in told[state.KEY].to_pylist()])
-        return pa.concat_tables([
-            self._table(
-                epoch.aggregated(
-                    self.step(pinned, "windows", shard),
-                    self.partials(shard, told.filter(pc.equal(owner, shard))).to_batches(),
+        return pa.concat_tables(
+            [
+                self._table(
+                    epoch.aggregated(
+                        self.step(pinned, "windows", shard),
+                        self.partials(shard, told.filter(pc.equal(owner, shard))).to_batches(),
+                    )
                 )
-            )
-            for shard in range(SHARDS)
-        ])  # fmt: skip
+                for shard in range(SHARDS)
+            ]
+        )
 
     def record(self, pinned: Declaration, told: pa.Table) -> EpochRecord:
         generation, summary = self.held.head.generation, Summary.of(told)
@@ -303,19 +313,30 @@ class WorldDriver:
             reason = record["reason"] or ("late" if late else None)
             key = record["id"] if self.of.pipeline.ids == "attached" and record["id"] else f"{self.of.topic}-0-{offset}"
             hashed = zlib.crc32(str(record["id"]).encode())
-            rows.append({
-                "topic": self.of.topic, "partition": 0, "offset": offset,
-                "user": f"u{hashed % 3}", "amount": hashed % 7, **record,
-                "reason": reason, "value": b"{}" if reason or self.of.tried else None,
-                "shard": zlib.crc32(key.encode()) % SHARDS,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "topic": self.of.topic,
+                    "partition": 0,
+                    "offset": offset,
+                    "user": f"u{hashed % 3}",
+                    "amount": hashed % 7,
+                    **record,
+                    "reason": reason,
+                    "value": b"{}" if reason or self.of.tried else None,
+                    "shard": zlib.crc32(key.encode()) % SHARDS,
+                }
+            )
         return pa.Table.from_pylist(rows, empty(self.of.pipeline).schema)
 
     def step(self, pinned: Declaration, name: str, shard: int) -> ShardStep:
         task = EpochTask(
-            self.of.pipeline, self.of.settings, pinned, self.held.head.generation, self.held.head.owner,
+            self.of.pipeline,
+            self.of.settings,
+            pinned,
+            self.held.head.generation,
+            self.held.head.owner,
             self.live.named(),
-        )  # fmt: skip
+        )
 
         def opened(sink: str, shard: int, _: Any) -> Any:
             return self.of.opened(sink, shard, pinned.epoch)

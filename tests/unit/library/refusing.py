@@ -41,9 +41,7 @@ class Place:
     def step(self, pipeline: Pipeline, name: str, number: int, named: Any, **pinned: Any) -> ShardStep:
         made = pipeline_settings(pipeline=self.name, database="postgresql://h:1/d", **pipeline.defaults)
         wanted = {"watermark_ms": None, "previous_watermark_ms": None, **pinned}
-        task = EpochTask(
-            pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {}
-        )  # fmt: skip
+        task = EpochTask(pipeline, made, declaration(number).model_copy(update=wanted), 1, "owner", named or {})
 
         def opened(sink: str, shard: int, _: Any) -> Any:
             return self.real.get(sink) or _Sink(self, sink)

@@ -137,8 +137,9 @@ def test_the_command_tells_what_is_gone_and_records_it_when_it_is_told_to(monkey
     clicks.start("first").run(3)
     before = clicks.head
     assert carry_out(monkeypatch, clicks, 37, yes=False) == [
-        f"gone: topic {TOPIC} partition 0 offsets 30 to 36, 7 at most", accept_loss.LOOK_AGAIN,
-    ]  # fmt: skip
+        f"gone: topic {TOPIC} partition 0 offsets 30 to 36, 7 at most",
+        accept_loss.LOOK_AGAIN,
+    ]
     assert clicks.head == before
     assert carry_out(monkeypatch, clicks, 37)[-1] == "epoch 3 records the loss; the next driver begins behind it"
     lost = clicks.head.tail[-1].lost

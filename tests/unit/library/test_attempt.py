@@ -19,9 +19,13 @@ from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 
 PIPELINE = Pipeline(
-    lambda frame: frame, pa.schema([("user", pa.string())]), rows=(ToKafka("accepted"),), window_ms=60_000,
-    lateness_ms=120_000, windows=(Windowed("user", {"n": Count()}, ToKafka("per_user")),),
-)  # fmt: skip
+    lambda frame: frame,
+    pa.schema([("user", pa.string())]),
+    rows=(ToKafka("accepted"),),
+    window_ms=60_000,
+    lateness_ms=120_000,
+    windows=(Windowed("user", {"n": Count()}, ToKafka("per_user")),),
+)
 RECORDED = 5
 
 

@@ -294,13 +294,22 @@ def test_output_below_the_floor_can_be_left_out() -> None:
 
 
 CHECKPOINT = {
-    "metadata": b"{}", "offsets/10": b"10", "offsets/11": b"11", "offsets/12": b"12", "offsets/13": b"13",
-    "commits/10": b"10", "commits/11": b"11", "commits/12": b"12", "state/0/0/1.zip": b"zip",
-}  # fmt: skip
+    "metadata": b"{}",
+    "offsets/10": b"10",
+    "offsets/11": b"11",
+    "offsets/12": b"12",
+    "offsets/13": b"13",
+    "commits/10": b"10",
+    "commits/11": b"11",
+    "commits/12": b"12",
+    "state/0/0/1.zip": b"zip",
+}
 
 
-@pytest.mark.parametrize(("declared", "left_out"), [(False, {"offsets/12", "offsets/13", "commits/12"}),
-                                                    (True, {"offsets/13", "commits/12"})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("declared", "left_out"),
+    [(False, {"offsets/12", "offsets/13", "commits/12"}), (True, {"offsets/13", "commits/12"})],
+)
 def test_a_checkpoint_is_copied_up_to_where_head_is(declared: bool, left_out: set[str]) -> None:
     """So it fits the chain, whatever batches Spark has planned since."""
     source = stored(12)

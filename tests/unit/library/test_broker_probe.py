@@ -23,9 +23,15 @@ def warned(settings: dict[str, Any] | None = None, *, accepted: TopicFacts = KEP
     return [f"{given.name} {given.where}" for given in found]
 
 
-@pytest.mark.parametrize(("retention_ms", "says"), [
-    (DAY_MS + 120_000, []), (DAY_MS + 119_999, ["retention topic events"]), (0, ["retention topic events"]), (-1, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("retention_ms", "says"),
+    [
+        (DAY_MS + 120_000, []),
+        (DAY_MS + 119_999, ["retention topic events"]),
+        (0, ["retention topic events"]),
+        (-1, []),
+    ],
+)
 def test_an_input_that_is_kept_shorter_than_an_outage_and_lateness_is_warned_of(
     retention_ms: int, says: list[str]
 ) -> None:

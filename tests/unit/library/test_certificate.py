@@ -15,10 +15,14 @@ WINDOWS = Windows(100, 50)
 def chain(*clocks: Clock | None) -> list[EpochRecord]:
     """A chain whose watermark rises by 150 an epoch, from 0."""
     return [
-        record(declared(n, 150 * n, pinned, {"0": (n, n + 1)}).model_copy(
-            update={"previous_watermark_ms": 150 * (n - 1) if n else None}), {})
+        record(
+            declared(n, 150 * n, pinned, {"0": (n, n + 1)}).model_copy(
+                update={"previous_watermark_ms": 150 * (n - 1) if n else None}
+            ),
+            {},
+        )
         for n, pinned in enumerate(clocks)
-    ]  # fmt: skip
+    ]
 
 
 def told(start_ms: int, *clocks: Clock | None) -> certificate.Certificate:

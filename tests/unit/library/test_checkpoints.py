@@ -40,11 +40,19 @@ def test_a_whole_checkpoint_and_one_that_never_was_are_gone_on_with() -> None:
 
 
 GARBLED: list[tuple[str, bytes | None]] = [
-    ("offsets/1", b'v1\n{"cut'), ("offsets/1", b"\x00\xff"), ("offsets/1", b'v2\n{}\n{"events": {"0": 9}}'),
-    ("offsets/0", b"v1\n{}\n[]"), ("commits/0", b"nonsense"), ("commits/0", b"v1\n[]"), ("metadata", b"{]"),
-    ("metadata", b"[]"), ("metadata", None), ("metadata", b'{"ie": "x"}'),
-    ("offsets/1", b'v1\n{"batchWatermarkMs": 0,\n{"events": {"0": 9}}'), ("offsets/1", b'v1\n[]\n{"events": {"0": 9}}'),
-]  # fmt: skip
+    ("offsets/1", b'v1\n{"cut'),
+    ("offsets/1", b"\x00\xff"),
+    ("offsets/1", b'v2\n{}\n{"events": {"0": 9}}'),
+    ("offsets/0", b"v1\n{}\n[]"),
+    ("commits/0", b"nonsense"),
+    ("commits/0", b"v1\n[]"),
+    ("metadata", b"{]"),
+    ("metadata", b"[]"),
+    ("metadata", None),
+    ("metadata", b'{"ie": "x"}'),
+    ("offsets/1", b'v1\n{"batchWatermarkMs": 0,\n{"events": {"0": 9}}'),
+    ("offsets/1", b'v1\n[]\n{"events": {"0": 9}}'),
+]
 
 
 @pytest.mark.parametrize(("name", "content"), GARBLED)
@@ -69,9 +77,7 @@ def test_a_checkpoint_fits_that_ends_where_the_chain_does_or_one_batch_later(
 ) -> None:
     """Any other would have Spark plan ranges that do not adjoin; so would that of another lineage."""
     pinned = declaration(0, {"events": {"0": (0, ends)}}).model_copy(update={"lineage": lineage})
-    head = Head(
-        pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=0, tail=(record_of(pinned),)
-    )  # fmt: skip
+    head = Head(pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=0, tail=(record_of(pinned),))
     assert checkpoint().fits(head) == fits
     later = {f"offsets/{batch}": b'v1\n{}\n{"events": {"0": %d}}' % (9 + batch) for batch in (2, 3)}
     assert not checkpoint(**later).fits(head), "it goes on for two batches more"

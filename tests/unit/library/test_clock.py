@@ -15,16 +15,30 @@ Spans = dict[str, tuple[int, int]]
 
 def declared(epoch: int, watermark_ms: int | None, pinned: Clock | None, spans: Spans) -> Declaration:
     return Declaration(
-        epoch=epoch, lineage="l", batch_id=epoch, ranges={"t": spans}, topic_ids={}, watermark_ms=watermark_ms,
-        previous_watermark_ms=None, shards=1, wheel_digest="", settings_digest="", clock=pinned,
-    )  # fmt: skip
+        epoch=epoch,
+        lineage="l",
+        batch_id=epoch,
+        ranges={"t": spans},
+        topic_ids={},
+        watermark_ms=watermark_ms,
+        previous_watermark_ms=None,
+        shards=1,
+        wheel_digest="",
+        settings_digest="",
+        clock=pinned,
+    )
 
 
 def record(declaration: Declaration, shown: Times) -> EpochRecord:
     return EpochRecord(
-        **declaration.model_dump(), generation=1, counts=Counts(), max_event_time_ms=None, sinks={}, deltas={},
+        **declaration.model_dump(),
+        generation=1,
+        counts=Counts(),
+        max_event_time_ms=None,
+        sinks={},
+        deltas={},
         shown_ms=shown,
-    )  # fmt: skip
+    )
 
 
 def head(*records: EpochRecord) -> Head:
@@ -39,9 +53,12 @@ class Run:
         self.head = head()
 
     def epoch(
-        self, shown: dict[str, int], idle: list[str] | None = None, sources: dict[str, int | None] | None = None,
+        self,
+        shown: dict[str, int],
+        idle: list[str] | None = None,
+        sources: dict[str, int | None] | None = None,
         released: tuple[str, ...] = (),
-    ) -> int | None:  # fmt: skip
+    ) -> int | None:
         """Declare and record an epoch that shows these times; return the watermark that it pins."""
         spans = {"0": (0, 1), "1": (0, 1)}
         pinned = clock.next_clock(self.head, {"t": idle} if idle else {}, sources, released)

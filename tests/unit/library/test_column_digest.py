@@ -29,7 +29,7 @@ COLUMNS: dict[str, tuple[Any, list[list[Any]]]] = {
     "lists": (pa.list_(pa.int64()), [[[1], [2]], [[1, 2], []], [[], [1, 2]], [None, [1, 2]], [[None], [1, 2]]]),
     "records": (pa.struct([("a", pa.float64())]), [[{"a": 1.0}], [{"a": None}], [None], [{"a": 1.5}]]),
     "nothing": (pa.null(), [[None], [None, None]]),
-}  # fmt: skip
+}
 
 
 def _column(values: list[Any], kind: Any) -> pa.ChunkedArray:

@@ -174,8 +174,11 @@ def test_a_manifest_that_is_lost_before_its_span_is_made_takes_no_others_with_it
     work.carry_out(there)
     left = manifests(store)
     assert [name for name in left if name < "000000008" or "-" not in name][:4] == [
-        "000000000-000000003", "000000004", "000000006", "000000007"
-    ]  # fmt: skip
+        "000000000-000000003",
+        "000000004",
+        "000000006",
+        "000000007",
+    ]
     assert left[4] == "000000008-000000011"
 
 
@@ -208,8 +211,12 @@ def test_nothing_of_a_chain_that_was_replaced_meanwhile_is_deleted(store: AgedSt
 
 def test_of_other_names_nothing_is_thought() -> None:
     folder = "clicks/global_counts/manifests/"
-    names = [f"{folder}report.json", f"{folder}000000001.json.tmp", "clicks/other/manifests/000000001.json",
-             f"{folder}000000000-000000999.json"]  # fmt: skip
+    names = [
+        f"{folder}report.json",
+        f"{folder}000000001.json.tmp",
+        "clicks/other/manifests/000000001.json",
+        f"{folder}000000000-000000999.json",
+    ]
     head = Head(pipeline="clicks", generation=1, owner="a", settings={}, last_recorded=99, floor=90)
     assert found_in(names, LAYOUT, GLOBAL_COUNTS, head) == []
 

@@ -82,17 +82,22 @@ def _explored(group: Group) -> Explored:
     game = Game(
         world=World(shards=(None,)),
         claims=Claims(checks.owner, lambda world: checks.visible(_as_read(world)), wrong, checks.changed),
-        drivers=(a, b), finisher=finisher, ended=ended,
+        drivers=(a, b),
+        finisher=finisher,
+        ended=ended,
         beside=Places(lambda at: _compact(group, at), At(phase="start")),
-    )  # fmt: skip
+    )
     return Exploration(game).run()
 
 
 def test_what_is_shown_stays_whatever_compaction_does_beside_drivers() -> None:
     found = _explored(_product)
     assert found.hole is None, "\n".join((found.hole, *found.way))
-    for met in ("Put model/files/manifests/N-N.json -> Written", "Delete model/files/manifests/N.json -> Gone",
-                "Get model/files/manifests/N-N.json -> Found"):  # fmt: skip
+    for met in (
+        "Put model/files/manifests/N-N.json -> Written",
+        "Delete model/files/manifests/N.json -> Gone",
+        "Get model/files/manifests/N-N.json -> Found",
+    ):
         assert met in found.met, "the exploration is vacuous"
     assert found.states >= 128_000, "the exploration was cut short"
 

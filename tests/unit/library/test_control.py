@@ -111,9 +111,16 @@ def test_two_who_ask_at_once_and_a_lost_answer_cannot_be_told_apart(fate: Fate) 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{}", b'{"format": 1, "state": "halted"}', PAUSED.model_dump_json().encode()[:-5], b'{"format": 1, "x": 1}',
-     b'{"format": 1, "state": "draining"}', PAUSED.model_copy(update={"ends": ENDS}).model_dump_json().encode()],
-)  # fmt: skip
+    [
+        b"",
+        b"{}",
+        b'{"format": 1, "state": "halted"}',
+        PAUSED.model_dump_json().encode()[:-5],
+        b'{"format": 1, "x": 1}',
+        b'{"format": 1, "state": "draining"}',
+        PAUSED.model_copy(update={"ends": ENDS}).model_dump_json().encode(),
+    ],
+)
 def test_a_damaged_object_is_named_and_asking_again_replaces_it(body: bytes) -> None:
     store = MemoryStore()
     store.objects[LAYOUT.control] = body

@@ -83,18 +83,21 @@ def test_the_topic_of_each_sink_takes_what_its_messages_may_have() -> None:
     rows = (ToKafka("small", message_bytes_max=70_000), ToKafka("large", message_bytes_max=20_000_000))
     takes = {topic.name: topic.takes for topic in topics_of(Job(replace(pipeline, rows=rows), SETTINGS), 2)}
     assert {name: bytes_ for name, bytes_ in takes.items() if bytes_} == {
-        "clicks.small": 1_048_588, "clicks.large": 20_000_000, "clicks.dead_letter": MESSAGE_BYTES,
+        "clicks.small": 1_048_588,
+        "clicks.large": 20_000_000,
+        "clicks.dead_letter": MESSAGE_BYTES,
         "clicks.user_counts": MESSAGE_BYTES,
-    }  # fmt: skip
+    }
 
 
 def test_whatever_becomes_of_a_record_of_the_default_size_fits_and_else_it_is_told() -> None:
     assert list(too_small(JOB, RECORD_BYTES)) == []
     refused = "one whose message in {} is larger than 12,648,592, its message_bytes_max, is refused"
     assert [line.partition(" bytes: ")[2] for line in too_small(JOB, 10_000_000)] == [
-        refused.format("accepted"), "of one that is refused and larger than 9,486,444 the dead letter has a digest",
+        refused.format("accepted"),
+        "of one that is refused and larger than 9,486,444 the dead letter has a digest",
         refused.format("user_counts"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("looks", [{}, {"unknown_looks": 3}, {"leaderless_looks": 3}])
@@ -135,19 +138,25 @@ def test_other_errors_end_the_wait_at_once() -> None:
         (Topic("events", 4, source=True), Found(3, frozenset(range(3))), SourceError, "3 partitions, asked for are 4"),
         (Topic("clicks.accepted", 3), Found(5, frozenset(range(5))), SinkError, "5 partitions, asked for are 3"),
         (
-            Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "delete"),
-            SinkError, "cleanup.policy=delete",
+            Topic("clicks.accepted.progress", 3, compacted=True),
+            Found(3, frozenset(range(3)), "delete"),
+            SinkError,
+            "cleanup.policy=delete",
         ),
         (
-            Topic("clicks.accepted.progress", 3, compacted=True), Found(3, frozenset(range(3)), "compact,delete"),
-            SinkError, "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
+            Topic("clicks.accepted.progress", 3, compacted=True),
+            Found(3, frozenset(range(3)), "compact,delete"),
+            SinkError,
+            "--topic clicks.accepted.progress --add-config cleanup.policy=compact",
         ),
         (
-            Topic("clicks.accepted", 3, takes=2_000_000), Found(3, frozenset(range(3)), record_bytes=1_999_999),
-            SinkError, "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
+            Topic("clicks.accepted", 3, takes=2_000_000),
+            Found(3, frozenset(range(3)), record_bytes=1_999_999),
+            SinkError,
+            "may have 2,000,000 .*--topic clicks.accepted --add-config max.message.bytes=2000000",
         ),
     ],
-)  # fmt: skip
+)
 def test_another_shape_is_refused(topic: Topic, found: Found, error: type[PipelineError], said: str) -> None:
     """A topic that exists is never changed."""
     broker = MemoryBroker()

@@ -35,10 +35,16 @@ def letter(reason: str = "not_json", epoch: int = 3, identity: str | None = None
 def written(value: bytes | None, epoch: int = 3, **columns: Any) -> bytes:
     """Return a dead letter as the epoch's step writes it."""
     row = {"topic": "clicks", "partition": 2, "offset": 9, "reason": "bad_time", "value": value, **columns}
-    schema = pa.schema([
-        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
-        ("value", pa.binary()), *(("id", pa.string()) for _ in columns),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("reason", pa.string()),
+            ("value", pa.binary()),
+            *(("id", pa.string()) for _ in columns),
+        ]
+    )
     ((_, body),) = dead_letters(pa.Table.from_pylist([row], schema), epoch)
     return body
 
@@ -78,9 +84,16 @@ def test_a_pipeline_without_attached_ids_writes_dead_letters_too() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"epoch": -1}, {"epoch": "3"}, {"encoding": "latin-1"}, {"encoding": "base64", "value": "%"}, {"source": ["a", 1]},
-     {"reason": None}, {"value": 5}],
-)  # fmt: skip
+    [
+        {"epoch": -1},
+        {"epoch": "3"},
+        {"encoding": "latin-1"},
+        {"encoding": "base64", "value": "%"},
+        {"source": ["a", 1]},
+        {"reason": None},
+        {"value": 5},
+    ],
+)
 def test_what_no_pipeline_wrote_is_told_apart(changes: dict[str, Any]) -> None:
     row = json.loads(written(b"x"))
     assert isinstance(of_message(json.dumps(row).encode(), WHERE), DeadLetter)

@@ -39,7 +39,9 @@ COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 GOOD: dict[str, Any] = {
     "BucketAddress": BucketAddress("http://h:1", "bucket"),
     "KafkaRecord": KafkaRecord(b"{}", key="k", timestamp_ms=5),
-    "Sum": Sum("amount"), "Min": Min("amount"), "Max": Max("amount"),
+    "Sum": Sum("amount"),
+    "Min": Min("amount"),
+    "Max": Max("amount"),
     "ToKafka": ToKafka("a", key="user", columns=("user",)),
     "ToTable": ToTable("a", key=("id",), columns=("id", "user")),
     "ToFiles": ToFiles("a", columns=("user",)),
@@ -47,12 +49,18 @@ GOOD: dict[str, Any] = {
     "Stateful": Stateful(function, COLUMNS, by="user", to=ToKafka("per_user")),
     "RecordedStep": RecordedStep("rated", function, pa.schema([("price", pa.int64())])),
     "Pipeline": Pipeline(function, COLUMNS, rows=(ToKafka("a"),), windows=(), ahead_ms=5),
-}  # fmt: skip
+}
 NO_DECLARATIONS = {
-    "Count": "it is given nothing", "Outputs": "an alias", "PipelineError": "the error itself",
-    "Trial": "below", "ambiguous_json": "a column", "whole_number": "a column", "published": "a reader",
-    "trial_session": "it is given nothing", "json_records": "a frame",
-}  # fmt: skip
+    "Count": "it is given nothing",
+    "Outputs": "an alias",
+    "PipelineError": "the error itself",
+    "Trial": "below",
+    "ambiguous_json": "a column",
+    "whole_number": "a column",
+    "published": "a reader",
+    "trial_session": "it is given nothing",
+    "json_records": "a frame",
+}
 WRONG: list[Any] = [5, -1.5, True, b"bytes", "text", object(), [5], (None,), {"a": 5}, {5: Count()}, pa.int64(), Sum]
 
 

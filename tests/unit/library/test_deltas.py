@@ -194,12 +194,19 @@ def test_a_table_survives_its_encoding() -> None:
     assert decoded(encoded(table)).equals(table.combine_chunks())
 
 
-@pytest.mark.parametrize(("parts", "size"), [
-    ([], None), ([Delta()], None), ([Delta(rows=1, largest=5)], 5), ([Delta(rows=1)], None),
-    ([Delta(rows=1, largest=5), Delta(), Span(first=1, last=2, rows=2, largest=7)], 12),
-    ([Delta(rows=1, largest=5), Delta(rows=1)], None),
-    ([Delta(rows=1, largest=2**62)] * 2, 2**63), ([Delta(rows=1, largest=2**63)] * 2, 2**63),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parts", "size"),
+    [
+        ([], None),
+        ([Delta()], None),
+        ([Delta(rows=1, largest=5)], 5),
+        ([Delta(rows=1)], None),
+        ([Delta(rows=1, largest=5), Delta(), Span(first=1, last=2, rows=2, largest=7)], 12),
+        ([Delta(rows=1, largest=5), Delta(rows=1)], None),
+        ([Delta(rows=1, largest=2**62)] * 2, 2**63),
+        ([Delta(rows=1, largest=2**63)] * 2, 2**63),
+    ],
+)
 def test_what_no_sum_of_some_deltas_exceeds(parts: list[Delta | Span], size: int | None) -> None:
     """A part of a version that did not tell leaves it open."""
     assert largest(parts) == size

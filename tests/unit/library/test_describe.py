@@ -44,23 +44,28 @@ ALL = Pipeline(
     pa.schema([("user", pa.string()), ("raw", pa.binary())]),
     recorded=RecordedStep("quoted", quoted, pa.schema([pa.field("quote", pa.int64(), nullable=False)])),
     rows=(
-        ToKafka("accepted", key="user"), ToKafka("brief", columns=("user", "offset")), ToKafka("as_is", value="raw"),
-        ToTable("orders", key=("id",), columns=("id", "quote", "raw")), ToFiles("archive"),
+        ToKafka("accepted", key="user"),
+        ToKafka("brief", columns=("user", "offset")),
+        ToKafka("as_is", value="raw"),
+        ToTable("orders", key=("id",), columns=("id", "quote", "raw")),
+        ToFiles("archive"),
     ),
     windows=(Windowed("user", {"n": Count(), "most": Max("quote")}, ToTable("most"), totals=ToFiles("totals")),),
     ahead_ms=5000,
-)  # fmt: skip
+)
 JOB = Job(ALL, pipeline_settings(database="postgresql://localhost:2/results", shards=3, window_ms=100, lateness_ms=0))
 PLAIN = Job(Pipeline(transform, pa.schema([]), ids="coordinates", rows=(ToKafka("accepted"),)), pipeline_settings())
 
 RESULTS = pa.schema([("user", pa.string()), ("n", pa.int64())])
 STATEFUL = Job(
     Pipeline(
-        transform, pa.schema([("user", pa.string())]), rows=(ToKafka("accepted"),),
+        transform,
+        pa.schema([("user", pa.string())]),
+        rows=(ToKafka("accepted"),),
         stateful=Stateful(transform, RESULTS, by="user", to=ToKafka("sessions", key="user")),
     ),
     pipeline_settings(),
-)  # fmt: skip
+)
 
 
 def test_the_text_tells_all_that_is_declared() -> None:
@@ -167,9 +172,10 @@ def test_as_json_it_is_one_object_of_the_same_facts(clicks: Path, capsys: pytest
     told = json.loads(capsys.readouterr().out)
     assert (told["pipeline"], told["topic"], told["shards"]) == ("clicks", "clicks_events", 2)
     assert [(sink["name"], sink["kind"], sink["where"]) for sink in told["sinks"]] == [
-        ("accepted", "topic", "clicks.accepted"), ("dead_letter", "topic", "clicks.dead_letter"),
+        ("accepted", "topic", "clicks.accepted"),
+        ("dead_letter", "topic", "clicks.dead_letter"),
         ("per_minute", "topic", "clicks.per_minute"),
-    ]  # fmt: skip
+    ]
     assert told["bound"]["windows"]["per_minute"]["by"] == "key"
 
 

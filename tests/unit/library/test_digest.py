@@ -31,11 +31,16 @@ def test_the_digest_is_the_one_that_checkers_compute_for_themselves(like: str, r
 
 
 def _every_type() -> pa.Table:
-    return pa.table({
-        "a": ["x", None], "b": pa.array([1, -1], pa.int64()), "c": [0.5, None], "d": [True, False],
-        "e": [date(2026, 1, 31), None],
-        "f": pa.array([datetime(2026, 1, 31, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "a": ["x", None],
+            "b": pa.array([1, -1], pa.int64()),
+            "c": [0.5, None],
+            "d": [True, False],
+            "e": [date(2026, 1, 31), None],
+            "f": pa.array([datetime(2026, 1, 31, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def test_digests_do_not_change_from_version_to_version() -> None:
@@ -57,10 +62,12 @@ def test_the_hash_is_the_one_that_its_authors_describe() -> None:
 
 
 COLLIDING = [
-    (pack(">qq", 131, 732), pack(">qq", 231, 632)), (pack(">qq", 131, 550), pack(">qq", 231, 706)),
-    (pack("<qq", 1400, 1587), pack("<qq", 1625, 724)), (pack("<qq", 95, 1091), pack("<qq", 232, 1200)),
+    (pack(">qq", 131, 732), pack(">qq", 231, 632)),
+    (pack(">qq", 131, 550), pack(">qq", 231, 706)),
+    (pack("<qq", 1400, 1587), pack("<qq", 1625, 724)),
+    (pack("<qq", 95, 1091), pack("<qq", 232, 1200)),
     (b"0000138000000839", b"0000168800000531"),
-]  # fmt: skip
+]
 """Of 4,000,000 rows of two numbers below 2,000 one pair would collide in 2 million such families."""
 
 
@@ -90,9 +97,14 @@ def test_the_halves_of_a_hash_depend_on_every_word_and_not_on_each_other(form: s
 
 
 COLUMNS = st.lists(
-    st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.booleans(),
-              st.none() | st.binary(max_size=9)), max_size=8,
-)  # fmt: skip
+    st.tuples(
+        st.none() | st.text(max_size=3),
+        st.none() | st.integers(-(2**63), 2**63 - 1),
+        st.none() | st.booleans(),
+        st.none() | st.binary(max_size=9),
+    ),
+    max_size=8,
+)
 KINDS = pa.schema([("t", pa.string()), ("n", pa.int64()), ("y", pa.bool_()), ("b", pa.binary())])
 
 
@@ -133,10 +145,13 @@ def test_a_table_in_parts_and_in_another_order_has_the_same_digest(rows: list[tu
 
 @pytest.mark.parametrize(
     ("rows", "at_once"),
-    [(pa.table({"n": range(1000)}), range(2, 113)), (pa.table({"t": ["x" * 500] * 10}), range(1, 3)),
-     (pa.table({"t": ["x" * 3000] * 3}), range(1, 2))],
+    [
+        (pa.table({"n": range(1000)}), range(2, 113)),
+        (pa.table({"t": ["x" * 500] * 10}), range(1, 3)),
+        (pa.table({"t": ["x" * 3000] * 3}), range(1, 2)),
+    ],
     ids=["numbers", "text", "longer than a slice"],
-)  # fmt: skip
+)
 def test_so_many_rows_are_in_memory_once_more_as_a_slice_takes(
     monkeypatch: pytest.MonkeyPatch, rows: pa.Table, at_once: range
 ) -> None:
@@ -148,10 +163,15 @@ def test_so_many_rows_are_in_memory_once_more_as_a_slice_takes(
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [({"a": ["x"], "b": ["y"]}, {"a": ["y"], "b": ["x"]}), ({"a": ["xy"], "b": ["z"]}, {"a": ["x"], "b": ["yz"]}),
-     ({"a": [1], "b": [2]}, {"a": [2], "b": [1]}), ({"a": [None, "x"]}, {"a": ["", "x"]}),
-     ({"a": [None, 1]}, {"a": [0, 1]}), ({"a": [0.0]}, {"a": [-0.0]})],
-)  # fmt: skip
+    [
+        ({"a": ["x"], "b": ["y"]}, {"a": ["y"], "b": ["x"]}),
+        ({"a": ["xy"], "b": ["z"]}, {"a": ["x"], "b": ["yz"]}),
+        ({"a": [1], "b": [2]}, {"a": [2], "b": [1]}),
+        ({"a": [None, "x"]}, {"a": ["", "x"]}),
+        ({"a": [None, 1]}, {"a": [0, 1]}),
+        ({"a": [0.0]}, {"a": [-0.0]}),
+    ],
+)
 def test_the_same_values_in_other_columns_and_nulls_are_other_rows(
     left: dict[str, list[object]], right: dict[str, list[object]]
 ) -> None:

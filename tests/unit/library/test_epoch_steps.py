@@ -48,12 +48,16 @@ NUMBERS = itertools.count()
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 VALUES: dict[str, Any] = {"n": Count(), "sum": Sum("amount"), "least": Min("amount"), "most": Max("amount")}
 PIPELINE = Pipeline(
-    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted", key="user"), ToTable("orders")), window_ms=100,
-    lateness_ms=0, windows=(
+    lambda frame: frame,
+    COLUMNS,
+    rows=(ToKafka("accepted", key="user"), ToTable("orders")),
+    window_ms=100,
+    lateness_ms=0,
+    windows=(
         Windowed("user", VALUES, ToTable("per_user"), totals=ToFiles("totals")),
         Windowed("id", {"n": Count()}, ToKafka("per_id")),
     ),
-)  # fmt: skip
+)
 TOTALS = PIPELINE.windows[0]
 
 
@@ -116,13 +120,18 @@ def table(rows: Sequence[dict[str, Any]], pipeline: Pipeline = PIPELINE) -> pa.T
 
 
 ROWS = st.lists(
-    st.fixed_dictionaries({
-        "id": st.sampled_from(["a", "b", "c", "d"]), "user": st.sampled_from(["ann", "bob"]),
-        "amount": st.integers(-9, 9), "event_time_ms": st.integers(0, 300), "partition": st.integers(0, 2),
-        "reason": st.sampled_from([None, None, None, "late", "bad"]),
-    }),
+    st.fixed_dictionaries(
+        {
+            "id": st.sampled_from(["a", "b", "c", "d"]),
+            "user": st.sampled_from(["ann", "bob"]),
+            "amount": st.integers(-9, 9),
+            "event_time_ms": st.integers(0, 300),
+            "partition": st.integers(0, 2),
+            "reason": st.sampled_from([None, None, None, "late", "bad"]),
+        }
+    ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60)
@@ -167,8 +176,9 @@ def test_partial_aggregates_come_to_those_of_all_accepted_rows(rows: list[dict[s
         expected.setdefault((row["user"], row["event_time_ms"] // 100 * 100), []).append(row["amount"])
     found = {
         (row["key"], row["window_start_ms"]): (row["v0"], row["v1"], row["v2"], row["v3"])
-        for row in carried.to_pylist() if row["kind"] == "partial" and row["of"] == "per_user"
-    }  # fmt: skip
+        for row in carried.to_pylist()
+        if row["kind"] == "partial" and row["of"] == "per_user"
+    }
     assert found == {at: (len(some), sum(some), min(some), max(some)) for at, some in expected.items()}
     per_id = [row for row in carried.to_pylist() if row["of"] == "per_id"]
     assert Counter((row["key"], row["v0"]) for row in per_id) == Counter((row["id"], 1) for row in accepted)
@@ -226,8 +236,12 @@ def test_a_copy_is_a_duplicate_however_many_epochs_after_its_original_until_its_
 
 def test_only_what_is_accepted_moves_the_watermark() -> None:
     """Neither a late or malformed record, nor a copy that claims another time (R6)."""
-    rows = [{"id": "a", "event_time_ms": 7}, {"id": "a", "event_time_ms": 900}, {"event_time_ms": 800, "reason": "bad"},
-            {"event_time_ms": 700, "reason": "late"}]  # fmt: skip
+    rows = [
+        {"id": "a", "event_time_ms": 7},
+        {"id": "a", "event_time_ms": 900},
+        {"event_time_ms": 800, "reason": "bad"},
+        {"event_time_ms": 700, "reason": "late"},
+    ]
     _, told = Place().dedup(table(rows))
     assert told["max_event_time_ms"] == 7
 
@@ -272,8 +286,14 @@ def unreadable(named: dict[str, dict[int, list[Named]]], **changed: Any) -> dict
 def test_a_sum_beyond_64_bits_is_a_dead_letter_of_the_epoch_that_closes_its_window_and_no_result() -> None:
     """Nothing stops: neither the epoch of the records, nor that of the result, nor a repeat of one of them."""
     place = Place()
-    rows = [{"user": "ann", "amount": MOST}, {"user": "ann", "amount": MOST}, {"user": "bob", "amount": MOST},
-            {"user": "bob", "amount": 5}, {"user": "bob", "amount": -10}, {"user": "cem", "amount": 7}]  # fmt: skip
+    rows = [
+        {"user": "ann", "amount": MOST},
+        {"user": "ann", "amount": MOST},
+        {"user": "bob", "amount": MOST},
+        {"user": "bob", "amount": 5},
+        {"user": "bob", "amount": -10},
+        {"user": "cem", "amount": 7},
+    ]
     carried, told = place.dedup(table(rows))
     assert (told["accepted"], place.published[DEAD_LETTER, 0]) == (6, [])
     named = decided(place.aggregate(carried), "per_user", 0)
@@ -286,8 +306,13 @@ def test_a_sum_beyond_64_bits_is_a_dead_letter_of_the_epoch_that_closes_its_wind
         assert (record["reason"], record["source"]) == ("bad", ["t", 0, 0])
         exact = {"user": "ann", "window_start_ms": 0, "n": "2", "sum": str(2 * MOST), "least": str(MOST)}
         assert json.loads(result.pop("value")) == {**exact, "most": str(MOST)}
-        assert result == {"reason": "sum_too_large", "id": None, "encoding": "utf-8", "epoch": 1,
-                          "source": [f"{place.name}.per_user", 0, 0]}  # fmt: skip
+        assert result == {
+            "reason": "sum_too_large",
+            "id": None,
+            "encoding": "utf-8",
+            "epoch": 1,
+            "source": [f"{place.name}.per_user", 0, 0],
+        }
         found = place.aggregate(more, number=1, named=named, **CLOSING)
         results = [tuple(row.values()) for row in place.published["per_user", 0].to_pylist()]
         assert results == [("bob", 0, 3, MOST - 5, -10, MOST), ("cem", 0, 1, 7, 7, 7)]
@@ -340,8 +365,10 @@ def test_a_shard_without_rows_publishes_nothing_everywhere_and_reports() -> None
     place = Place()
     carried, told = place.dedup(table([]))
     assert {name: len(rows) for (name, _), rows in place.published.items()} == {
-        "accepted": 0, "orders": 0, DEAD_LETTER: 0,
-    }  # fmt: skip
+        "accepted": 0,
+        "orders": 0,
+        DEAD_LETTER: 0,
+    }
     assert told["max_event_time_ms"] is None
     assert place.published["orders", 0].schema.equals(PIPELINE.schema_of("orders"))
     place.aggregate(carried)
@@ -489,9 +516,13 @@ def test_only_an_epoch_that_reads_nothing_needs_no_proof_of_its_input(monkeypatc
 
 
 STATEFUL = Pipeline(
-    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"),), window_ms=100, lateness_ms=0,
+    lambda frame: frame,
+    COLUMNS,
+    rows=(ToKafka("accepted"),),
+    window_ms=100,
+    lateness_ms=0,
     stateful=Stateful(lambda frame: frame, COLUMNS, by="user", to=ToKafka("per_user", key="user")),
-)  # fmt: skip
+)
 STEPS = [(epoch.dedup, PIPELINE, "dedup"), (epoch.aggregate, PIPELINE, "windows"), (epoch.results, STATEFUL, "windows")]
 
 

@@ -81,8 +81,9 @@ def span_of_manifests(store: MemoryStore) -> Read:
 
 def recorded_output(store: MemoryStore) -> Read:
     """What a recorded step answered."""
-    step = RecordedStep("look", lambda rows: rows.select(["value"]).rename_columns(["answer"]),
-                        pa.schema([("answer", pa.int64())]))  # fmt: skip
+    step = RecordedStep(
+        "look", lambda rows: rows.select(["value"]).rename_columns(["answer"]), pa.schema([("answer", pa.int64())])
+    )
 
     def read() -> Any:
         return stable.recorded(step, store, LAYOUT, epoch=3, shard=0, rows=ROWS)[0].to_pylist()
@@ -127,9 +128,11 @@ def file(store: MemoryStore) -> Read:
 FOLDER = LAYOUT.checkpoint("000001-abcd")
 PLANNED = b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{}}\n{"events":{"0":%d,"1":%d}}'
 CHECKPOINT = {
-    "metadata": b'{"id":"6d0b7a"}', "commits/6": b'v1\n{"nextBatchWatermarkMs":0}',
-    "offsets/6": PLANNED % (70, 140), "offsets/7": PLANNED % (80, 160),
-}  # fmt: skip
+    "metadata": b'{"id":"6d0b7a"}',
+    "commits/6": b'v1\n{"nextBatchWatermarkMs":0}',
+    "offsets/6": PLANNED % (70, 140),
+    "offsets/7": PLANNED % (80, 160),
+}
 
 
 def _checkpoint(store: MemoryStore, name: str) -> Read:
@@ -177,11 +180,22 @@ def name_of_query(store: MemoryStore) -> Read:
 @pytest.mark.parametrize(
     "kind",
     [
-        delta, span, manifest, span_of_manifests, recorded_output, coordinates, backup, copied, file,
-        offsets, offsets_before, commits, name_of_query,
+        delta,
+        span,
+        manifest,
+        span_of_manifests,
+        recorded_output,
+        coordinates,
+        backup,
+        copied,
+        file,
+        offsets,
+        offsets_before,
+        commits,
+        name_of_query,
     ],
     ids=lambda kind: kind.__name__,
-)  # fmt: skip
+)
 def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(kind: Callable[[MemoryStore], Read]) -> None:
     """What a flip does not change is what the object says: padding, or how it is written."""
     store = MemoryStore()

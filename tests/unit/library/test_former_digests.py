@@ -125,8 +125,12 @@ def test_a_manifest_whose_epoch_two_versions_published_is_compacted_by_its_rows(
     sink, _ = _manifest_of_before(store)
     manifest = sink.manifest(0)
     assert manifest is not None
-    for rows, told, refused in ((2, digest.of_rows_in(PART), False), (2, former_digest.of_rows_in(PART), False),
-                                (3, digest.of_rows_in(PART), True), (2, "1" * 32, True)):  # fmt: skip
+    for rows, told, refused in (
+        (2, digest.of_rows_in(PART), False),
+        (2, former_digest.of_rows_in(PART), False),
+        (3, digest.of_rows_in(PART), True),
+        (2, "1" * 32, True),
+    ):
         record = record_of(declaration(0)).model_copy(update={"sinks": {"raw": {"0": Rows(rows=rows, digest=told)}}})
         if refused:
             with pytest.raises(SinkError, match="not of the rows that were recorded"):

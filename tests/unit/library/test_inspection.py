@@ -27,11 +27,15 @@ def found() -> Inspection:
     driver.run(70)
     next(driver.steps())
     return Inspection(
-        "clicks", "http://store/data/clicks", driver.held.head, 4321,
+        "clicks",
+        "http://store/data/clicks",
+        driver.held.head,
+        4321,
         [MarkFacts("accepted", 0, 69, 1), MarkFacts("accepted", 1, None), MarkFacts("global_counts", None, 69, 1)],
-        {"ids": DeltaFacts(8, 4, 1234, 5678)}, CheckpointFacts("000001-abcd", 3, 900, True),
+        {"ids": DeltaFacts(8, 4, 1234, 5678)},
+        CheckpointFacts("000001-abcd", 3, 900, True),
         StartCheck("a driver would start"),
-    )  # fmt: skip
+    )
 
 
 def test_the_text_tells_each_fact_in_a_line(found: Inspection) -> None:
@@ -62,9 +66,12 @@ def test_findings_come_last_and_the_first_gives_the_exit_code(found: Inspection)
     ]
     assert found.exit_code == CheckpointError.exit_code
     assert found.told()["findings"][1] == {
-        "part": "start", "error": "SinkError", "what": "a mark lies outside", "where": "sink accepted shard 1",
+        "part": "start",
+        "error": "SinkError",
+        "what": "a mark lies outside",
+        "where": "sink accepted shard 1",
         "todo": "Restore both.",
-    }  # fmt: skip
+    }
 
 
 def test_an_epoch_that_is_visible_or_to_be_repaired_is_told(found: Inspection) -> None:

@@ -156,8 +156,13 @@ def bound(settings: dict[str, Any] | None = None, **declared: Any) -> Job:
 def test_state_depends_on_settings_and_declaration_both() -> None:
     plain = bound()
     assert plain.bound == {
-        "topic": "events", "shards": 2, "window_ms": 60_000, "lateness_ms": 120_000, "ids": "attached", "windows": {},
-    }  # fmt: skip
+        "topic": "events",
+        "shards": 2,
+        "window_ms": 60_000,
+        "lateness_ms": 120_000,
+        "ids": "attached",
+        "windows": {},
+    }
     per_user = (Windowed("user", {"n": Count()}, ToKafka("per_user")),)
     others = [bound({"shards": 3}), bound({"topic": "t"}), bound(ids="coordinates"), bound(windows=per_user)]
     assert len({job.digest for job in [plain, *others]}) == 5

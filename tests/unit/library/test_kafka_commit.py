@@ -38,9 +38,15 @@ class Producer:
         self.open = []
 
     def produce(
-        self, topic: str, value: bytes, key: bytes | None, partition: int = -1, *,
-        on_delivery: Callable[..., None], **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | None,
+        partition: int = -1,
+        *,
+        on_delivery: Callable[..., None],
+        **more: Any,
+    ) -> None:
         assert self.open is not None, "outside of a transaction"
         assert not more, "a row has nothing but key and value"
         if value == self.refused:
@@ -140,8 +146,12 @@ def test_a_shard_that_is_new_to_a_chain_begins_after_its_last_epoch(
 
 def test_every_shard_has_a_transactional_id_of_its_own() -> None:
     """Whoever initialises it fences the others, and must not fence another shard."""
-    ids = {ShardAddress("localhost:1", pipeline, sink, shard).transactional_id
-           for pipeline in ("counts", "clicks") for sink in ("accepted", "late") for shard in range(3)}  # fmt: skip
+    ids = {
+        ShardAddress("localhost:1", pipeline, sink, shard).transactional_id
+        for pipeline in ("counts", "clicks")
+        for sink in ("accepted", "late")
+        for shard in range(3)
+    }
     assert len(ids) == 12
     assert ShardAddress("other:1", "counts", "late", 1).transactional_id in ids
 

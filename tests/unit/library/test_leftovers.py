@@ -184,11 +184,21 @@ def test_what_a_repair_pinned_stays_while_the_floor_is_at_its_epoch() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["head.json", "control.json", "segments/000000000-000000031.json", "totals/manifests/000000001.json",
-     "deltas/ids/0000/000000001.arrow.tmp", "deltas/ids/000000001.arrow", "deltas/ids/0000/1.arrow",
-     "shown/0000/000000001.arrow",
-     "checkpoints/stray", "checkpoints/mine/offsets/0", "totals/data/report.parquet", "recorded/rate/000000001.arrow"],
-)  # fmt: skip
+    [
+        "head.json",
+        "control.json",
+        "segments/000000000-000000031.json",
+        "totals/manifests/000000001.json",
+        "deltas/ids/0000/000000001.arrow.tmp",
+        "deltas/ids/000000001.arrow",
+        "deltas/ids/0000/1.arrow",
+        "shown/0000/000000001.arrow",
+        "checkpoints/stray",
+        "checkpoints/mine/offsets/0",
+        "totals/data/report.parquet",
+        "recorded/rate/000000001.arrow",
+    ],
+)
 def test_what_has_another_name_is_not_judged(store: MemoryStore, name: str) -> None:
     assert view(store).judged(f"{LAYOUT.pipeline}/{name}") == Unknown()
 
@@ -199,8 +209,12 @@ def test_the_objects_of_another_pipeline_are_not_judged(store: MemoryStore) -> N
 
 def test_leftovers_are_looked_for_where_deltas_outputs_records_and_checkpoints_are(store: MemoryStore) -> None:
     assert view(store).prefixes == [
-        "counts/deltas/", "counts/recorded/", "counts/shown/", "counts/checkpoints/", "counts/accepted/data/"
-    ]  # fmt: skip
+        "counts/deltas/",
+        "counts/recorded/",
+        "counts/shown/",
+        "counts/checkpoints/",
+        "counts/accepted/data/",
+    ]
 
 
 def test_a_later_head_of_the_same_chain_is_told_from_another_chain() -> None:

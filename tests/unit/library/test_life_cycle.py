@@ -84,13 +84,20 @@ def test_retention_deletes_nothing_unless_it_is_told_to(run: Run) -> None:
 
 def test_a_replay_is_given_what_is_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("dead-letters", "replay", "s.json") == (
-        "replay", "clicks", [LETTER], Selection(epochs=(0, None)), {"to": None, "edit": None, "anyway": False},
-    )  # fmt: skip
+        "replay",
+        "clicks",
+        [LETTER],
+        Selection(epochs=(0, None)),
+        {"to": None, "edit": None, "anyway": False},
+    )
     how = ["--reason=a", "--reason=b", "--id=x", "--epochs=3-5", "--to=other", "--edit=m:f", "--anyway"]
     assert run("dead-letters", "replay", "s.json", *how) == (
-        "replay", "clicks", [LETTER], Selection(frozenset("ab"), frozenset("x"), (3, 5)),
+        "replay",
+        "clicks",
+        [LETTER],
+        Selection(frozenset("ab"), frozenset("x"), (3, 5)),
         {"to": "other", "edit": "m:f", "anyway": True},
-    )  # fmt: skip
+    )
     assert capsys.readouterr().out == ""
 
 
@@ -114,9 +121,15 @@ def test_dead_letters_are_counted_and_shown(run: Run, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(
     "line",
-    ["pause", "drain s.json --wait-s soon", "retention s.json --keep segments", "dead-letters s.json",
-     "dead-letters show s.json --limit 0", "dead-letters count s.json --edit m:f"],
-)  # fmt: skip
+    [
+        "pause",
+        "drain s.json --wait-s soon",
+        "retention s.json --keep segments",
+        "dead-letters s.json",
+        "dead-letters show s.json --limit 0",
+        "dead-letters count s.json --edit m:f",
+    ],
+)
 def test_what_is_no_command_line_is_refused(line: str, run: Run) -> None:
     with pytest.raises(SystemExit) as ended:
         run(*line.split())

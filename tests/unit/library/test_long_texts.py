@@ -38,9 +38,13 @@ from tests.unit.library.test_epoch_steps import Place, table
 LIMIT = 100
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64()), ("payload", pa.string())])
 PIPELINE = Pipeline(
-    lambda frame: frame, COLUMNS, rows=(ToTable("orders"), ToKafka("accepted")), window_ms=100, lateness_ms=0,
+    lambda frame: frame,
+    COLUMNS,
+    rows=(ToTable("orders"), ToKafka("accepted")),
+    window_ms=100,
+    lateness_ms=0,
     windows=(Windowed("user", {"n": Count()}, ToTable("per_user")),),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -52,11 +56,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows() -> pa.Table:
     """Thirty rows in another order than that of their source, copies and dead letters among them."""
     given = [
-        {"id": f"{number % 20}" + "i" * 20, "offset": 29 - number, "user": f"{number % 7}" + "u" * 30,
-         "payload": "p" * number, "reason": "bad" if number % 5 == 0 else None,
-         "value": b"v" * number if number % 5 == 0 else None}
+        {
+            "id": f"{number % 20}" + "i" * 20,
+            "offset": 29 - number,
+            "user": f"{number % 7}" + "u" * 30,
+            "payload": "p" * number,
+            "reason": "bad" if number % 5 == 0 else None,
+            "value": b"v" * number if number % 5 == 0 else None,
+        }
         for number in range(30)
-    ]  # fmt: skip
+    ]
     return table(given, PIPELINE)
 
 
@@ -105,9 +114,11 @@ def test_a_recorded_step_gets_the_columns_that_were_declared() -> None:
         return pa.table({"more": given["payload"]})
 
     pipeline = Pipeline(
-        lambda frame: frame, COLUMNS, rows=(ToTable("orders"),),
+        lambda frame: frame,
+        COLUMNS,
+        rows=(ToTable("orders"),),
         recorded=RecordedStep("look_up", answer, pa.schema([("more", pa.string())])),
-    )  # fmt: skip
+    )
     place = Place()
     place.dedup(rows(), pipeline, batches=4)
     assert {field.name: field.type for field in seen[0].schema}["payload"] == pa.string()

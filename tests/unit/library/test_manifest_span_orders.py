@@ -177,7 +177,7 @@ class Unguarded(ManifestSink):
 
 @pytest.mark.parametrize(
     ("other", "less", "wrong"), [(SpanFirst, [(2, 1), (3, 4)], (1, 7)), (ManifestFirst, None, (1, 7))]
-)  # fmt: skip
+)
 def test_to_read_in_another_order_shows_what_was_not_published_or_misses_what_was(
     objects: dict[str, bytes], other: type[ManifestSink], less: Any, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

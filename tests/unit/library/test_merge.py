@@ -207,8 +207,10 @@ def test_each_part_is_read_once() -> None:
     asked = len(store.requests)
     merged(log_of(store), named, fan=4, readers=1)
     assert [(type(request), request.key) for request in store.requests[asked:]] == [
-        (Get, LAYOUT.delta(catalog.KIND, 0, 1)), (Get, LAYOUT.delta(catalog.KIND, 3, 1)), (Put, SPAN),
-    ]  # fmt: skip
+        (Get, LAYOUT.delta(catalog.KIND, 0, 1)),
+        (Get, LAYOUT.delta(catalog.KIND, 3, 1)),
+        (Put, SPAN),
+    ]
 
 
 def test_rows_that_were_read_are_digested_once() -> None:

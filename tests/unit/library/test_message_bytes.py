@@ -27,10 +27,15 @@ from effectively_once.sinks.tables import COLUMN_TYPES
 
 COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])
 WIDEST: dict[Any, Any] = {
-    pa.string(): "", pa.binary(): b"", pa.int64(): -(2**63), pa.int32(): -(2**31), pa.bool_(): False,
-    pa.float64(): -2.2250738585072014e-308, pa.date32(): date(9999, 12, 31),
+    pa.string(): "",
+    pa.binary(): b"",
+    pa.int64(): -(2**63),
+    pa.int32(): -(2**31),
+    pa.bool_(): False,
+    pa.float64(): -2.2250738585072014e-308,
+    pa.date32(): date(9999, 12, 31),
     pa.timestamp("us", "UTC"): datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
-}  # fmt: skip
+}
 TOPIC = "t" * 249
 
 
@@ -40,9 +45,15 @@ def declared(*rows: Any, adds: pa.Schema | None = None, windows: tuple[Windowed,
 
 
 @pytest.mark.parametrize(
-    "to", [ToKafka("k"), ToKafka("k", key="c0"), ToKafka("k", columns=("topic", "c0")), ToKafka("k", value="c5"),
-           ToKafka("k", columns=("c1",))],
-)  # fmt: skip
+    "to",
+    [
+        ToKafka("k"),
+        ToKafka("k", key="c0"),
+        ToKafka("k", columns=("topic", "c0")),
+        ToKafka("k", value="c5"),
+        ToKafka("k", columns=("c1",)),
+    ],
+)
 @pytest.mark.parametrize("nulls", [False, True])
 def test_no_message_is_larger_than_its_texts_and_the_room_that_is_left_beside_them(to: ToKafka, nulls: bool) -> None:
     """With every number, time and coordinate as long as it can be."""
@@ -68,8 +79,10 @@ def test_what_a_message_is_made_of() -> None:
     sums = Windowed("c0", {"s": Sum("c1")}, ToKafka("sums", key="c0"))
     pipeline = declared(ToKafka("k", key="c0"), ToTable("t"), ToFiles("f"), windows=(sums,))
     assert [(part.reason, part.json, part.raw) for part in of_records(pipeline)] == [
-        ("large_k", ("id", "c0", "c5"), ("c0",)), ("large_sums", ("c0",), ("c0",)), ("large_sums", ("c0", "c0"), ()),
-    ]  # fmt: skip
+        ("large_k", ("id", "c0", "c5"), ("c0",)),
+        ("large_sums", ("c0",), ("c0",)),
+        ("large_sums", ("c0", "c0"), ()),
+    ]
     most = Windowed("c0", {"n": Count(), "m": Max("c1")}, ToFiles("most"))
     assert of_records(declared(ToTable("t"), windows=(most,))) == []
     by_topic = Windowed("topic", {"n": Count()}, ToKafka("topics", key="topic"))
@@ -97,9 +110,16 @@ def test_texts_of_a_record_and_of_an_answer_have_half_of_a_message_each() -> Non
 
 
 @pytest.mark.parametrize(
-    ("answer", "fits"), [("x" * 32_000, True), ("x" * 33_000, False), ("\n" * 17_000, False), ("\x01" * 5_000, True),
-                         ("\x01" * 6_000, False), (None, True)],
-)  # fmt: skip
+    ("answer", "fits"),
+    [
+        ("x" * 32_000, True),
+        ("x" * 33_000, False),
+        ("\n" * 17_000, False),
+        ("\x01" * 5_000, True),
+        ("\x01" * 6_000, False),
+        (None, True),
+    ],
+)
 def test_an_answer_that_is_too_large_is_named_with_its_sink(answer: str | None, fits: bool) -> None:
     adds = pa.schema([("city", pa.string()), ("rate", pa.float64())])
     given_ = pa.table({"city": [answer, "Rome"], "rate": [math.pi, None]}, adds)
@@ -112,6 +132,8 @@ def test_an_answer_that_is_too_large_is_named_with_its_sink(answer: str | None, 
 def test_bytes_that_are_answered_count_twice_in_json_and_once_as_they_are() -> None:
     adds = pa.schema([("b", pa.binary())])
     given_ = pa.table({"b": [b"\xff" * 40_000]}, adds)
-    for to, fits in ((ToKafka("k", message_bytes_max=65_536, value="b"), True),
-                     (ToKafka("k", message_bytes_max=65_536, columns=("b",)), False)):  # fmt: skip
+    for to, fits in (
+        (ToKafka("k", message_bytes_max=65_536, value="b"), True),
+        (ToKafka("k", message_bytes_max=65_536, columns=("b",)), False),
+    ):
         assert (list(faults(declared(to, adds=adds), given_)) == []) is fits

@@ -22,16 +22,18 @@ from effectively_once.sinks.tables import COLUMN_TYPES
 SOURCE = {"topic": ["t"], "partition": pa.array([3], pa.int32()), "offset": pa.array([2**40], pa.int64())}
 AT = datetime(2026, 1, 31, 23, 59, 59, 1, UTC)
 VALUES: dict[Any, list[tuple[Any, Any]]] = {
-    pa.string(): [("é\n\x00\"\\", "é\n\x00\"\\"), ("", ""), ("😀", "😀")],
+    pa.string(): [('é\n\x00"\\', 'é\n\x00"\\'), ("", ""), ("😀", "😀")],
     pa.int64(): [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (0, 0)],
     pa.int32(): [(2**31 - 1, 2**31 - 1), (-(2**31), -(2**31))],
     pa.float64(): [(0.1, 0.1), (1e300, 1e300), (-0.0, -0.0), (math.nan, None), (math.inf, None), (-math.inf, None)],
     pa.bool_(): [(True, True), (False, False)],
     pa.binary(): [(b"", ""), (b"\x00\xff", "00ff")],
     pa.date32(): [(date(1, 1, 1), "0001-01-01"), (date(9999, 12, 31), "9999-12-31")],
-    pa.timestamp("us", "UTC"): [(AT, "2026-01-31T23:59:59.000001+00:00"),
-                                (datetime(1969, 12, 31, tzinfo=UTC), "1969-12-31T00:00:00+00:00")],
-}  # fmt: skip
+    pa.timestamp("us", "UTC"): [
+        (AT, "2026-01-31T23:59:59.000001+00:00"),
+        (datetime(1969, 12, 31, tzinfo=UTC), "1969-12-31T00:00:00+00:00"),
+    ],
+}
 CASES = [(kind, *case) for kind, cases in VALUES.items() for case in [*cases, (None, None)]]
 
 
@@ -90,8 +92,10 @@ def test_a_value_column_is_the_message_byte_for_byte() -> None:
     table = pa.table({"text": ["é", "", None], "raw": pa.array([b"\x00\xff", b"", None], pa.binary())})
     assert messages(ToKafka("k", value="text"), table, 0) == [(None, "é".encode()), (None, b""), (None, b"")]
     assert messages(ToKafka("k", key="text", value="raw"), table, 0) == [
-        ("é".encode(), b"\x00\xff"), (b"", b""), (None, b""),
-    ]  # fmt: skip
+        ("é".encode(), b"\x00\xff"),
+        (b"", b""),
+        (None, b""),
+    ]
 
 
 def test_no_rows_are_no_messages() -> None:
@@ -107,9 +111,11 @@ def test_rows_of_several_batches_keep_their_order() -> None:
 
 def test_a_window_by_topic_tells_the_topic() -> None:
     """It is a column of text like any other, and the result's key."""
-    made = Pipeline(lambda frame: frame, pa.schema([]), windows=(
-        Windowed("topic", {"n": Count(), "last": Max("offset")}, ToKafka("per_topic", key="topic")),
-    ))  # fmt: skip
+    made = Pipeline(
+        lambda frame: frame,
+        pa.schema([]),
+        windows=(Windowed("topic", {"n": Count(), "last": Max("offset")}, ToKafka("per_topic", key="topic")),),
+    )
     result = pa.table({"topic": ["t"], "window_start_ms": [0], "n": [1], "last": [9]})
     found: Any = epoch._for(made, "per_topic", result, 4)
     ((key, line),) = found
@@ -166,8 +172,14 @@ def test_an_id_that_is_no_text_is_told_as_none() -> None:
     """The topic of dead letters takes whatever comes: else the epoch, and each of its repeats, would stop at it."""
     raw = pa.array([b"ok", b"\xff\xfe"], pa.binary())
     ids = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
-    two = pa.table({
-        "topic": ["t", "t"], "partition": pa.array([0, 0], pa.int32()), "offset": [1, 2], "id": ids,
-        "reason": ["late", "bad_id"], "value": [b"a", b"b"],
-    })  # fmt: skip
+    two = pa.table(
+        {
+            "topic": ["t", "t"],
+            "partition": pa.array([0, 0], pa.int32()),
+            "offset": [1, 2],
+            "id": ids,
+            "reason": ["late", "bad_id"],
+            "value": [b"a", b"b"],
+        }
+    )
     assert [content(message)["id"] for message in dead_letters(two, 0)] == ["ok", None]

@@ -46,11 +46,12 @@ COLUMNS = pa.schema(
 )
 RATED = RecordedStep("rated", rated, pa.schema([("price", WHOLE)]))
 GOOD = Pipeline(
-    transform, COLUMNS, recorded=RATED, rows=(ToKafka("accepted", key="user"), ToTable("orders")),
-    windows=(
-        Windowed("user", {"n": Count(), "sum": Sum("amount")}, ToKafka("per_user"), totals=ToFiles("totals")),
-    ),
-)  # fmt: skip
+    transform,
+    COLUMNS,
+    recorded=RATED,
+    rows=(ToKafka("accepted", key="user"), ToTable("orders")),
+    windows=(Windowed("user", {"n": Count(), "sum": Sum("amount")}, ToKafka("per_user"), totals=ToFiles("totals")),),
+)
 
 
 def columns(*more: tuple[str, pa.DataType]) -> pa.Schema:
@@ -68,8 +69,18 @@ def windows(by: Any = "user", to: Any = None, totals: Any = None, **values: Any)
 NOT_NAMES = ["", "Upper", "1st", "a-b", "a.b", "a/b", "a b", "ä", "x" * 42, "a\n"]
 RESERVED = [DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"]
 OWN = [
-    "topic", "partition", "offset", "id", "event_time_ms", "reason", "value", "shard", "epoch", "source", START,
-]  # fmt: skip
+    "topic",
+    "partition",
+    "offset",
+    "id",
+    "event_time_ms",
+    "reason",
+    "value",
+    "shard",
+    "epoch",
+    "source",
+    START,
+]
 
 REFUSED: list[Any] = [
     *(({"columns": columns((name, TEXT))}, f"column '{name}' is the library's own") for name in OWN),
@@ -98,12 +109,19 @@ REFUSED: list[Any] = [
     (windows(by="raw", n=Count()), "windows 'per_user' are by 'raw', which is no column of text"),
     (windows(by="nobody", n=Count()), "windows 'per_user' are by 'nobody', which is no column of text"),
     (windows(), "windows 'per_user' have no values"),
-    *((windows(**{name: Count()}), f"a value of windows 'per_user' cannot be called {name!r}")
-      for name in ("user", "window_start_ms", "epoch", "N", "a b", "")),
-    *((windows(v=kind(name)), f"value 'v' of windows 'per_user' is of '{name}', which is no column of whole numbers")
-      for kind in (Sum, Min, Max) for name in ("user", "rate", "raw", "nobody")),
-    (windows(to=ToTable("t", key=("window_start_ms", "user")), n=Count()),
-     "sink 't' replaces rows by 'window_start_ms': the key has to begin with 'user'"),
+    *(
+        (windows(**{name: Count()}), f"a value of windows 'per_user' cannot be called {name!r}")
+        for name in ("user", "window_start_ms", "epoch", "N", "a b", "")
+    ),
+    *(
+        (windows(v=kind(name)), f"value 'v' of windows 'per_user' is of '{name}', which is no column of whole numbers")
+        for kind in (Sum, Min, Max)
+        for name in ("user", "rate", "raw", "nobody")
+    ),
+    (
+        windows(to=ToTable("t", key=("window_start_ms", "user")), n=Count()),
+        "sink 't' replaces rows by 'window_start_ms': the key has to begin with 'user'",
+    ),
     (windows(to=ToTable("t", key=("n",)), n=Count()), "sink 't' replaces rows by 'n'"),
     ({"rows": (ToTable("t", key=("user",)),)}, "sink 't' replaces rows by 'user', and rows of one user are in several"),
     ({"rows": (ToTable("t", key=("user", "id")),)}, "sink 't' replaces rows by 'user'"),
@@ -116,8 +134,10 @@ REFUSED: list[Any] = [
     (windows(to=ToKafka("k", key="amount"), n=Count()), "sink 'k' asks for 'amount', which is not there"),
     (windows(to=ToTable("t", columns=("n", "amount")), n=Count()), "sink 't' asks for 'amount', which is not there"),
     (windows(totals=ToFiles("t", columns=("user",)), n=Count()), "sink 't' asks for 'user', which is not there"),
-    *(({"rows": (to,)}, "sink 'k': key and value are text or binary, 'amount' is int64")
-      for to in (ToKafka("k", key="amount"), ToKafka("k", value="amount"))),
+    *(
+        ({"rows": (to,)}, "sink 'k': key and value are text or binary, 'amount' is int64")
+        for to in (ToKafka("k", key="amount"), ToKafka("k", value="amount"))
+    ),
     (windows(to=ToKafka("k", key="n"), n=Count()), "sink 'k': key and value are text or binary, 'n' is int64"),
     ({"ids": "atached"}, "ids .*'atached'"),
     ({"semantics": "exactly"}, "semantics .*'exactly'"),
@@ -129,8 +149,7 @@ REFUSED: list[Any] = [
     ({"columns": columns(("Shard", TEXT))}, "column 'Shard'"),
     ({"columns": columns(("Reason", TEXT))}, "column 'Reason'"),
     ({"recorded": step("s", ("USER", TEXT))}, "column '(USER|user)'"),
-    *(({"columns": columns((name, TEXT))}, "column")
-      for name in ("a.b", "a`b", "", "x" * 64)),
+    *(({"columns": columns((name, TEXT))}, "column") for name in ("a.b", "a`b", "", "x" * 64)),
     (windows(key=Count()), "a value .* cannot be called 'key'"),
     (windows(**{"offset": Max("amount")}), "a value .* cannot be called 'offset'"),
     (windows(to=ToTable("t", key=("user",)), n=Count()), "sink 't'"),
@@ -141,7 +160,7 @@ REFUSED: list[Any] = [
     ({"rows": (ToKafka("k", columns=("user", "user")),)}, "sink 'k'"),
     ({"rows": (ToKafka("k", columns=("user",), value="raw"),)}, "sink 'k'"),
     (windows(v=Sum("price")), "value 'v' .* 'price'"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("change", "says"), REFUSED)
@@ -167,8 +186,11 @@ FREE = ["key", "kind", "note", "of", "v0", "size", "select", "order", "user", "s
 def declarations(draw: st.DrawFn) -> Pipeline:
     """Any declaration without mistakes."""
     taken = {*OWN, *RESERVED}
-    names = draw(st.lists(NAME | st.sampled_from(FREE), min_size=2, max_size=8, unique=True).map(
-        lambda some: [name for name in some if name not in taken]))  # fmt: skip
+    names = draw(
+        st.lists(NAME | st.sampled_from(FREE), min_size=2, max_size=8, unique=True).map(
+            lambda some: [name for name in some if name not in taken]
+        )
+    )
     given = [(name, draw(TYPES)) for name in names]
     cut = draw(st.integers(0, len(given)))
     ids: Any = draw(st.sampled_from(["attached", "coordinates"]))
@@ -196,8 +218,9 @@ def declarations(draw: st.DrawFn) -> Pipeline:
         name = next(sinks)
         to: Any = draw(st.sampled_from([ToKafka(name, key=by), ToFiles(name), ToTable(name, key=(by, START))]))
         windowed.append(Windowed(by, values, to, draw(st.sampled_from([None, ToFiles(next(sinks))]))))
-    return Pipeline(transform, pa.schema(given[:cut]), ids=ids, recorded=recorded, rows=tuple(rows),
-                    windows=tuple(windowed))  # fmt: skip
+    return Pipeline(
+        transform, pa.schema(given[:cut]), ids=ids, recorded=recorded, rows=tuple(rows), windows=tuple(windowed)
+    )
 
 
 SETTINGS = pipeline_settings(database="postgresql://h:1/d")
@@ -246,7 +269,7 @@ def test_what_state_depends_on_is_bound(change: dict[str, Any], name: str) -> No
 @pytest.mark.parametrize(
     "change",
     [{"rows": ()}, {"recorded": None}, {"columns": columns(("more", TEXT))}, {"window_ms": 5}],
-)  # fmt: skip
+)
 def test_what_state_does_not_depend_on_may_change(change: dict[str, Any]) -> None:
     """The windows' lengths are settings, which have names of their own."""
     assert replace(GOOD, **change).bound == GOOD.bound

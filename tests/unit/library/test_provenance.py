@@ -56,8 +56,12 @@ def test_every_setting_is_in_the_digest_and_nothing_else_is() -> None:
     first = _announced()["settings"]
     assert first == _announced()["settings"] == _announced(shards=2)["settings"]
     others: list[dict[str, Any]] = [
-        {"shards": 3}, {"epoch_rows_max": 7}, {"dense_offsets": True}, {"idle_ms": 1}, {"kafka_bootstrap": "b:1"},
-    ]  # fmt: skip
+        {"shards": 3},
+        {"epoch_rows_max": 7},
+        {"dense_offsets": True},
+        {"idle_ms": 1},
+        {"kafka_bootstrap": "b:1"},
+    ]
     assert len({first, *(_announced(**one)["settings"] for one in others)}) == len(others) + 1
 
 
@@ -121,8 +125,10 @@ def test_a_driver_announces_it_when_it_has_taken_over(
     assert len(line) < PAGE
     told = json.loads(line)
     assert {name: told[name] for name in ("event", "state", "generation")} == {
-        "event": "driver", "state": "started", "generation": 3,
-    }  # fmt: skip
+        "event": "driver",
+        "state": "started",
+        "generation": 3,
+    }
     assert {name: told[name] for name in _announced()} == _announced()
 
 

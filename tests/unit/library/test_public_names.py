@@ -17,10 +17,28 @@ import effectively_once
 
 SOURCE = Path(effectively_once.__file__)
 NAMES = (
-    "BucketAddress", "Count", "KafkaRecord", "Max", "Min", "Outputs", "Pipeline", "PipelineError", "RecordedStep",
-    "Stateful", "Sum", "ToFiles", "ToKafka", "ToTable", "Trial", "Windowed", "ambiguous_json", "json_records",
-    "published", "trial_session", "whole_number",
-)  # fmt: skip
+    "BucketAddress",
+    "Count",
+    "KafkaRecord",
+    "Max",
+    "Min",
+    "Outputs",
+    "Pipeline",
+    "PipelineError",
+    "RecordedStep",
+    "Stateful",
+    "Sum",
+    "ToFiles",
+    "ToKafka",
+    "ToTable",
+    "Trial",
+    "Windowed",
+    "ambiguous_json",
+    "json_records",
+    "published",
+    "trial_session",
+    "whole_number",
+)
 HEAVY = {"confluent_kafka", "minio", "numpy", "orjson", "pandas", "psycopg", "pyarrow", "pydantic", "pyspark"}
 ALONE = "import effectively_once"
 GATEWAY = "from effectively_once.gateway import Gateway"
@@ -32,9 +50,13 @@ def loaded_by(statement: str) -> set[str]:
     """Return which of the heavy packages a new interpreter has loaded after a statement."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
         env={"PYTHONPATH": str(SOURCE.parents[1])},
-    )  # fmt: skip
+    )
     return {name for name in json.loads(done.stdout) if name in HEAVY}
 
 

@@ -15,10 +15,12 @@ DAYS, MICROS = pa.date32(), pa.timestamp("us", "UTC")
 
 def declared(*rows: Any, by: ToTable | None = None, adds: pa.Schema | None = None) -> Pipeline:
     return Pipeline(
-        lambda frame: frame, pa.schema([("user", pa.string())]), rows=rows,
+        lambda frame: frame,
+        pa.schema([("user", pa.string())]),
+        rows=rows,
         windows=(Windowed("user", {"n": Count()}, by),) if by else (),
         recorded=RecordedStep("ask", lambda rows: rows, adds) if adds else None,
-    )  # fmt: skip
+    )
 
 
 def test_a_text_of_a_table_has_no_zero_byte_and_one_of_its_key_a_length() -> None:
@@ -39,9 +41,11 @@ def test_the_columns_of_a_key_share_the_row_of_its_index() -> None:
 
 
 GOOD = [
-    (pa.float64(), [0.1, -0.0, 1e308, None]), (DAYS, [-719_162, 2_932_896, None]),
-    (MICROS, [-62_135_596_800_000_000, 253_402_300_799_999_999, None]), (pa.string(), ["é" * 10, None]),
-]  # fmt: skip
+    (pa.float64(), [0.1, -0.0, 1e308, None]),
+    (DAYS, [-719_162, 2_932_896, None]),
+    (MICROS, [-62_135_596_800_000_000, 253_402_300_799_999_999, None]),
+    (pa.string(), ["é" * 10, None]),
+]
 UNFIT = [
     (pa.float64(), [float("nan"), float("inf"), -float("inf")], "is not a finite number in 3 rows"),
     (DAYS, [-719_163, 2_932_897], "is beyond the years 1 to 9999 in 2 rows"),

@@ -20,9 +20,13 @@ from tests.unit.library.refusing import Constraint, Place, letters, table
 COLUMNS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
 PER_USER = Windowed("user", {"n": Count()}, ToTable("per_user"), totals=ToFiles("totals"))
 ORDERS = Pipeline(
-    lambda frame: frame, COLUMNS, rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("archive")),
-    windows=(PER_USER,), window_ms=100, lateness_ms=0,
-)  # fmt: skip
+    lambda frame: frame,
+    COLUMNS,
+    rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("archive")),
+    windows=(PER_USER,),
+    window_ms=100,
+    lateness_ms=0,
+)
 TRIED = ("orders", "per_user")
 CLOSING: dict[str, Any] = {"number": 1, "watermark_ms": 100, "tried": TRIED}
 PRICE = pa.schema([("price", pa.int64())])
@@ -55,8 +59,12 @@ def test_a_row_that_a_table_refuses_is_a_dead_letter_and_in_no_sink() -> None:
         ("late", "i4", "v4", ["t", 0, 4]),
     ]
     assert {name: told[name] for name in ("read", "accepted", "late", "malformed", "duplicate")} == {
-        "read": 5, "accepted": 2, "late": 1, "malformed": 2, "duplicate": 0,
-    }  # fmt: skip
+        "read": 5,
+        "accepted": 2,
+        "late": 1,
+        "malformed": 2,
+        "duplicate": 0,
+    }
     assert told["max_event_time_ms"] == 5
     assert [row["v0"] for row in carried.to_pylist() if row["kind"] == "partial"] == [2]
     mended = table(ORDERS, {"id": "i0"}, {"id": "i1", "amount": 7}, {"id": "i9"})
@@ -67,13 +75,21 @@ def test_a_row_that_a_table_refuses_is_a_dead_letter_and_in_no_sink() -> None:
 def test_copies_that_came_with_a_refused_row_go_with_it() -> None:
     """None is taken in its place, and none is lost as a copy of something that is nowhere."""
     place = Place(constraints={"orders": where("positive", "amount", -1)})
-    given = table(ORDERS, {"id": "a", "amount": -1}, {"id": "b"}, {"id": "a", "amount": 3}, {"id": "b"},
-                  {"id": "a", "reason": "bad"})  # fmt: skip
+    given = table(
+        ORDERS,
+        {"id": "a", "amount": -1},
+        {"id": "b"},
+        {"id": "a", "amount": 3},
+        {"id": "b"},
+        {"id": "a", "reason": "bad"},
+    )
     _, told = place.dedup(ORDERS, given, tried=TRIED)
     assert (ids(place), told["accepted"], told["duplicate"], told["malformed"]) == (["b"], 1, 1, 3)
     assert [(one["source"][2], one["reason"]) for one in letters(place)] == [
-        (0, "refused_by_table orders: positive"), (2, "refused_by_table orders: positive"), (4, "bad"),
-    ]  # fmt: skip
+        (0, "refused_by_table orders: positive"),
+        (2, "refused_by_table orders: positive"),
+        (4, "bad"),
+    ]
 
 
 def test_a_repeat_decides_as_recorded_whatever_became_of_the_constraint() -> None:
@@ -120,8 +136,9 @@ def test_every_table_takes_what_is_left_of_the_others() -> None:
     place.dedup(pipeline, given, tried=("orders", "others"))
     assert ids(place) == ids(place, "others") == ["c"]
     assert {one["id"]: one["reason"] for one in letters(place)} == {
-        "a": "refused_by_table orders: partner", "b": "refused_by_table others: positive",
-    }  # fmt: skip
+        "a": "refused_by_table orders: partner",
+        "b": "refused_by_table others: positive",
+    }
 
 
 @pytest.mark.parametrize("mode", ["attached", "coordinates"])
@@ -153,8 +170,13 @@ def test_a_result_that_a_table_refuses_is_a_dead_letter_of_the_epoch_that_closes
         assert ("try per_user" in place.happened) == (not attempt)
         (letter,) = letters(place)
         assert json.loads(letter.pop("value")) == {"user": "ann", "window_start_ms": 0, "n": "2"}
-        assert letter == {"reason": "result_refused_by_table per_user: few", "id": None, "encoding": "utf-8",
-                          "epoch": 1, "source": [f"{place.name}.per_user", 0, 0]}  # fmt: skip
+        assert letter == {
+            "reason": "result_refused_by_table per_user: few",
+            "id": None,
+            "encoding": "utf-8",
+            "epoch": 1,
+            "source": [f"{place.name}.per_user", 0, 0],
+        }
         assert (told["accepted"], told["malformed"]) == (1, 0)
         found = place.aggregate(ORDERS, carried, named=named, **CLOSING)
         assert place.published["per_user"].to_pylist() == [{"user": "bob", "window_start_ms": 0, "n": 1}]
@@ -167,8 +189,11 @@ def test_results_are_tried_until_the_table_takes_all_that_is_left() -> None:
 
     def both(rows: list[dict[str, Any]]) -> dict[int, str]:
         users = {row["user"] for row in rows}
-        return {number: "both" for number, row in enumerate(rows)
-                if row["n"] == 2 or (row["user"] == "bob" and "ann" not in users)}  # fmt: skip
+        return {
+            number: "both"
+            for number, row in enumerate(rows)
+            if row["n"] == 2 or (row["user"] == "bob" and "ann" not in users)
+        }
 
     place = Place()
     named = opened_windows(place)
@@ -202,9 +227,7 @@ def test_a_record_that_is_damaged_or_missing_is_named() -> None:
 
 def test_which_tables_can_be_tried_and_which_values_are_kept() -> None:
     """Results of a stateful query follow the first step, which has shown rows by then."""
-    query = Stateful(
-        lambda rows: rows, by="user", schema=pa.schema([("user", pa.string())]), to=ToTable("results")
-    )  # fmt: skip
+    query = Stateful(lambda rows: rows, by="user", schema=pa.schema([("user", pa.string())]), to=ToTable("results"))
     stateful = replace(ORDERS, windows=(), stateful=query)
     assert refusals.triable(ORDERS) == ("orders", "per_user")
     assert refusals.triable(stateful) == ("orders",)

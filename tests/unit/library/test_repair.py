@@ -53,9 +53,14 @@ def truncating(seed: int, *shards: int) -> Callable[[int, pa.Table], pa.Table]:
 
 
 def broken(
-    seed: int = 1, *, after: tuple[str, int] | None = ("dead_letter", 0), shards: tuple[int, ...] = (0,),
-    pipeline: Pipeline = ORDERS, length: int = 160, part: Callable[[int, pa.Table], pa.Table] | None = None,
-) -> World:  # fmt: skip
+    seed: int = 1,
+    *,
+    after: tuple[str, int] | None = ("dead_letter", 0),
+    shards: tuple[int, ...] = (0,),
+    pipeline: Pipeline = ORDERS,
+    length: int = 160,
+    part: Callable[[int, pa.Table], pa.Table] | None = None,
+) -> World:
     """Run to an epoch of which some shards get a part; its driver dies once `after`, a shard of a sink, is published.
 
     None: after the decision of shard 0.
@@ -468,10 +473,15 @@ def test_sinks_that_show_different_rows_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(("source", "how"), [
-    (["events", 0, 0], "1 rows were read outside of its ranges"), (["other", 0, HIT * SIZE], "outside of its ranges"),
-    (["events", 1, HIT * SIZE], "outside of its ranges"), (None, "1 rows are shown twice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        (["events", 0, 0], "1 rows were read outside of its ranges"),
+        (["other", 0, HIT * SIZE], "outside of its ranges"),
+        (["events", 1, HIT * SIZE], "outside of its ranges"),
+        (None, "1 rows are shown twice"),
+    ],
+)
 def test_rows_that_are_not_of_the_epoch_are_refused(source: list[object] | None, how: str) -> None:
     world = broken()
     rows = list(world.sinks["accepted", 0].log[HIT])
@@ -510,9 +520,7 @@ def test_visible_rows_that_the_input_does_not_give_stop_the_driver_before_that_s
     world = broken(after=("accepted", 0))
     world.repair()
     lost = as_shown.read(world.store, world.declared.shown["0"])["offset"][0].as_py()
-    world.records[lost]["id"] = next(
-        f"other {n}" for n in range(99) if moved(world, lost, f"other {n}") == 1
-    )  # fmt: skip
+    world.records[lost]["id"] = next(f"other {n}" for n in range(99) if moved(world, lost, f"other {n}") == 1)
     with pytest.raises(SinkError, match=rf"shard 0 shows 1 rows of epoch {HIT} that its input does not give.*backup"):
         world.driver().start()
     assert HIT not in world.sinks["orders", 0].log
@@ -629,9 +637,14 @@ def test_a_recorded_step_answers_for_the_rows_that_were_shown_and_again_for_the_
         return pa.table({"price": rows["amount"]})
 
     pipeline = Pipeline(
-        lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS,
-        recorded=RecordedStep("priced", price, pa.schema([("price", pa.int64())])), rows=ORDERS.rows,
-    )  # fmt: skip
+        lambda frame: frame,
+        COLUMNS,
+        window_ms=100,
+        lateness_ms=100,
+        windows=WINDOWS,
+        recorded=RecordedStep("priced", price, pa.schema([("price", pa.int64())])),
+        rows=ORDERS.rows,
+    )
     world = broken(4, pipeline=pipeline)
     before = Counter(answers)
     world.repair()

@@ -19,9 +19,14 @@ from tests.unit.library.test_repair import HIT, assert_exact, broken, kill, mend
 
 PRICE = pa.schema([("price", pa.int64())])
 PRICED = Pipeline(
-    lambda frame: frame, COLUMNS, window_ms=100, lateness_ms=100, windows=WINDOWS, rows=ORDERS.rows,
+    lambda frame: frame,
+    COLUMNS,
+    window_ms=100,
+    lateness_ms=100,
+    windows=WINDOWS,
+    rows=ORDERS.rows,
     recorded=RecordedStep("priced", lambda rows: pa.table({"price": rows["amount"]}), PRICE),
-)  # fmt: skip
+)
 
 
 class BrokenOffError(Exception):

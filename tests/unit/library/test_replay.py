@@ -55,10 +55,14 @@ def test_every_record_is_sent_as_it_came_with_where_it_came_from_and_acknowledge
     sender = MemorySender()
     done = Replay(sender, "events").run(letters(10), ALL)
     assert sender.sent == [
-        {"topic": "events", "value": f"v{n}".encode(), "partition": n % 2,
-         "headers": [(HEADER, f"{n}/events/{n % 2}/{n}".encode())]}
+        {
+            "topic": "events",
+            "value": f"v{n}".encode(),
+            "partition": n % 2,
+            "headers": [(HEADER, f"{n}/events/{n % 2}/{n}".encode())],
+        }
         for n in range(10)
-    ]  # fmt: skip
+    ]
     assert (done.sent, done.acknowledged, done.last_epoch, done.left) == (10, 10, 9, {})
 
 
@@ -126,9 +130,11 @@ def failing(value: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("edit", "said"),
-    [(failing, "the edit failed: KeyError: 'user'"), (lambda value: value.decode() if value == b"v2" else value,
-                                                      "the edit gave str")],
-)  # fmt: skip
+    [
+        (failing, "the edit failed: KeyError: 'user'"),
+        (lambda value: value.decode() if value == b"v2" else value, "the edit gave str"),
+    ],
+)
 def test_an_edit_that_fails_is_named_with_its_record(edit: Edit, said: str) -> None:
     sender = MemorySender()
     with pytest.raises(SettingsError, match=rf"{said} \(--edit, dead letter 2/events/0/2\)"):
@@ -182,8 +188,11 @@ def test_an_edit_is_imported_by_its_name(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert edit_of("mend_for_test:doubled")(b"ab") == b"abab"
     for name, said in (
-        ("mend_for_test:none", "AttributeError"), ("no_such_module:f", "ModuleNotFoundError"), ("json", "cannot be"),
-        ("mend_for_test:LIMIT", "LIMIT is no function"), ("", "cannot be imported"),
-    ):  # fmt: skip
+        ("mend_for_test:none", "AttributeError"),
+        ("no_such_module:f", "ModuleNotFoundError"),
+        ("json", "cannot be"),
+        ("mend_for_test:LIMIT", "LIMIT is no function"),
+        ("", "cannot be imported"),
+    ):
         with pytest.raises(SettingsError, match=said):
             edit_of(name)

@@ -98,8 +98,11 @@ def needed(store: AgedStore) -> set[str]:
     """Every object that the chain, or a manifest of it, names."""
     view = View.of(LAYOUT, store)
     manifests = ManifestSink(store, LAYOUT, GLOBAL_COUNTS)
-    files = {file["name"] for epoch in range(view.head.last_recorded + 1)
-             for file in (manifests.manifest(epoch) or {"files": []})["files"]}  # fmt: skip
+    files = {
+        file["name"]
+        for epoch in range(view.head.last_recorded + 1)
+        for file in (manifests.manifest(epoch) or {"files": []})["files"]
+    }
     other = {key for key in store.objects if "/segments/" in key or "/manifests/" in key}
     return {LAYOUT.head, *view.named, *files, *other}
 
@@ -110,13 +113,16 @@ def left_over(store: AgedStore) -> dict[Sort, list[str]]:
     with_rows = next(epoch for epoch, _ in rows_of(store))
     return {
         Sort.DELTAS: put(
-            store, LAYOUT.delta("ids", 5, 0), LAYOUT.span("counts", 0, floor - 1, 1), LAYOUT.delta("old", 38, 0),
+            store,
+            LAYOUT.delta("ids", 5, 0),
+            LAYOUT.span("counts", 0, floor - 1, 1),
+            LAYOUT.delta("old", 38, 0),
         ),
         Sort.FILES: put(store, LAYOUT.staged(GLOBAL_COUNTS, with_rows, "aa"), LAYOUT.staged(GLOBAL_COUNTS, 0, "bb")),
         Sort.RECORDED: put(store, LAYOUT.recorded("rate", 39, 0)),
         Sort.SHOWN: put(store, LAYOUT.shown(0, 1, 1)),
         Sort.CHECKPOINTS: put(store, f"{LAYOUT.checkpoint('000000-cdef')}/offsets/0"),
-    }  # fmt: skip
+    }
 
 
 def test_a_pipeline_that_was_stopped_in_order_keeps_everything_it_needs(store: AgedStore) -> None:

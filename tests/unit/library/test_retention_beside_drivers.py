@@ -73,9 +73,12 @@ def _explored(pipeline: Pipeline, judge: Judge = View.judged) -> Explored:
 
     game = Game(
         world=World(shards=tuple(KafkaShard() if kind == "kafka" else None for kind in pipeline.to)),
-        claims=Claims(checks.owner, checks.visible, wrong, checks.changed), drivers=(a, b), finisher=finisher,
-        ended=ended, beside=Places(lambda at: _tidy(judge, at), At(phase="start")),
-    )  # fmt: skip
+        claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
+        drivers=(a, b),
+        finisher=finisher,
+        ended=ended,
+        beside=Places(lambda at: _tidy(judge, at), At(phase="start")),
+    )
     return Exploration(game).run()
 
 

@@ -37,9 +37,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
 def batch(driver: Any, epoch: int, watermark_ms: int) -> None:
     """Have Spark run the batch of an epoch, with a watermark of its own."""
     driver._checkpoint = SimpleNamespace(
-        lineage="000001-abcd", ranges=lambda *_: ranges(epoch), folder=lambda: "checkpoint",
+        lineage="000001-abcd",
+        ranges=lambda *_: ranges(epoch),
+        folder=lambda: "checkpoint",
         planned=lambda _: Planned(watermark_ms, {}),
-    )  # fmt: skip
+    )
     driver._first = {}
     driver._batch(None, epoch)
 

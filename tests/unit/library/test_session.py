@@ -14,10 +14,12 @@ from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
 
 NEEDED = {
-    "spark.speculation": "false", "spark.sql.adaptive.enabled": "false",
+    "spark.speculation": "false",
+    "spark.sql.adaptive.enabled": "false",
     "spark.plugins": f"{session.TOKENS},{session.REFUSED_ROWS}",
-    "spark.sql.streaming.checkpointFileManagerClass": session.MANAGER, "spark.python.worker.reuse": "true",
-}  # fmt: skip
+    "spark.sql.streaming.checkpointFileManagerClass": session.MANAGER,
+    "spark.python.worker.reuse": "true",
+}
 RANGES = {"events": {"0": (3, 7), "1": (0, 4)}}
 
 
@@ -80,8 +82,10 @@ def test_input_is_read_committed_and_a_loss_is_no_skip() -> None:
         "Spark", (), {"read": property(lambda _: Options()), "readStream": property(lambda _: Options())}
     )()
     for reader in (
-        source.stream(spark, {"events": {"0": 3}}), source.between(spark, RANGES), source.retained(spark, "events")
-    ):  # fmt: skip
+        source.stream(spark, {"events": {"0": 3}}),
+        source.between(spark, RANGES),
+        source.retained(spark, "events"),
+    ):
         told = cast(Any, reader).set
         assert (told["failOnDataLoss"], told["kafka.isolation.level"]) == ("true", "read_committed")
 

@@ -27,9 +27,13 @@ OURS = {"clicks.accepted": "one", "clicks.accepted.progress": "two"}
 
 def head(recorded: int = 3, **topics: str) -> Head:
     return Head(
-        pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=recorded,
+        pipeline="clicks",
+        generation=1,
+        owner="o",
+        settings={},
+        last_recorded=recorded,
         sink_topics={f"clicks.{name}": identity for name, identity in topics.items()},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,12 +69,20 @@ def test_a_start_pins_the_topics_and_an_operators_command_leaves_them() -> None:
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [
-        ("table clicks.orders", SinkError, r"the table was .* was ab and is 7 \(table clicks\.orders\)\. Put the "
-         r"table .*`COMMENT ON TABLE \"clicks\".\"orders\" IS 'effectively-once ab';`"),
-        ("statements events.sources", SourceError, r"the topic was .* was ab and is 7 \(topic events\.sources\)\. "
-         "What gateways had said is gone.* start it once without `sources`"),
+        (
+            "table clicks.orders",
+            SinkError,
+            r"the table was .* was ab and is 7 \(table clicks\.orders\)\. Put the "
+            r"table .*`COMMENT ON TABLE \"clicks\".\"orders\" IS 'effectively-once ab';`",
+        ),
+        (
+            "statements events.sources",
+            SourceError,
+            r"the topic was .* was ab and is 7 \(topic events\.sources\)\. "
+            "What gateways had said is gone.* start it once without `sources`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_so_are_tables_and_the_topic_of_statements(name: str, error: type[Exception], says: str) -> None:
     """Each with its own way out."""
     held = head().model_copy(update={"sink_topics": {name: "ab"}})
@@ -83,9 +95,12 @@ def test_so_are_tables_and_the_topic_of_statements(name: str, error: type[Except
 def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"events.sources": "said"}
     source: Any = SimpleNamespace(
-        topic_ids=lambda: {"events": "read"}, statements_ids=lambda: said, topic_settings=dict,
-        refuse_compacted=lambda _: None, warn_of_times=lambda _: None,
-    )  # fmt: skip
+        topic_ids=lambda: {"events": "read"},
+        statements_ids=lambda: said,
+        topic_settings=dict,
+        refuse_compacted=lambda _: None,
+        warn_of_times=lambda _: None,
+    )
     topics = SimpleNamespace(ids=lambda: OURS, refuse_expiring_marks=lambda: None, refuse_small=lambda _: None)
     monkeypatch.setattr(preflight, "S3ObjectStore", lambda *_: SimpleNamespace(check=lambda: None))
     monkeypatch.setattr(preflight, "SinkTopics", lambda *_: topics)
@@ -96,15 +111,22 @@ def test_a_start_asks_for_the_ids_of_all_of_them(monkeypatch: pytest.MonkeyPatch
     )
     store: Any = None
     assert Preflight(job, LAYOUT, store, source).surroundings() == {
-        "events": "read", "statements events.sources": "said", "table clicks.orders": "of orders", **OURS,
-    }  # fmt: skip
+        "events": "read",
+        "statements events.sources": "said",
+        "table clicks.orders": "of orders",
+        **OURS,
+    }
 
 
 @pytest.mark.parametrize(
     ("comment", "found"),
-    [("effectively-once 0a1b", "0a1b"), ("Orders.\neffectively-once 0a1b, do not drop", "0a1b"), ("Orders", "16400"),
-     (None, "16400")],
-)  # fmt: skip
+    [
+        ("effectively-once 0a1b", "0a1b"),
+        ("Orders.\neffectively-once 0a1b, do not drop", "0a1b"),
+        ("Orders", "16400"),
+        (None, "16400"),
+    ],
+)
 def test_a_table_is_known_by_its_comment_or_else_by_its_oid(comment: str | None, found: str) -> None:
     """A dump keeps the comment; a table of somebody else's making has none."""
     session: Any = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: ("16400", comment)))

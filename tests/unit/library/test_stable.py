@@ -43,10 +43,13 @@ class Unsteady:
 
 
 def rows_of(*ids: str, amount: int | None = 5) -> pa.Table:
-    return pa.table({
-        "id": pa.array(ids, pa.string()), "offset": pa.array(range(len(ids)), pa.int64()),
-        "amount": pa.array([amount] * len(ids), pa.int64()),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.string()),
+            "offset": pa.array(range(len(ids)), pa.int64()),
+            "amount": pa.array([amount] * len(ids), pa.int64()),
+        }
+    )
 
 
 def ask(
@@ -64,8 +67,12 @@ def test_a_repeat_uses_the_recorded_answer_and_does_not_run_the_code_again() -> 
     store, unsteady = MemoryStore(), Unsteady()
     first, replayed = ask(store, unsteady)
     assert first.to_pydict() == {
-        "id": ["a", "b"], "offset": [0, 1], "amount": [5, 5], "rate": [1.5, 1.5], "quote": ["1-0", "1-1"],
-    }  # fmt: skip
+        "id": ["a", "b"],
+        "offset": [0, 1],
+        "amount": [5, 5],
+        "rate": [1.5, 1.5],
+        "quote": ["1-0", "1-1"],
+    }
     assert not replayed
     for _ in range(3):
         assert ask(store, unsteady) == (first, True)
@@ -104,8 +111,11 @@ def test_whatever_answers_get_lost_all_attempts_return_one_answer(fates: list[Fa
 
 def test_a_second_step_is_given_what_the_first_one_recorded() -> None:
     store, unsteady = MemoryStore(), Unsteady()
-    after = RecordedStep("after", lambda rows: pa.table({"twice": [2 * r for r in rows["rate"].to_pylist()]}),
-                         pa.schema([("twice", pa.float64())]))  # fmt: skip
+    after = RecordedStep(
+        "after",
+        lambda rows: pa.table({"twice": [2 * r for r in rows["rate"].to_pylist()]}),
+        pa.schema([("twice", pa.float64())]),
+    )
     for _ in range(2):
         rated, _ = ask(store, unsteady)
         both, _ = recorded(after, store, LAYOUT, epoch=3, shard=1, rows=rated)
@@ -157,10 +167,17 @@ def test_any_damage_to_a_record_is_refused(seed: int, where: float, cut: bool) -
     assert unsteady.calls == 1
 
 
-@pytest.mark.parametrize("stream", [
-    b"", b"text", deltas.encoded(rows_of("a")), deltas.encoded(rows_of("a").replace_schema_metadata({"k": "v"})),
-    deltas.encoded(rows_of("a").replace_schema_metadata({"effectively_once.recorded": '{"step": "rate"}'})),
-], ids=["nothing", "text", "no metadata", "other metadata", "half of it"])  # fmt: skip
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"",
+        b"text",
+        deltas.encoded(rows_of("a")),
+        deltas.encoded(rows_of("a").replace_schema_metadata({"k": "v"})),
+        deltas.encoded(rows_of("a").replace_schema_metadata({"effectively_once.recorded": '{"step": "rate"}'})),
+    ],
+    ids=["nothing", "text", "no metadata", "other metadata", "half of it"],
+)
 def test_an_object_that_is_whole_and_no_record_is_refused(stream: bytes) -> None:
     store = MemoryStore()
     store.objects[KEY] = sealed(stream)
@@ -195,16 +212,19 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "its own rows": (rows_of("a", "b"), "the columns id, offset, amount"),
     "a column twice": (pa.Table.from_arrays([pa.array([1.0, 2.0])] * 2, ["rate", "rate"]), "the columns rate, rate"),
     "a column more": (
-        pa.table({"rate": [1.0] * 2, "quote": ["x"] * 2, "other": [0] * 2}), "the columns rate, quote, other",
+        pa.table({"rate": [1.0] * 2, "quote": ["x"] * 2, "other": [0] * 2}),
+        "the columns rate, quote, other",
     ),
     "another type": (pa.table({"rate": [1, 2], "quote": ["x", "y"]}), "rate is int64, not double"),
     "two other types": (
-        pa.table({"rate": [1, 2], "quote": [b"x", b"y"]}), "rate is int64, not double; quote is binary, not string",
+        pa.table({"rate": [1, 2], "quote": [b"x", b"y"]}),
+        "rate is int64, not double; quote is binary, not string",
     ),
     "no text": (
-        pa.table({"rate": [1.0, 2.0], "quote": pa.array([b"\xff", b"y"]).view(pa.string())}), "invalid values: .*UTF",
+        pa.table({"rate": [1.0, 2.0], "quote": pa.array([b"\xff", b"y"]).view(pa.string())}),
+        "invalid values: .*UTF",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -294,10 +314,13 @@ def test_a_name_that_does_not_fit_is_refused(name: str) -> None:
         RecordedStep(name, Unsteady(), ADDS)
 
 
-@pytest.mark.parametrize(("adds", "told"), [
-    (pa.schema([]), "at least one column"),
-    (pa.schema([("a", pa.int64()), ("b", pa.int64()), ("a", pa.string())]), "each column once, not a, b, a"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("adds", "told"),
+    [
+        (pa.schema([]), "at least one column"),
+        (pa.schema([("a", pa.int64()), ("b", pa.int64()), ("a", pa.string())]), "each column once, not a, b, a"),
+    ],
+)
 def test_no_columns_or_one_twice_are_refused(adds: pa.Schema, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         RecordedStep("a" * 41, Unsteady(), adds)
@@ -310,10 +333,15 @@ def test_a_step_survives_the_way_to_a_worker() -> None:
 
 UTC_TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(dt.UTC))
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
-    pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.string(): st.text(max_size=20), pa.float64(): st.floats(),
-    pa.binary(): st.binary(max_size=20), pa.timestamp("us", "UTC"): UTC_TIMES, pa.bool_(): st.booleans(),
-    pa.date32(): st.dates(), pa.list_(pa.float64()): st.lists(st.floats(), max_size=3),
-}  # fmt: skip
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.string(): st.text(max_size=20),
+    pa.float64(): st.floats(),
+    pa.binary(): st.binary(max_size=20),
+    pa.timestamp("us", "UTC"): UTC_TIMES,
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.list_(pa.float64()): st.lists(st.floats(), max_size=3),
+}
 
 
 @given(st.data())
@@ -362,7 +390,12 @@ def test_it_is_told_where_the_code_has_answered_and_nothing_is_recorded() -> Non
     step = RecordedStep("rate", unsteady, ADDS)
     for _ in range(2):
         recorded(
-            step, store, LAYOUT, epoch=3, shard=1, rows=rows_of("a"),
+            step,
+            store,
+            LAYOUT,
+            epoch=3,
+            shard=1,
+            rows=rows_of("a"),
             answered=lambda: seen.append((unsteady.calls, KEY in store.objects)),
-        )  # fmt: skip
+        )
     assert seen == [(1, False)], "a repeat that reads the record has nobody to ask"

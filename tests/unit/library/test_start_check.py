@@ -50,8 +50,10 @@ class Stand:
         self.job = Job(pipeline, pipeline_settings(pipeline="counts", **SETTINGS))
         self.facts = dict.fromkeys(["events", "counts.accepted", "counts.accepted.progress"], WELL)
         self.source: Any = SimpleNamespace(
-            same_topic=lambda *_: None, first_offsets=lambda: {"0": 0, "1": 0}, topic_ids=lambda: {"events": "id"},
-        )  # fmt: skip
+            same_topic=lambda *_: None,
+            first_offsets=lambda: {"0": 0, "1": 0},
+            topic_ids=lambda: {"events": "id"},
+        )
         monkeypatch.setattr(Preflight, "surroundings", lambda _: {"events": "id"})
         monkeypatch.setattr(Preflight, "probe", lambda _: None)
         monkeypatch.setattr(preflight, "seen_mark", lambda *_: Mark(self.held.head.last_recorded, 1, 0, ""))
@@ -156,11 +158,14 @@ def test_a_sink_that_can_commit_nothing_now_is_told_and_no_refusal(stand: Stand)
     stand.started()
 
 
-@pytest.mark.parametrize(("change", "what"), [
-    (lambda it: it.delete("offsets/0", "offsets/1", "offsets/2"), "it is gone"),
-    (lambda it: it.delete("commits/2", "commits/1"), "commits/1 is missing"),
-    (lambda it: it.delete("state/0/0/1.changelog"), "the folder state/ is gone"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda it: it.delete("offsets/0", "offsets/1", "offsets/2"), "it is gone"),
+        (lambda it: it.delete("commits/2", "commits/1"), "commits/1 is missing"),
+        (lambda it: it.delete("state/0/0/1.changelog"), "the folder state/ is gone"),
+    ],
+)
 def test_without_the_checkpoint_that_holds_the_state_of_spark_a_start_is_refused(
     stateful: Stand, change: Any, what: str
 ) -> None:
@@ -180,8 +185,10 @@ def test_a_pipeline_whose_state_is_in_the_chain_starts_without_a_checkpoint(stan
 
 def test_spans_that_contradict_each_other_are_a_refusal(stand: Stand) -> None:
     head = stand.held.head
-    overlapping = [record_of(declaration(n)).model_copy(update={"merged": {"ids": {"0": Span(first=first, last=last)}}})
-                   for n, (first, last) in enumerate(((0, 0), (0, 1), (1, 2)))]  # fmt: skip
+    overlapping = [
+        record_of(declaration(n)).model_copy(update={"merged": {"ids": {"0": Span(first=first, last=last)}}})
+        for n, (first, last) in enumerate(((0, 0), (0, 1), (1, 2)))
+    ]
     stand.put(head.model_copy(update={"tail": tuple(overlapping)}))
     stand.assert_refused(ChainError, "merged deltas of epochs 1 to 2 overlap others")
 

@@ -23,18 +23,24 @@ from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 
 PIPELINE = Pipeline(
-    lambda frame: frame, pa.schema([("user", pa.string())]),
+    lambda frame: frame,
+    pa.schema([("user", pa.string())]),
     rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw")),
-)  # fmt: skip
+)
 LAYOUT = Layout("clicks")
 RECORDED, DECLARED = 4, 5
 
 
 def head(*, declared: bool) -> Head:
     return Head(
-        pipeline="clicks", generation=1, owner="o", settings={}, last_recorded=RECORDED,
-        declared=declaration(DECLARED) if declared else None, tail=(record_of(declaration(RECORDED)),),
-    )  # fmt: skip
+        pipeline="clicks",
+        generation=1,
+        owner="o",
+        settings={},
+        last_recorded=RECORDED,
+        declared=declaration(DECLARED) if declared else None,
+        tail=(record_of(declaration(RECORDED)),),
+    )
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) -> bool:

@@ -111,8 +111,11 @@ def test_every_aggregate_equals_that_of_all_rows_however_they_are_divided(
     places = sorted({min(cut, len(rows)) for cut in cuts})
     for start, end in pairwise([0, *places, len(rows)]):
         users, times, amounts = zip(*rows[start:end], strict=True) if end > start else ((), (), ())
-        columns = {"user": pa.array(users, pa.string()), "event_time_ms": pa.array(times, pa.int64()),
-                   "amount": pa.array(amounts, pa.int64())}  # fmt: skip
+        columns = {
+            "user": pa.array(users, pa.string()),
+            "event_time_ms": pa.array(times, pa.int64()),
+            "amount": pa.array(amounts, pa.int64()),
+        }
         folded.fold(state.partial(pa.table(columns), "user", ALL, windows))
     by_key: dict[tuple[int, str], list[int]] = {}
     for user, time, amount in rows:
@@ -136,8 +139,11 @@ def test_no_sum_is_wrapped_or_rounded_however_the_rows_are_divided(
     places = sorted({min(cut, len(rows)) for cut in cuts})
     for start, end in pairwise([0, *places, len(rows)]):
         users, times, amounts = zip(*rows[start:end], strict=True) if end > start else ((), (), ())
-        columns = {"user": pa.array(users, pa.string()), "event_time_ms": pa.array(times, pa.int64()),
-                   "amount": pa.array(amounts, pa.int64())}  # fmt: skip
+        columns = {
+            "user": pa.array(users, pa.string()),
+            "event_time_ms": pa.array(times, pa.int64()),
+            "amount": pa.array(amounts, pa.int64()),
+        }
         delta = state.partial(pa.table(columns), "user", ALL, windows)
         bound += state.largest(delta, ALL) or 0
         folded.fold(delta)

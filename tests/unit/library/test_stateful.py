@@ -64,9 +64,13 @@ def query(frame: Any) -> Any:
 
 STATEFUL = Stateful(query, RESULTS, by="user", to=ToKafka("per_user", key="user"))
 PIPELINE = Pipeline(
-    query, COLUMNS, rows=(ToKafka("accepted", key="user"), ToFiles("archive")), stateful=STATEFUL,
-    window_ms=100, lateness_ms=0,
-)  # fmt: skip
+    query,
+    COLUMNS,
+    rows=(ToKafka("accepted", key="user"), ToFiles("archive")),
+    stateful=STATEFUL,
+    window_ms=100,
+    lateness_ms=0,
+)
 
 
 def stateful(**changes: Any) -> dict[str, Any]:
@@ -126,10 +130,12 @@ def test_late_is_what_it_is_everywhere_and_spark_drops_nothing_that_is_not(
 ) -> None:
     """The rule is that of `Windows`; Spark drops what is not after its watermark."""
     windows = Windows(length_ms, lateness_ms)
-    rows = pa.table({
-        "event_time_ms": pa.array([time_ms, time_ms, None], pa.int64()),
-        "reason": pa.array([None, "ahead", "bad_time"], pa.string()),
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "event_time_ms": pa.array([time_ms, time_ms, None], pa.int64()),
+            "reason": pa.array([None, "ahead", "bad_time"], pa.string()),
+        }
+    )
     closed = windows.closed(windows.start(time_ms), watermark_ms)
     judged = lateness_judged(rows, windows, watermark_ms)["reason"].to_pylist()
     assert judged == ["late" if closed else None, "ahead", "bad_time"]
@@ -326,9 +332,14 @@ def head(recorded: int, *, declared: bool) -> Head:
     """Head with epochs up to `recorded`, and maybe the next one declared."""
     tail = tuple(record_of(declaration(number)) for number in range(recorded + 1))
     return Head(
-        pipeline="counts", generation=1, owner="o", settings={}, last_recorded=recorded, tail=tail,
+        pipeline="counts",
+        generation=1,
+        owner="o",
+        settings={},
+        last_recorded=recorded,
+        tail=tail,
         declared=declaration(recorded + 1) if declared else None,
-    )  # fmt: skip
+    )
 
 
 FITS = [

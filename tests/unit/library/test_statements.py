@@ -81,10 +81,13 @@ def test_a_topic_that_ends_before_what_was_read_of_it_is_not_heard(monkeypatch: 
     """It was made anew, or another broker leads: nobody in it is silent, so nobody is let go."""
     end, values = 0, [said(10, p0=1).encode(), said(20, p0=1).encode()]
     consumer: Any = SimpleNamespace(
-        assign=lambda _: None, get_watermark_offsets=lambda *_, **__: (0, end),
-        consume=lambda *_: [SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v)
-                            for n, v in enumerate(values[:end])],
-    )  # fmt: skip
+        assign=lambda _: None,
+        get_watermark_offsets=lambda *_, **__: (0, end),
+        consume=lambda *_: [
+            SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v)
+            for n, v in enumerate(values[:end])
+        ],
+    )
     monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
     heard = Statements("h:1", "t", ["gate"], 1.0)
     for end, whole, time_ms in ((2, True, {"gate": 20}), (1, False, {}), (0, False, {}), (2, True, {})):  # noqa: B007
@@ -94,13 +97,15 @@ def test_a_topic_that_ends_before_what_was_read_of_it_is_not_heard(monkeypatch: 
 def test_a_word_that_comes_while_others_are_read_is_heard_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the topic seems to end before what was read of it, and whoever is silent is never let go."""
     values = [said(time_ms, p0=1).encode() for time_ms in (10, 20, 30)]
-    lines = [SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v)
-             for n, v in enumerate(values)]  # fmt: skip
+    lines = [
+        SimpleNamespace(error=lambda: None, offset=lambda n=n: n, value=lambda v=v: v) for n, v in enumerate(values)
+    ]
     left, ends = iter(lines), iter((2, 3))
     consumer: Any = SimpleNamespace(
-        assign=lambda _: None, get_watermark_offsets=lambda *_, **__: (0, next(ends)),
+        assign=lambda _: None,
+        get_watermark_offsets=lambda *_, **__: (0, next(ends)),
         consume=lambda number, _: [*islice(left, number)],
-    )  # fmt: skip
+    )
     monkeypatch.setattr(statements, "Consumer", lambda _: consumer)
     heard = Statements("h:1", "t", ["gate"], 1.0)
     for time_ms in (20, 30):

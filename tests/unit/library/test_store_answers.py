@@ -50,14 +50,17 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     server.server_close()
 
 
-@pytest.mark.parametrize(("answer", "says"), [
-    ((200, {"ETag": '"1"', "Content-Length": "5"}, b"body"), "IncompleteRead|4 of 5"),
-    ((200, {"ETag": '"1"'}, b"body"), "no word of how many"),
-    ((200, {"ETag": '"1"', "Transfer-Encoding": "chunked"}, b"4\r\nbody\r\n"), "."),
-    ((200, {"Content-Length": "4"}, b"page"), "without an ETag"),
-    ((404, {"Content-Length": "0"}, b""), "not in the words"),
-    ((404, {"Content-Length": "9"}, b"not found"), "not in the words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((200, {"ETag": '"1"', "Content-Length": "5"}, b"body"), "IncompleteRead|4 of 5"),
+        ((200, {"ETag": '"1"'}, b"body"), "no word of how many"),
+        ((200, {"ETag": '"1"', "Transfer-Encoding": "chunked"}, b"4\r\nbody\r\n"), "."),
+        ((200, {"Content-Length": "4"}, b"page"), "without an ETag"),
+        ((404, {"Content-Length": "0"}, b""), "not in the words"),
+        ((404, {"Content-Length": "9"}, b"not found"), "not in the words"),
+    ],
+)
 def test_an_answer_that_may_be_cut_or_anothers_is_none(opened: Opened, answer: Answer, says: str) -> None:
     with pytest.raises(UnreachableError, match=says):
         opened(answer).answer(Get("k"))

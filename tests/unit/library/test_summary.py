@@ -22,10 +22,11 @@ from tests.unit.ledger.samples import declaration
 
 SHARDS, EPOCH = 2, 4
 PIPELINE = Pipeline(
-    lambda frame: frame, pa.schema([("user", pa.string())]),
+    lambda frame: frame,
+    pa.schema([("user", pa.string())]),
     rows=(ToKafka("accepted"), ToTable("orders"), ToFiles("raw")),
     windows=(Windowed("user", {"n": Count()}, ToKafka("per_user"), totals=ToFiles("totals")),),
-)  # fmt: skip
+)
 FIRST, SECOND = ("accepted", "orders", DEAD_LETTER), ("per_user",)
 TOTAL = {"kind": "total", "of": "per_user", "key": "", "window_start_ms": 0}
 FOUND = pa.Table.from_pylist([{**TOTAL, "v0": 3}, {**TOTAL, "v0": 4}], between(PIPELINE))
@@ -56,17 +57,28 @@ def rows(sink: str, shard: int) -> dict[str, Any]:
 def note(shard: int, sinks: tuple[str, ...], **counts: Any) -> dict[str, Any]:
     """What a step of a shard tells, on its way through JSON."""
     told = {
-        "sinks": {sink: rows(sink, shard) for sink in sinks}, "deltas": {}, "merged": {}, "files": {},
-        "repeated": False, "ms": {"step": 1}, **counts,
-    }  # fmt: skip
+        "sinks": {sink: rows(sink, shard) for sink in sinks},
+        "deltas": {},
+        "merged": {},
+        "files": {},
+        "repeated": False,
+        "ms": {"step": 1},
+        **counts,
+    }
     return json.loads(json.dumps(told))  # type: ignore[no-any-return]
 
 
 def first(files: Files, shard: int, **changes: Any) -> dict[str, Any]:
     counts = {
-        "read": 10, "accepted": 5, "late": 2, "malformed": 1, "duplicate": 2, "catalog": {"live": 5, "bytes": 80},
-        "max_event_time_ms": 100 + shard, "files": {"raw": files.staged(shard).model_dump()},
-    }  # fmt: skip
+        "read": 10,
+        "accepted": 5,
+        "late": 2,
+        "malformed": 1,
+        "duplicate": 2,
+        "catalog": {"live": 5, "bytes": 80},
+        "max_event_time_ms": 100 + shard,
+        "files": {"raw": files.staged(shard).model_dump()},
+    }
     return note(shard, FIRST, **{**counts, **changes})
 
 
@@ -92,8 +104,12 @@ def test_a_record_holds_the_declaration_and_the_sum_of_what_the_shards_told(file
     assert {name: value for name, value in record.model_dump().items() if name in pinned} == pinned
     assert record.generation == 9
     assert record.counts.model_dump(by_alias=True) == {
-        "in": 20, "accepted": 10, "duplicate": 4, "late": 4, "malformed": 2,
-    }  # fmt: skip
+        "in": 20,
+        "accepted": 10,
+        "duplicate": 4,
+        "late": 4,
+        "malformed": 2,
+    }
     assert record.catalog == {"live": 10, "bytes": 160}
     assert record.max_event_time_ms == 101
     for sink in (*FIRST, *SECOND):
@@ -106,8 +122,9 @@ def test_files_of_all_shards_and_totals_become_visible(files: Files) -> None:
     assert sorted(row["user"] for row in files.rows("raw")) == ["u0", "u1"]
     assert files.rows("totals") == [{"window_start_ms": 0, "n": 7}]
     assert {sink: {shard: rows.rows for shard, rows in record.sinks[sink].items()} for sink in ("raw", "totals")} == {
-        "raw": {"0": 2}, "totals": {"0": 1},
-    }  # fmt: skip
+        "raw": {"0": 2},
+        "totals": {"0": 1},
+    }
 
 
 def test_the_order_in_which_shards_report_does_not_matter(files: Files) -> None:

@@ -21,8 +21,15 @@ VALUES = st.sampled_from([MOST, LEAST, 2**62, -(2**62), 2**32, -(2**32), 2**32 -
 def table(*rows: tuple[str, int]) -> pa.Table:
     keys, values = zip(*rows, strict=True) if rows else ((), ())
     numbers = pa.array(values, pa.int64())
-    return pa.table({"k": pa.array(keys, pa.string()), "n": pa.array([1] * len(rows), pa.int64()), "v": numbers,
-                     "least": numbers, "most": numbers})  # fmt: skip
+    return pa.table(
+        {
+            "k": pa.array(keys, pa.string()),
+            "n": pa.array([1] * len(rows), pa.int64()),
+            "v": numbers,
+            "least": numbers,
+            "most": numbers,
+        }
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), VALUES), max_size=20), st.integers(0, 20))
@@ -41,9 +48,15 @@ def test_groups_come_to_the_exact_sums_of_their_rows_in_one_step_or_two(rows: li
         assert {row["k"]: row for row in wide} == {k: r for k, r in exact.items() if not sums.holds(r["v"])}
 
 
-@pytest.mark.parametrize("values", [
-    [2**63 - 1024, *[500] * 7], [2**63 - 1024, 500, 600], [2**62, 2**62 - 1024, 500, 500, 500], [LEAST, -1],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**63 - 1024, *[500] * 7],
+        [2**63 - 1024, 500, 600],
+        [2**62, 2**62 - 1024, 500, 500, 500],
+        [LEAST, -1],
+    ],
+)
 def test_a_sum_just_beyond_64_bits_does_not_wrap(values: list[int]) -> None:
     """Added up as floating-point numbers these are 2^63, or less."""
     found = sums.grouped(table(*(("a", value) for value in values)), ["k"], {"v": "sum"})

@@ -30,9 +30,11 @@ def drawn(rows: pa.Table) -> pa.Table:
 
 STEP = RecordedStep("drawn", drawn, pa.schema([("n", pa.int64())]))
 PIPELINE = Pipeline(
-    lambda frame: frame, pa.schema([("user", pa.string())]), recorded=STEP,
+    lambda frame: frame,
+    pa.schema([("user", pa.string())]),
+    recorded=STEP,
     rows=(ToKafka("accepted", key="user"), ToFiles("archive")),
-)  # fmt: skip
+)
 ROWS = pa.Table.from_pylist(
     [
         {"topic": "t", "partition": 0, "offset": n, "id": f"i{n}" * 40, "event_time_ms": 5, "user": "ann", "shard": 0}

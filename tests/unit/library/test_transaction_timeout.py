@@ -13,9 +13,13 @@ from effectively_once.sinks import kafka
 from effectively_once_jobs.user_counts import pipeline
 
 SETTINGS = PipelineSettings(
-    pipeline="counts", topic="events", job="effectively_once_jobs.user_counts", kafka_bootstrap="localhost:1",
-    s3_endpoint="http://localhost:1", s3_bucket="bucket",
-)  # fmt: skip
+    pipeline="counts",
+    topic="events",
+    job="effectively_once_jobs.user_counts",
+    kafka_bootstrap="localhost:1",
+    s3_endpoint="http://localhost:1",
+    s3_bucket="bucket",
+)
 
 
 class Producer:

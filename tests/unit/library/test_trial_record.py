@@ -13,9 +13,10 @@ LONGEST_MS = 253_402_300_799_999
 
 
 @pytest.mark.parametrize(
-    "value", ["\ud800", {"n": 2**70}, {1: 2}, {"o": object()}, {"t": "\ud800"}],
+    "value",
+    ["\ud800", {"n": 2**70}, {1: 2}, {"o": object()}, {"t": "\ud800"}],
     ids=["half a character", "a number beyond 64 bits", "a name that is no text", "an object", "half in a field"],
-)  # fmt: skip
+)
 def test_a_value_without_a_form_is_refused_by_name(value: Any) -> None:
     with pytest.raises(SettingsError, match=r"^value has no form that could be sent: .* \(KafkaRecord\)\. Correct it"):
         KafkaRecord(value)

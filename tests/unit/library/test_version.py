@@ -29,10 +29,17 @@ FILES = {
     "site-packages/installed.py": "",
 }
 OWN = [
-    "shop/__init__.py", "shop/common/__init__.py", "shop/common/money.py", "shop/clicks/__init__.py",
-    "shop/clicks/transform.py", "shop/clicks/parse.py", "shop/clicks/by_name.py",
-    "beside.py", "far/away/deep.py", "lazily.py",
-]  # fmt: skip
+    "shop/__init__.py",
+    "shop/common/__init__.py",
+    "shop/common/money.py",
+    "shop/clicks/__init__.py",
+    "shop/clicks/transform.py",
+    "shop/clicks/parse.py",
+    "shop/clicks/by_name.py",
+    "beside.py",
+    "far/away/deep.py",
+    "lazily.py",
+]
 
 
 @pytest.fixture

@@ -50,9 +50,15 @@ class Driver:
         monkeypatch.setattr(watch, "Statements", Told)
         monkeypatch.setattr(watch, "Attended", lambda look: Attended(look, lambda: now[0]))
         given = {
-            "pipeline": "p", "topic": "t", "kafka_bootstrap": "", "idle_ms": 10**9, "sources": ("gate",),
-            "start_patience_s": 1.0, "hold_max_ms": int(1000 * HOLD_S), **changes,
-        }  # fmt: skip
+            "pipeline": "p",
+            "topic": "t",
+            "kafka_bootstrap": "",
+            "idle_ms": 10**9,
+            "sources": ("gate",),
+            "start_patience_s": 1.0,
+            "hold_max_ms": int(1000 * HOLD_S),
+            **changes,
+        }
         self.source = Source()
         self.watch = Watch(PipelineSettings.model_construct(**given), self.source)  # type: ignore[arg-type]
         self.chain, self._now = chain, now

@@ -63,9 +63,15 @@ def meta(name: str, namespace: str, **labels: str) -> dict[str, Any]:
 def container(name: str, **fields: Any) -> dict[str, Any]:
     """The status of a container that runs and is ready, but for `fields`."""
     running = {
-        "name": name, "image": f"{name}:1", "ready": True, "started": True, "restartCount": 0,
-        "containerID": f"containerd://{name}", "state": {"running": {"startedAt": BORN}}, "lastState": {},
-    }  # fmt: skip
+        "name": name,
+        "image": f"{name}:1",
+        "ready": True,
+        "started": True,
+        "restartCount": 0,
+        "containerID": f"containerd://{name}",
+        "state": {"running": {"startedAt": BORN}},
+        "lastState": {},
+    }
     return {**running, **fields}
 
 
@@ -87,7 +93,7 @@ def pod(
             "containerStatuses": list(containers),
             **status,
         },
-    }  # fmt: skip
+    }
 
 
 def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
@@ -101,9 +107,14 @@ def exited(code: int, reason: str = "Error") -> dict[str, Any]:
 def event(kind: str, name: str, namespace: str, reason: str, message: str, **fields: Any) -> dict[str, Any]:
     about = {"kind": kind, "name": name, "namespace": namespace}
     return {
-        "metadata": {"name": f"{name}.{reason}", "namespace": namespace}, "involvedObject": about, "type": "Warning",
-        "reason": reason, "message": message, "lastTimestamp": "2026-11-20T19:59:00Z", **fields,
-    }  # fmt: skip
+        "metadata": {"name": f"{name}.{reason}", "namespace": namespace},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": "2026-11-20T19:59:00Z",
+        **fields,
+    }
 
 
 def secret(name: str, namespace: str, **data: str) -> dict[str, Any]:

@@ -67,11 +67,13 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 def _kubeconfig(directory: Path, port: int) -> Path:
     path = directory / "kubeconfig"
     config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "ours",
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "ours",
         "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
         "users": [{"name": "u", "user": {"token": "of-the-user"}}],
         "contexts": [{"name": "ours", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
+    }
     path.write_text(yaml.safe_dump(config))
     return path
 

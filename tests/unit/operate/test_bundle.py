@@ -38,12 +38,19 @@ STATE = {
         "manifest": {"time": BORN, "version": "v3.259.0", "magic": "x"},
         "secrets_providers": {"type": "passphrase", "state": {"salt": "v1:salty-salt"}},
         "resources": [
-            {"urn": "urn:a", "type": "kubernetes:core/v1:Secret", "id": "ns/s", "modified": BORN, "parent": "urn:stack",
-             "inputs": {"data": {"password": {"ciphertext": "CIPHER-ABC"}}}, "outputs": {"data": {"x": "CIPHER-ABC"}}},
+            {
+                "urn": "urn:a",
+                "type": "kubernetes:core/v1:Secret",
+                "id": "ns/s",
+                "modified": BORN,
+                "parent": "urn:stack",
+                "inputs": {"data": {"password": {"ciphertext": "CIPHER-ABC"}}},
+                "outputs": {"data": {"x": "CIPHER-ABC"}},
+            },
         ],
         "pending_operations": [{"type": "creating", "resource": {"urn": "urn:b", "inputs": {"data": "CIPHER-ABC"}}}],
     }
-}  # fmt: skip
+}
 CONFIG = {
     "effectively-once:profile": {"value": "laptop", "secret": False},
     "effectively-once:kafka": {"value": '{"nodes":1}', "objectValue": {"nodes": 1}, "secret": False},
@@ -139,8 +146,18 @@ def test_a_planted_secret_is_nowhere_in_it_whatever_way_it_would_come(
     )
     path, files = _made(cluster, tmp_path, monkeypatch)
     everything = "\n".join(files.values())
-    for value in (PLANTED, encoded, PASSWORD, "only-in-", "only in config", "only.in.header", "another-S3cret",
-                  "config-secret-1", "CIPHER-ABC", "salty-salt"):  # fmt: skip
+    for value in (
+        PLANTED,
+        encoded,
+        PASSWORD,
+        "only-in-",
+        "only in config",
+        "only.in.header",
+        "another-S3cret",
+        "config-secret-1",
+        "CIPHER-ABC",
+        "salty-salt",
+    ):
         assert value not in everything, value
     assert PLANTED.encode() not in path.read_bytes()
     shown = yaml.safe_load(files[f"objects/{PIPELINES}/secrets/planted.yaml"])
@@ -200,14 +217,16 @@ def test_a_value_that_slipped_through_stops_the_writing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("held", "text"),
     [
-        ({".dockerconfigjson": '{"auths": {"r.example": {"username": "me", "password": "reg-istry-pass"}}}'},
-         "login with reg-istry-pass failed"),
+        (
+            {".dockerconfigjson": '{"auths": {"r.example": {"username": "me", "password": "reg-istry-pass"}}}'},
+            "login with reg-istry-pass failed",
+        ),
         ({"key.pem": "-----BEGIN-----\nMIIabcdefghijkl\n-----END-----\n"}, "read MIIabcdefghijkl"),
         ({"value": 'with "quotes" in'}, 'json: "with \\"quotes\\" in"'),
         ({"value": "with/slash+plus"}, "http://x/?k=with%2Fslash%2Bplus"),
         ({"value": "ends-with-newline\n"}, "said ends-with-newline here"),
     ],
-)  # fmt: skip
+)
 def test_values_are_found_in_the_forms_that_texts_give_them(held: dict[str, str], text: str) -> None:
     redactor = Redactor([secret("s", "n", **held)])
     assert redactor.leak(text) is not None

@@ -25,11 +25,14 @@ def pod(name: str, image: str, state: Any, *, deleted: bool = False, init: bool 
     statuses: dict[str, Any] = {f"{'init_' if init else ''}container_statuses": [status]}
     made = client.V1Pod(
         metadata=client.V1ObjectMeta(
-            name=name, namespace="pipelines", uid=f"uid-{name}", labels={PART_OF: PROJECT},
+            name=name,
+            namespace="pipelines",
+            uid=f"uid-{name}",
+            labels={PART_OF: PROJECT},
             deletion_timestamp=datetime(2026, 11, 20, tzinfo=UTC) if deleted else None,
         ),
         status=client.V1PodStatus(phase="Pending", **statuses),
-    )  # fmt: skip
+    )
     api: Any = client.ApiClient()
     found: dict[str, Any] = api.sanitize_for_serialization(made)
     return found
@@ -86,12 +89,14 @@ def test_of_an_image_that_is_not_ours_its_name_is_to_be_corrected() -> None:
 @pytest.mark.parametrize(
     "fine",
     [
-        pod("runs", OURS, RUNNING), pod("comes", OURS, waiting("ContainerCreating")),
+        pod("runs", OURS, RUNNING),
+        pod("comes", OURS, waiting("ContainerCreating")),
         pod("crashes", OURS, waiting("CrashLoopBackOff")),
-        pod("goes", OURS, waiting("ErrImagePull"), deleted=True), pod("says nothing", OURS, None),
+        pod("goes", OURS, waiting("ErrImagePull"), deleted=True),
+        pod("says nothing", OURS, None),
     ],
     ids=lambda one: str(one["metadata"]["name"]),
-)  # fmt: skip
+)
 def test_a_pod_that_waits_for_something_else_is_not_told(fine: dict[str, Any]) -> None:
     assert list(unpullable([Pod.model_validate(fine)])) == []
 

@@ -88,19 +88,43 @@ NOT_STARTED = container("main", ready=False, started=False)
     [
         (_pending("0/1 nodes are available: 1 Insufficient cpu."), None, "", "pending: 0/1 nodes are available: 1 Ins"),
         (_pending("unbound claims"), _claim("no such class"), "", "unbound claims; volume data-kafka-0: no such class"),
-        (_kafka(waiting("ImagePullBackOff", "Back-off pulling")), _about_kafka("Failed", "Failed to pull image x: 403"),
-         "", "image main:1 cannot be pulled: Failed to pull image x: 403"),
+        (
+            _kafka(waiting("ImagePullBackOff", "Back-off pulling")),
+            _about_kafka("Failed", "Failed to pull image x: 403"),
+            "",
+            "image main:1 cannot be pulled: Failed to pull image x: 403",
+        ),
         (_kafka(waiting("ErrImageNeverPull", "not present")), None, "", "image main:1 cannot be pulled: not present"),
-        (_kafka(waiting("CrashLoopBackOff", lastState=exited(137, "OOMKilled"))), None, "",
-         "crash loop: exit code 137 (OOMKilled)"),
-        (_kafka(waiting("CrashLoopBackOff", lastState=exited(1))), None, "INFO up\nFATAL: no disk\n\tat x.Y(Z.java)\n",
-         "crash loop: exit code 1: FATAL: no disk"),
-        (_kafka(waiting("CreateContainerConfigError", 'secret "minio-root" not found')), None, "",
-         'CreateContainerConfigError: secret "minio-root" not found'),
-        (_kafka(waiting("ContainerCreating")), _about_kafka("FailedMount", "no volume"), "",
-         "is being created: FailedMount: no volume"),
-        (_kafka(NOT_READY), _about_kafka("Unhealthy", "Readiness probe failed: refused"), "",
-         "readiness probe: Readiness probe failed: refused"),
+        (
+            _kafka(waiting("CrashLoopBackOff", lastState=exited(137, "OOMKilled"))),
+            None,
+            "",
+            "crash loop: exit code 137 (OOMKilled)",
+        ),
+        (
+            _kafka(waiting("CrashLoopBackOff", lastState=exited(1))),
+            None,
+            "INFO up\nFATAL: no disk\n\tat x.Y(Z.java)\n",
+            "crash loop: exit code 1: FATAL: no disk",
+        ),
+        (
+            _kafka(waiting("CreateContainerConfigError", 'secret "minio-root" not found')),
+            None,
+            "",
+            'CreateContainerConfigError: secret "minio-root" not found',
+        ),
+        (
+            _kafka(waiting("ContainerCreating")),
+            _about_kafka("FailedMount", "no volume"),
+            "",
+            "is being created: FailedMount: no volume",
+        ),
+        (
+            _kafka(NOT_READY),
+            _about_kafka("Unhealthy", "Readiness probe failed: refused"),
+            "",
+            "readiness probe: Readiness probe failed: refused",
+        ),
         (_kafka(NOT_READY), None, "", "runs, readiness probe has not passed yet"),
         (_kafka(NOT_STARTED), None, "", "runs, startup probe has not passed yet"),
         (_kafka(container("main", ready=False, state=exited(2))), None, "", "exit code 2"),
@@ -108,10 +132,17 @@ NOT_STARTED = container("main", ready=False, started=False)
         (_kafka(phase="Failed", reason="Evicted", message="low on memory"), None, "", "failed: Evicted: low on memory"),
         (_kafka(phase="Unknown", conditions=[], containerStatuses=[]), None, "", "node node-1 no longer reports it"),
         (_kafka(conditions=[{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]), None, "", "NodeNotReady"),
-        (_kafka(initContainerStatuses=[{**waiting("CrashLoopBackOff", lastState=exited(3)), "name": "prepare"}],
-                containerStatuses=[waiting("PodInitializing")]), None, "", "init prepare: crash loop: exit code 3"),
+        (
+            _kafka(
+                initContainerStatuses=[{**waiting("CrashLoopBackOff", lastState=exited(3)), "name": "prepare"}],
+                containerStatuses=[waiting("PodInitializing")],
+            ),
+            None,
+            "",
+            "init prepare: crash loop: exit code 3",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_that_is_not_ready_says_why(
     broken: dict[str, Any], happened: dict[str, Any] | None, log: str, why: str
 ) -> None:
@@ -183,9 +214,16 @@ def test_what_was_brought_along_is_not_judged() -> None:
 
 @pytest.mark.parametrize(
     ("host", "ours"),
-    [("kafka", True), ("kafka.a", True), ("kafka.a.svc.cluster.local", True), ("kafka.b.svc", False),
-     ("localhost", False), ("10.0.0.1", False), ("broker.example.org", False)],
-)  # fmt: skip
+    [
+        ("kafka", True),
+        ("kafka.a", True),
+        ("kafka.a.svc.cluster.local", True),
+        ("kafka.b.svc", False),
+        ("localhost", False),
+        ("10.0.0.1", False),
+        ("broker.example.org", False),
+    ],
+)
 def test_a_service_of_our_namespace_is_told_from_a_foreign_host(host: str, ours: bool) -> None:
     assert is_ours(host, "a") is ours
 
@@ -193,9 +231,10 @@ def test_a_service_of_our_namespace_is_told_from_a_foreign_host(host: str, ours:
 def test_nodes_and_namespaces_say_what_is_wrong_with_them() -> None:
     cluster = Cluster().ready()
     cluster.objects[f"/api/v1/namespaces/{OPERATOR}"] = {"status": {"phase": "Terminating"}}
-    conditions = {"node-1": [{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting"}],
-                  "node-2": [{"type": "Ready", "status": "True"}, {"type": "PIDPressure", "status": "True"}],
-    }  # fmt: skip
+    conditions = {
+        "node-1": [{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting"}],
+        "node-2": [{"type": "Ready", "status": "True"}, {"type": "PIDPressure", "status": "True"}],
+    }
     for name, said in conditions.items():
         cluster.put("/api/v1/nodes", {"metadata": meta(name, ""), "status": {"conditions": said}})
     found = _rows(cluster)
@@ -264,8 +303,10 @@ LAST = '{"t":1,"event":"epoch"}\nSettingsError: topic is gone (events). Make it.
         ([_state("")], "new: the operator has not looked at it yet"),
         ([_state("SUBMISSION_FAILED", "submit:\n no such class")], "SUBMISSION_FAILED: submit: no such class"),
         ([_state("PENDING_RERUN"), _without(DRIVER)], "PENDING_RERUN"),
-        ([_state("FAILED"), _driver(DIED, phase="Failed"), _said(LAST)],
-         "FAILED; driver: main: exit code 3: SettingsError: topic is gone (events). Make it."),
+        (
+            [_state("FAILED"), _driver(DIED, phase="Failed"), _said(LAST)],
+            "FAILED; driver: main: exit code 3: SettingsError: topic is gone (events). Make it.",
+        ),
         ([_state("FAILED", "driver container failed"), _without(DRIVER)], "FAILED: driver container failed"),
         ([_state("COMPLETED"), _without(DRIVER)], "ended by itself"),
         ([_state("SUSPENDED"), _without(DRIVER)], "is suspended, which its settings do not ask for"),
@@ -273,10 +314,12 @@ LAST = '{"t":1,"event":"epoch"}\nSettingsError: topic is gone (events). Make it.
         ([_driver(waiting("ImagePullBackOff", "no such image"))], "driver: main: image main:1 cannot be pulled"),
         ([_without("user-counts-exec-2")], "driver, 1/2 executors"),
         ([_no_application], "there is no such SparkApplication: run `make up`"),
-        ([_no_application, _job(container("main", ready=False, state=exited(1)), phase="Failed")],
-         "bucket and topics are not made: main: exit code 1"),
+        (
+            [_no_application, _job(container("main", ready=False, state=exited(1)), phase="Failed")],
+            "bucket and topics are not made: main: exit code 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_pipeline_that_is_not_ready_says_why(changes: list[Change], why: str) -> None:
     cluster = Cluster().ready()
     for change in changes:

@@ -20,9 +20,13 @@ from effectively_once_jobs.card_ledger.transform import transactions
 from tests.unit.payments.conftest import Running
 
 Begin = Callable[..., Running]
-ROWS = pa.table({
-    "id": ["t1", "t2", "t3"], "card": ["card-0001", "card-0001", "card-9999"], "amount_cents": [5, 7, 9],
-})  # fmt: skip
+ROWS = pa.table(
+    {
+        "id": ["t1", "t2", "t3"],
+        "card": ["card-0001", "card-0001", "card-9999"],
+        "amount_cents": [5, 7, 9],
+    }
+)
 CALLED = ["charged", "charged", "unknown_card"]
 
 
@@ -167,7 +171,8 @@ def test_a_writer_that_was_replaced_is_refused(service: Running, here: Callable[
 def test_the_three_ways_are_declarations_of_one_module() -> None:
     assert card_ledger.plain.recorded is not None
     assert (card_ledger.plain.recorded.function, card_ledger.keyed.recorded.function) == (  # type: ignore[union-attr]
-        Charges(keyed=False), Charges(keyed=True),
-    )  # fmt: skip
+        Charges(keyed=False),
+        Charges(keyed=True),
+    )
     assert card_ledger.restructured.stateful is not None
     assert {way.transform for way in (card_ledger.plain, card_ledger.keyed, card_ledger.restructured)} == {transactions}

@@ -21,8 +21,9 @@ Begin = Callable[..., Running]
 
 def test_a_charge_without_a_key_is_made_as_often_as_it_is_asked_for(service: Running) -> None:
     assert [service.charge() for _ in range(2)] == [
-        (200, {"outcome": "charged", "balance": 5}), (200, {"outcome": "charged", "balance": 10}),
-    ]  # fmt: skip
+        (200, {"outcome": "charged", "balance": 5}),
+        (200, {"outcome": "charged", "balance": 10}),
+    ]
     assert service.account() == {"balance": 10, "version": 0}
 
 

@@ -75,9 +75,10 @@ class Catalog:
         ids, times = as_bytes(delta["id"]), delta["event_time_ms"]
         if times.null_count:
             raise SourceError(
-                f"{times.null_count} of {len(ids)} rows have no time", "column event_time_ms",
+                f"{times.null_count} of {len(ids)} rows have no time",
+                "column event_time_ms",
                 "Give such rows a reason in the job's transform: they belong to the dead-letter sink.",
-            )  # fmt: skip
+            )
         hashes, first = self._hashes(ids, hashes), 0
         # What is kept are arrays that others can be joined to.
         for part in long_texts.divided(pa.chunked_array([ids]), pa.binary()).iterchunks():
@@ -124,9 +125,12 @@ class Catalog:
         duplicates = len(ids) - int(np.count_nonzero(new))
         wrong = int(np.count_nonzero(asked & ~(copies | live)))
         self.counters = Counters(
-            looked_up=len(ids), surely_new=len(ids) - duplicates - wrong, false_positives=wrong, duplicates=duplicates,
+            looked_up=len(ids),
+            surely_new=len(ids) - duplicates - wrong,
+            false_positives=wrong,
+            duplicates=duplicates,
             expired=self.counters.expired,
-        )  # fmt: skip
+        )
         return new
 
     def settle(self) -> None:

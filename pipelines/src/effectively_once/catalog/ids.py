@@ -7,8 +7,13 @@ import pyarrow as pa
 from effectively_once import long_texts
 from effectively_once.errors import SourceError
 
-_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-          pa.types.is_fixed_size_binary)  # fmt: skip
+_TYPES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
 _LARGE = (pa.large_string(), pa.large_binary())
 
 
@@ -23,13 +28,15 @@ def as_bytes(ids: pa.Array | pa.ChunkedArray) -> pa.Array:
         return pa.array([], pa.binary())
     if not any(fits(ids.type) for fits in _TYPES):
         raise SourceError(
-            f"ids are of type {ids.type}", "column id",
+            f"ids are of type {ids.type}",
+            "column id",
             "Make them text or bytes in the job's transform, in every run by the same rule.",
-        )  # fmt: skip
+        )
     if ids.null_count:
         raise SourceError(
-            f"{ids.null_count} of {len(ids)} rows have no id", "column id",
+            f"{ids.null_count} of {len(ids)} rows have no id",
+            "column id",
             "Give such rows a reason in the job's transform: they belong to the dead-letter sink.",
-        )  # fmt: skip
+        )
     whole = long_texts.whole(ids) if isinstance(ids, pa.ChunkedArray) else ids
     return whole.cast(pa.large_binary() if whole.type in _LARGE else pa.binary())

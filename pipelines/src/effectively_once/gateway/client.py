@@ -99,13 +99,26 @@ class Gateway:
         except OSError as error:
             raise disk_error(error, self._where) from error
         try:
-            self._stating = None if states is None else Stating(
-                producer, self._buffer.incarnation, topic, states, client_config(bootstrap, self._limits, config or {})
-            )  # fmt: skip
+            self._stating = (
+                None
+                if states is None
+                else Stating(
+                    producer,
+                    self._buffer.incarnation,
+                    topic,
+                    states,
+                    client_config(bootstrap, self._limits, config or {}),
+                )
+            )
             self._sender = Sender(
-                self._buffer, topic, bootstrap, self._limits, config=config or {}, announce=announce,
+                self._buffer,
+                topic,
+                bootstrap,
+                self._limits,
+                config=config or {},
+                announce=announce,
                 stating=self._stating,
-            )  # fmt: skip
+            )
         except BaseException:
             self._buffer.close()
             raise
@@ -144,20 +157,35 @@ class Gateway:
 
     @overload
     def put(
-        self, value: Any, *, key: bytes | str | None = ..., event_time_ms: int | None = ...,
-        wait: Literal[True] = ..., timeout_s: float | None = ...,
-    ) -> RecordId: ...  # fmt: skip
+        self,
+        value: Any,
+        *,
+        key: bytes | str | None = ...,
+        event_time_ms: int | None = ...,
+        wait: Literal[True] = ...,
+        timeout_s: float | None = ...,
+    ) -> RecordId: ...
 
     @overload
     def put(
-        self, value: Any, *, key: bytes | str | None = ..., event_time_ms: int | None = ...,
-        wait: Literal[False], timeout_s: float | None = ...,
-    ) -> Future[RecordId]: ...  # fmt: skip
+        self,
+        value: Any,
+        *,
+        key: bytes | str | None = ...,
+        event_time_ms: int | None = ...,
+        wait: Literal[False],
+        timeout_s: float | None = ...,
+    ) -> Future[RecordId]: ...
 
     def put(
-        self, value: Any, *, key: bytes | str | None = None, event_time_ms: int | None = None,
-        wait: bool = True, timeout_s: float | None = None,
-    ) -> RecordId | Future[RecordId]:  # fmt: skip
+        self,
+        value: Any,
+        *,
+        key: bytes | str | None = None,
+        event_time_ms: int | None = None,
+        wait: bool = True,
+        timeout_s: float | None = None,
+    ) -> RecordId | Future[RecordId]:
         """Accept a record: give it its id and event time, for ever, and return when it is on the disk.
 
         Args:

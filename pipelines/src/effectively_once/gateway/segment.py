@@ -92,9 +92,10 @@ class Segment:
         placed = [Hole(offset + hole.offset, hole.size) for hole in holes]
         if len(data) < until - offset or placed != [hole for hole in self.holes if hole.offset >= offset]:
             raise BufferDamagedError(
-                f"bytes {offset} to {until} held records that were accepted, and do not any more", str(self.path),
+                f"bytes {offset} to {until} held records that were accepted, and do not any more",
+                str(self.path),
                 "Look after the disk, then open the gateway again: what is whole is sent, and what is not is told.",
-            )  # fmt: skip
+            )
         return found, until
 
     def record(self, frame: Frame) -> Record:

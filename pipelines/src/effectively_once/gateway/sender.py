@@ -31,11 +31,27 @@ SAVE_S = 0.2
 """How far the recorded end of what is acknowledged may lag: that much is sent again after a crash."""
 POLL_S = 0.01
 _OWN = {
-    "acks", "request.required.acks", "bootstrap.servers", "metadata.broker.list", "enable.idempotence",
-    "transactional.id", "max.in.flight", "max.in.flight.requests.per.connection", "message.timeout.ms",
-    "delivery.timeout.ms", "retries", "message.send.max.retries", "request.timeout.ms", "socket.timeout.ms",
-    "statistics.interval.ms", "stats_cb", "error_cb", "on_delivery", "dr_cb", "batch.num.messages",
-}  # fmt: skip
+    "acks",
+    "request.required.acks",
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "enable.idempotence",
+    "transactional.id",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "message.timeout.ms",
+    "delivery.timeout.ms",
+    "retries",
+    "message.send.max.retries",
+    "request.timeout.ms",
+    "socket.timeout.ms",
+    "statistics.interval.ms",
+    "stats_cb",
+    "error_cb",
+    "on_delivery",
+    "dr_cb",
+    "batch.num.messages",
+}
 Config = Mapping[str, str | int | float | bool]
 
 
@@ -194,11 +210,20 @@ def client_config(bootstrap: str, limits: Limits, config: Config) -> dict[str, o
         )
     timeout_ms = max(10, int(limits.answer_timeout_s * 1000))
     return {
-        "linger.ms": 5, "compression.type": "lz4", "partitioner": "murmur2_random", "log_level": 0,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        "partitioner": "murmur2_random",
+        "log_level": 0,
         "reconnect.backoff.max.ms": 2000,
         "queue.buffering.max.kbytes": max(QUEUE_KBYTES, limits.record_bytes_max // 512),
-        "message.max.bytes": MESSAGE_BYTES_MAX, **config,
-        "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": False, "max.in.flight": 1,
-        "message.timeout.ms": 0, "request.timeout.ms": timeout_ms, "socket.timeout.ms": timeout_ms,
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        **config,
+        "bootstrap.servers": bootstrap,
+        "acks": "all",
+        "enable.idempotence": False,
+        "max.in.flight": 1,
+        "message.timeout.ms": 0,
+        "request.timeout.ms": timeout_ms,
+        "socket.timeout.ms": timeout_ms,
         "statistics.interval.ms": 1000,
-    }  # fmt: skip
+    }

@@ -35,9 +35,10 @@ class States:
         """Refuse what cannot work."""
         if self.every_s <= 0 or self.disorder_ms < 0:
             raise SettingsError(
-                f"every_s is {self.every_s}, disorder_ms {self.disorder_ms}", "States of the gateway",
+                f"every_s is {self.every_s}, disorder_ms {self.disorder_ms}",
+                "States of the gateway",
                 "every_s has to be more than 0, disorder_ms at least 0.",
-            )  # fmt: skip
+            )
 
 
 class Stating:

@@ -49,9 +49,12 @@ class Held:
 
 
 def take_over(
-    layout: Layout, owner: str, settings: dict[str, Any], accept: Callable[[Head], None] = lambda _: None,
+    layout: Layout,
+    owner: str,
+    settings: dict[str, Any],
+    accept: Callable[[Head], None] = lambda _: None,
     sink_topics: dict[str, str] | None = None,
-) -> Step[Held]:  # fmt: skip
+) -> Step[Held]:
     """Fence every other driver: generation + 1, a new owner. Must come before anything else is read (R1).
 
     `accept` is shown the head that is there and raises to refuse it: a start that cannot succeed then fences nobody.
@@ -110,8 +113,9 @@ def declare(
         raise ChainError(
             f"epoch {declaration.epoch} cannot be declared, "
             + (f"epoch {due.repairs} has to be repaired first" if due else "there is nothing that it could repair"),
-            layout.head, "This is a defect of the driver: keep its log and restart it.",
-        )  # fmt: skip
+            layout.head,
+            "This is a defect of the driver: keep its log and restart it.",
+        )
     adjoining(head, declaration.ranges, layout.head, declaration.lost)
     if declaration.reads_nothing and declaration.lost is None:
         declaration = declaration.model_copy(update={"abandoned": False})
@@ -143,9 +147,10 @@ def abandon(layout: Layout, held: Held) -> Step[Held]:
         raise ChainError("no epoch is declared", layout.head, "There is nothing to abandon.")
     if declared.repairs is not None:
         raise ChainError(
-            f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost", layout.head,
+            f"epoch {declared.epoch} repairs epoch {declared.repairs}, whose missing rows would be lost",
+            layout.head,
             "Start the version that declared it.",
-        )  # fmt: skip
+        )
     # As it is stated: an older version may have declared what looks like it and closes windows.
     if declared.abandoned:
         return held
@@ -162,9 +167,15 @@ def nothing(declared: Declaration) -> Declaration:
         topic: {partition: (start, start) for partition, (start, _) in partitions.items()}
         for topic, partitions in declared.ranges.items()
     }
-    return declared.model_copy(update={
-        "ranges": ranges, "watermark_ms": declared.previous_watermark_ms, "shown": {}, "anew": (), "abandoned": True,
-    })  # fmt: skip
+    return declared.model_copy(
+        update={
+            "ranges": ranges,
+            "watermark_ms": declared.previous_watermark_ms,
+            "shown": {},
+            "anew": (),
+            "abandoned": True,
+        }
+    )
 
 
 def finish_as_shown(layout: Layout, held: Held, shown: dict[str, AsShown], wheel_digest: str) -> Step[Held]:
@@ -205,10 +216,15 @@ def repair(head: Head) -> Declaration | None:
         topic: {partition: (end, end) for partition, (_, end) in partitions.items()}
         for topic, partitions in last.ranges.items()
     }
-    return pinned.model_copy(update={
-        "epoch": last.epoch + 1, "repairs": last.epoch, "ranges": ranges, "previous_watermark_ms": last.watermark_ms,
-        "clock": _clock_after(last),
-    })  # fmt: skip
+    return pinned.model_copy(
+        update={
+            "epoch": last.epoch + 1,
+            "repairs": last.epoch,
+            "ranges": ranges,
+            "previous_watermark_ms": last.watermark_ms,
+            "clock": _clock_after(last),
+        }
+    )
 
 
 def due(head: Head) -> Declaration | None:
@@ -233,13 +249,23 @@ def give_up(layout: Layout, held: Held, loss: Loss, *, lineage: str, wheel_diges
     """
     last = held.head.tail[-1]
     begins = _behind(ends(held.head), loss, layout.head)
-    pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields}).model_copy(update={
-        "epoch": last.epoch + 1, "lineage": lineage, "batch_id": 0, "lost": loss, "shown": {}, "anew": (),
-        "repairs": None,
-        "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
-        "previous_watermark_ms": last.watermark_ms, "watermark_ms": last.watermark_ms, "wheel_digest": wheel_digest,
-        "clock": _clock_after(last), "abandoned": True,
-    })  # fmt: skip
+    pinned = Declaration(**{name: getattr(last, name) for name in Declaration.model_fields}).model_copy(
+        update={
+            "epoch": last.epoch + 1,
+            "lineage": lineage,
+            "batch_id": 0,
+            "lost": loss,
+            "shown": {},
+            "anew": (),
+            "repairs": None,
+            "ranges": {topic: {p: (at, at) for p, at in partitions.items()} for topic, partitions in begins.items()},
+            "previous_watermark_ms": last.watermark_ms,
+            "watermark_ms": last.watermark_ms,
+            "wheel_digest": wheel_digest,
+            "clock": _clock_after(last),
+            "abandoned": True,
+        }
+    )
     return (yield from declare(layout, held, pinned, None, held.head.floor))
 
 
@@ -324,10 +350,12 @@ def decoded(body: bytes, key: str) -> Head:
         version = Versioned.model_validate(content).format
         if version not in READABLE:
             raise ChainError(
-                f"head has format {version}, this version reads {READABLE[0]} to {FORMAT}", key,
-                "Use a newer version." if version > FORMAT
+                f"head has format {version}, this version reads {READABLE[0]} to {FORMAT}",
+                key,
+                "Use a newer version."
+                if version > FORMAT
                 else "Let the version that wrote it finish, then begin anew under another name.",
-            )  # fmt: skip
+            )
         if not sealed and version >= SEALED:
             raise ValueError("its checksum is missing")
         # It is written in the format of this version from now on.
@@ -471,8 +499,10 @@ def _behind(ends: Offsets, lost: Loss, where: str) -> Offsets:
             if start != due or end <= start:
                 raise ChainError(
                     f"offsets {start} to {end} of topic {topic} partition {partition} are no loss, the chain ends at "
-                    f"{due}", where, "Look at the pipeline again; nothing was changed.",
-                )  # fmt: skip
+                    f"{due}",
+                    where,
+                    "Look at the pipeline again; nothing was changed.",
+                )
             moved.setdefault(topic, {})[partition] = end
     return moved
 
@@ -485,5 +515,6 @@ def _gap(topic: str, partition: str, start: int | None, end: int, where: str) ->
     kind = "a missing partition" if start is None else "a gap" if start > end else "an overlap"
     return ChainError(
         f"{kind}: topic {topic} partition {partition} continues at offset {start}, the chain ends at {end}",
-        where, ANEW,
-    )  # fmt: skip
+        where,
+        ANEW,
+    )

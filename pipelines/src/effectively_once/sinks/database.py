@@ -79,9 +79,11 @@ class Session(psycopg.Connection[Any]):
 
 
 def connect(
-    address: DatabaseAddress, name: str, patience_s: float = PATIENCE_S,
+    address: DatabaseAddress,
+    name: str,
+    patience_s: float = PATIENCE_S,
     prepare: Callable[[Session], object] = lambda _: None,
-) -> Session:  # fmt: skip
+) -> Session:
     """Open a session that commits every statement by itself, and prepare it; what fails is begun anew.
 
     `name` is how the server's own tables show the session. `patience_s` is how long to try, and then the session's.
@@ -102,9 +104,15 @@ def connect(
 
     def attempt() -> Session:
         session = Session.connect(
-            **address.parts, user=keys[USER], password=keys[PASSWORD], autocommit=True, application_name=name[:63],
-            connect_timeout=CONNECT_S, target_session_attrs="read-write", options=_options(),
-        )  # fmt: skip
+            **address.parts,
+            user=keys[USER],
+            password=keys[PASSWORD],
+            autocommit=True,
+            application_name=name[:63],
+            connect_timeout=CONNECT_S,
+            target_session_attrs="read-write",
+            options=_options(),
+        )
         session.patience_s = patience_s
         try:
             prepare(session)
@@ -178,9 +186,12 @@ def _said(error: psycopg.Error) -> str:
 
 def _options() -> str:
     settings = {
-        "statement_timeout": STATEMENT_MS, "lock_timeout": LOCK_MS, "idle_in_transaction_session_timeout": IDLE_MS,
+        "statement_timeout": STATEMENT_MS,
+        "lock_timeout": LOCK_MS,
+        "idle_in_transaction_session_timeout": IDLE_MS,
         # Whatever the database's own defaults are: a commit that was answered is durable, and a statement that waited
         # for a lock sees what its holder committed.
-        "synchronous_commit": "on", "default_transaction_isolation": r"read\ committed",
-    }  # fmt: skip
+        "synchronous_commit": "on",
+        "default_transaction_isolation": r"read\ committed",
+    }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())

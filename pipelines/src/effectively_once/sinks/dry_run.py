@@ -119,8 +119,11 @@ def _refer_to_later_rows(session: Session, found: dict[int, tuple[str, str]]) ->
     left = [row for row, (code, _) in found.items() if code == _FOREIGN_KEY]
     while left:
         # Backwards: of a chain each one has the one after it.
-        refused = [row for at in range(len(left), 0, -_TOGETHER)
-                   for row in _each(session, reversed(left[max(0, at - _TOGETHER) : at]))]  # fmt: skip
+        refused = [
+            row
+            for at in range(len(left), 0, -_TOGETHER)
+            for row in _each(session, reversed(left[max(0, at - _TOGETHER) : at]))
+        ]
         taken = {*left} - {*refused}
         for row in taken:
             del found[row]

@@ -35,12 +35,18 @@ PROPAGATION_MS = 30_000
 MESSAGE_BYTES_MAX = 100_000_000
 """The producer's own limit, out of the way: what a topic takes is the topic's setting, and its refusal names it."""
 CLIENT: dict[str, str | int | float | bool] = {
-    "compression.type": "lz4", "linger.ms": 5, "queue.buffering.max.messages": 2_000_000,
-    "queue.buffering.max.kbytes": 1_048_576, "log_level": 0, "topic.metadata.propagation.max.ms": PROPAGATION_MS,
-    "message.max.bytes": MESSAGE_BYTES_MAX, "retry.backoff.ms": 10, "reconnect.backoff.ms": 10,
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 1_048_576,
+    "log_level": 0,
+    "topic.metadata.propagation.max.ms": PROPAGATION_MS,
+    "message.max.bytes": MESSAGE_BYTES_MAX,
+    "retry.backoff.ms": 10,
+    "reconnect.backoff.ms": 10,
     # A call of Python for each delivered message would take as long as handing it over.
     "delivery.report.only.error": True,
-}  # fmt: skip
+}
 """What every producer of a sink is set to."""
 MARK_KEY = b"mark"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
@@ -149,9 +155,10 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
                 raise FencedError(str(self.address))
             case Committed.UNKNOWN:
                 raise UnreachableError(
-                    f"whether the mark of epoch {epoch} was committed is not known", str(self.address),
+                    f"whether the mark of epoch {epoch} was committed is not known",
+                    str(self.address),
                     "Check the broker; then run this again.",
-                )  # fmt: skip
+                )
 
     def _refuse_what_no_repeat_helps(self, cause: KafkaError, topic: str) -> None:
         if cause.code() in _MISSING:
@@ -214,11 +221,18 @@ def _mark(address: ShardAddress, timeout_s: float, up_to: str) -> Mark | None:
 
 
 def _consumer(bootstrap: str, isolation: str) -> Consumer:
-    return Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "effectively-once.marks", "enable.auto.commit": False,
-        "isolation.level": isolation, "enable.partition.eof": True, "auto.offset.reset": "error",
-        "fetch.wait.max.ms": 10, "log_level": 0,
-    })  # fmt: skip
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "effectively-once.marks",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
 
 
 def ends(consumer: Consumer, where: TopicPartition, timeout_s: float) -> tuple[int, int]:
@@ -255,10 +269,14 @@ def _fenced(producer: Producer, error: KafkaException | SystemError) -> bool:
 
 
 def _opened(address: ShardAddress) -> Producer:
-    producer = Producer({
-        **CLIENT, "bootstrap.servers": address.bootstrap, "transactional.id": address.transactional_id,
-        "transaction.timeout.ms": address.transaction_timeout_s * 1000,
-    })  # fmt: skip
+    producer = Producer(
+        {
+            **CLIENT,
+            "bootstrap.servers": address.bootstrap,
+            "transactional.id": address.transactional_id,
+            "transaction.timeout.ms": address.transaction_timeout_s * 1000,
+        }
+    )
     try:
         # librdkafka asks for a producer id as soon as it has heard of the coordinator, and, when the connection is not
         # up by then, again after a fixed 500 ms. Two metadata requests first: measured 21 ms instead of 20 or 510 by

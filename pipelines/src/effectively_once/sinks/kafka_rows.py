@@ -37,11 +37,18 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
     """
     if not mark.rows:
         return ShownMessages([], -1, -1)
-    consumer = Consumer({
-        "bootstrap.servers": address.bootstrap, "group.id": "effectively-once.shown", "enable.auto.commit": False,
-        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
-        "fetch.wait.max.ms": 10, "log_level": 0,
-    })  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address.bootstrap,
+            "group.id": "effectively-once.shown",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
     try:
         low, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
         back = mark.rows + BEYOND
@@ -56,9 +63,10 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
             if begin == low:
                 raise SinkError(
                     f"the topic does not end with the {mark.rows} rows of epoch {mark.epoch} that the progress mark "
-                    "tells of", f"topic {address.topic} partition {address.shard}",
+                    "tells of",
+                    f"topic {address.topic} partition {address.shard}",
                     "It lost them, or somebody else writes to it. Restore chain and sinks from one backup.",
-                )  # fmt: skip
+                )
             back *= WIDER
     except KafkaException as error:
         raise unreachable(error.args[0], address.bootstrap, address.topic) from error
@@ -74,8 +82,9 @@ def _last(consumer: Consumer, rows: int, end: int, timeout_s: float, address: Sh
         if not messages:
             raise UnreachableError(
                 f"the end of {address.topic} partition {address.shard} was not reached in {timeout_s:.0f} s",
-                address.bootstrap, "Check the broker.",
-            )  # fmt: skip
+                address.bootstrap,
+                "Check the broker.",
+            )
         for message in messages:
             error, offset = message.error(), message.offset() or 0
             if error is None and offset < end:

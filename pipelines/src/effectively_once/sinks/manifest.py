@@ -87,15 +87,19 @@ class ManifestSink:
         if not begins:
             self._refuse_after_a_gap(epoch)
         content = Rows(
-            rows=sum(file.rows for file in staged), digest=digest.added(file.digest for file in staged),
+            rows=sum(file.rows for file in staged),
+            digest=digest.added(file.digest for file in staged),
             bytes=sum(file.bytes for file in staged),
-        )  # fmt: skip
+        )
         files = [{"name": file.name, "rows": file.rows} for file in staged if file.name is not None]
         # Without the name two manifests of no files would be equal, and a repeat would take the first for its own.
         manifest = {
-            "epoch": epoch, "generation": generation, "publication": self._unique(), "files": files,
+            "epoch": epoch,
+            "generation": generation,
+            "publication": self._unique(),
+            "files": files,
             **content.model_dump(),
-        }  # fmt: skip
+        }
         key = self._layout.manifest(self._sink, epoch)
         body = checksum.sealed(manifest)
         held = run(create_once(key, body), self._store)

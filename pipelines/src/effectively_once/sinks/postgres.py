@@ -65,9 +65,12 @@ class TableSink(TransactionalSink[pa.Table]):
     """Publishes the epochs of one shard, Arrow tables of the shape's columns; keeps its session between them."""
 
     def __init__(
-        self, address: TableAddress, shape: TableShape, announce: Callable[[str], None] = lambda _: None,
+        self,
+        address: TableAddress,
+        shape: TableShape,
+        announce: Callable[[str], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`patience_s` is how long the server may stay silent."""
         super().__init__(str(address), announce)
         self.address, self.shape = address, shape
@@ -116,13 +119,15 @@ class TableSink(TransactionalSink[pa.Table]):
         if rows.schema.names != self.shape.schema.names or rows.schema.types != self.shape.schema.types:
             raise SinkError(
                 f"the job gives columns {rows.schema.names}, the sink was declared with {self.shape.schema.names}",
-                str(self.address), "Give the declared columns, of the declared types.",
-            )  # fmt: skip
+                str(self.address),
+                "Give the declared columns, of the declared types.",
+            )
         if self.shape.key and len(set(_tuples(rows.select(self.shape.key)))) < rows.num_rows:
             raise SinkError(
                 f"two rows of an epoch have one key ({', '.join(self.shape.key)}): which of them stays is undecided",
-                str(self.address), "Reduce them to one in the job.",
-            )  # fmt: skip
+                str(self.address),
+                "Reduce them to one in the job.",
+            )
         return Rows(rows=rows.num_rows, digest=digest.of_rows_in(rows, like), bytes=rows.nbytes)
 
     def _open(self, generation: int) -> None:
@@ -227,9 +232,10 @@ def _mark(session: Session, address: TableAddress) -> Mark | None:
 
 def _without_mark(address: TableAddress) -> SinkError:
     return SinkError(
-        "the shard has no progress mark", f"{address} in table {'.'.join(MARKS)}",
+        "the shard has no progress mark",
+        f"{address} in table {'.'.join(MARKS)}",
         "Run `effectively-once create`; if the sink had published before, restore its table and its marks together.",
-    )  # fmt: skip
+    )
 
 
 def _staging(address: TableAddress, shape: TableShape) -> sql.Composed:

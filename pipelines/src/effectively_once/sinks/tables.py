@@ -19,10 +19,15 @@ from effectively_once.errors import SettingsError, SinkError
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, naming
 
 COLUMN_TYPES = {
-    pa.string(): "text", pa.int64(): "bigint", pa.int32(): "integer", pa.float64(): "double precision",
-    pa.bool_(): "boolean", pa.binary(): "bytea", pa.date32(): "date",
+    pa.string(): "text",
+    pa.int64(): "bigint",
+    pa.int32(): "integer",
+    pa.float64(): "double precision",
+    pa.bool_(): "boolean",
+    pa.binary(): "bytea",
+    pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp with time zone",
-}  # fmt: skip
+}
 _COLUMNS = """
 SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
 FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -80,12 +85,19 @@ class Table:
 
 MARKS = ("effectively_once", "progress")
 MARKS_SHAPE = TableShape(
-    pa.schema([
-        ("pipeline", pa.string()), ("sink", pa.string()), ("shard", pa.int32()), ("epoch", pa.int64()),
-        ("generation", pa.int64()), ("rows", pa.int64()), ("digest", pa.string()),
-    ]),
+    pa.schema(
+        [
+            ("pipeline", pa.string()),
+            ("sink", pa.string()),
+            ("shard", pa.int32()),
+            ("epoch", pa.int64()),
+            ("generation", pa.int64()),
+            ("rows", pa.int64()),
+            ("digest", pa.string()),
+        ]
+    ),
     key=("pipeline", "sink", "shard"),
-)  # fmt: skip
+)
 _MARKS_OF = sql.SQL("SELECT count(*), max(epoch) FROM {} WHERE pipeline = %s AND sink = %s").format(
     sql.Identifier(*MARKS)
 )
@@ -169,9 +181,15 @@ def check(address: DatabaseAddress, name: Name, shape: TableShape, patience_s: f
 
 
 def make(
-    address: DatabaseAddress, pipeline: str, sink: str, shape: TableShape, shards: int, *,
-    patience_s: float = PATIENCE_S, say: Callable[[str], object] = lambda _: None,
-) -> None:  # fmt: skip
+    address: DatabaseAddress,
+    pipeline: str,
+    sink: str,
+    shape: TableShape,
+    shards: int,
+    *,
+    patience_s: float = PATIENCE_S,
+    say: Callable[[str], object] = lambda _: None,
+) -> None:
     """Make a sink's table and its marks. Safe to run again, and with others at once; nothing that exists is changed.
 
     Raises:
@@ -192,14 +210,16 @@ def make(
         number, last = session.execute(_MARKS_OF, name).fetchone() or (0, None)
         if number not in (0, shards):
             raise SinkError(
-                f"there are marks of {number} shards, asked for are {shards}", f"sink {sink} of {pipeline}",
+                f"there are marks of {number} shards, asked for are {shards}",
+                f"sink {sink} of {pipeline}",
                 f"Set shards back to {number}, or give the pipeline another name to begin anew.",
-            )  # fmt: skip
+            )
         if last is not None and last >= 0 and look(session, name) is None:
             raise SinkError(
-                f"the table is gone, and epochs up to {last} were published into it", f"table {'.'.join(name)}",
+                f"the table is gone, and epochs up to {last} were published into it",
+                f"table {'.'.join(name)}",
                 "Restore it together with its marks, or give the pipeline another name to publish everything anew.",
-            )  # fmt: skip
+            )
         _make(session, name, shape)
         session.execute(_SEED, [*name, digest.EMPTY, shards - 1])
     say(f"table {'.'.join(name)} is there, with marks of {shards} shards")

@@ -97,9 +97,10 @@ class KafkaSource:
         """Refuse a compacted topic: a repeat could not read the same records again."""
         if "compact" in set_to["cleanup.policy"]:
             raise SourceError(
-                "the topic is compacted, so an epoch could not be read again", f"topic {self._settings.topic}",
+                "the topic is compacted, so an epoch could not be read again",
+                f"topic {self._settings.topic}",
                 "Set cleanup.policy=delete, or read another topic.",
-            )  # fmt: skip
+            )
 
     def same_topic(self, head: Head, now: dict[str, str]) -> None:
         """Refuse a topic that was deleted and created again: its offsets mean other records.
@@ -192,17 +193,19 @@ class KafkaSource:
             return beyond()
 
         missing: list[str] = beyond() and tenacity.Retrying(
-            retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(ENDS_WAIT_S),
+            retry=tenacity.retry_if_result(bool),
+            wait=tenacity.wait_fixed(ENDS_WAIT_S),
             stop=tenacity.stop_after_delay(self._settings.start_patience_s),
             retry_error_callback=lambda state: state.outcome and state.outcome.result(),
-        )(look)  # fmt: skip
+        )(look)
         for partition in missing:
             raise SourceError(
                 f"a range ends at offset {spans[partition][1]}, and records are committed up to "
-                f"{self._ends.get(partition, 0)} alone", f"topic {self._settings.topic} partition {partition}",
+                f"{self._ends.get(partition, 0)} alone",
+                f"topic {self._settings.topic} partition {partition}",
                 "Where the topic lost records, send them again or restore it. Where it did not, delete the checkpoint "
                 "folder of this lineage (never head.json): the driver then continues where the chain ends.",
-            )  # fmt: skip
+            )
 
     def stream(self, spark: SparkSession, starting: dict[str, dict[str, int]]) -> DataFrame:
         """Read without end from given offsets, so many rows a batch at most."""
@@ -249,6 +252,7 @@ class KafkaSource:
             what = "input topic" if topic == self._settings.topic else "topic in which sources say how far they are"
             return SourceError(f"the {what} does not exist", f"topic {topic}", "Create it first.")
         return UnreachableError(
-            f"the Kafka broker does not answer: {cause.str()}", self._settings.kafka_bootstrap,
+            f"the Kafka broker does not answer: {cause.str()}",
+            self._settings.kafka_bootstrap,
             "Check that it runs and that the address is right; nothing was lost, start the pipeline again.",
-        )  # fmt: skip
+        )

@@ -63,10 +63,15 @@ class Statements:
     def __init__(self, bootstrap: str, topic: str, sources: Iterable[str], patience_s: float) -> None:
         self._pending, self._patience_s = Pending(topic, sources), patience_s
         self._place = TopicPartition(topic_of(topic), 0, OFFSET_BEGINNING)
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "group.id": "sources", "enable.auto.commit": False, "log_level": 0,
-            "isolation.level": "read_committed",
-        })  # fmt: skip
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "sources",
+                "enable.auto.commit": False,
+                "log_level": 0,
+                "isolation.level": "read_committed",
+            }
+        )
         self._consumer.assign([self._place])
         self._next: int = 0
         self.heard = False
@@ -102,9 +107,13 @@ class Statements:
                 if said is not None:
                     self._pending.hear(said)
         if self._next > end:
-            log.warning("the topic of statements ends before what was read of it: time waits for sources",
-                        topic=self._place.topic, end=end, read=self._next,
-                        todo="If it was deleted and created again, start the driver anew.")  # fmt: skip
+            log.warning(
+                "the topic of statements ends before what was read of it: time waits for sources",
+                topic=self._place.topic,
+                end=end,
+                read=self._next,
+                todo="If it was deleted and created again, start the driver anew.",
+            )
         return bool(self._next == end)
 
     def close(self) -> None:

@@ -31,9 +31,11 @@ def running_balances(rows: DataFrame) -> DataFrame:
     from effectively_once.rows import by_key  # noqa: PLC0415
     from effectively_once.spark_state import PARTITIONS  # noqa: PLC0415
 
-    running = rows.select("card", "amount_cents").groupBy("card").applyInPandasWithState(
-        added, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout
-    )  # fmt: skip
+    running = (
+        rows.select("card", "amount_cents")
+        .groupBy("card")
+        .applyInPandasWithState(added, _DDL, _STATE, "append", GroupStateTimeout.NoTimeout)
+    )
     # Never in the stage of the operator: what it gave on a part of a card's rows would be told (R13).
     shards = int(str(rows.sparkSession.conf.get(PARTITIONS)))
     return by_key(running, "card", shards).mapInArrow(told, _DDL)

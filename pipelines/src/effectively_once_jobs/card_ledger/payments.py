@@ -46,12 +46,15 @@ class Payments:
             timeout=TIMEOUT_S,
             # Every method: urllib3 by itself repeats no POST.
             retries=Retry(
-                TRIES - 1, allowed_methods=None, status_forcelist=(503,), backoff_factor=BACKOFF_S,
+                TRIES - 1,
+                allowed_methods=None,
+                status_forcelist=(503,),
+                backoff_factor=BACKOFF_S,
                 raise_on_status=False,
             ),
         ),
         repr=False,
-    )  # fmt: skip
+    )
 
     @classmethod
     def here(cls) -> Payments:
@@ -59,9 +62,10 @@ class Payments:
         address = os.environ.get(VARIABLE, "")
         if not address.startswith(("http://", "https://")):
             raise SettingsError(
-                f"the address of the payment service is {address!r}", f"environment: {VARIABLE}",
+                f"the address of the payment service is {address!r}",
+                f"environment: {VARIABLE}",
                 "Set it for driver and executors: http://host:port.",
-            )  # fmt: skip
+            )
         return cls(address)
 
     def charge(self, card: str, amount: int, transaction: str, key: str | None = None) -> str:

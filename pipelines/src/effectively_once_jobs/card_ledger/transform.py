@@ -23,14 +23,25 @@ def transactions(frame: DataFrame) -> DataFrame:
 
     """
     parsed = frame.select(
-        "topic", "partition", "offset", "value", "timestamp",
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "timestamp",
         f.from_json(f.col("value").cast("string"), _FIELDS, _OPTIONS).alias("r"),
-    )  # fmt: skip
+    )
     typed = parsed.select(
-        "topic", "partition", "offset", "value", "timestamp", "r.id", "r.card",
-        whole_number("r.amount_cents").alias("amount_cents"), whole_number("r.event_time_ms").alias("event_time_ms"),
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "timestamp",
+        "r.id",
+        "r.card",
+        whole_number("r.amount_cents").alias("amount_cents"),
+        whole_number("r.event_time_ms").alias("event_time_ms"),
         (f.col("r").isNull() | f.col("r._corrupt").isNotNull() | ambiguous_json("value")).alias("broken"),
-    )  # fmt: skip
+    )
     reason = (
         f.when(f.col("broken"), "not_json")
         .when(f.coalesce(f.col("id"), f.lit("")) == "", "missing_id")

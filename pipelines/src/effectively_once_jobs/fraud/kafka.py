@@ -20,20 +20,36 @@ MOVING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOL
 
 def consumer(bootstrap: str, group: str) -> Consumer:
     """A consumer whose caller assigns partitions and commits offsets."""
-    return Consumer({
-        "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
-        "isolation.level": "read_committed", "fetch.min.bytes": 1, "socket.nagle.disable": True,
-        "fetch.error.backoff.ms": 50, "reconnect.backoff.max.ms": 500, "auto.offset.reset": "earliest",
-        "queued.max.messages.kbytes": 16_384, "log_level": 0,
-    })  # fmt: skip
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "fetch.min.bytes": 1,
+            "socket.nagle.disable": True,
+            "fetch.error.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+            "auto.offset.reset": "earliest",
+            "queued.max.messages.kbytes": 16_384,
+            "log_level": 0,
+        }
+    )
 
 
 def producer(bootstrap: str) -> Producer:
     """A producer of scores: each is sent at once, and not again."""
-    return Producer({
-        "bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1, "message.send.max.retries": 0,
-        "message.timeout.ms": 1_000, "socket.nagle.disable": True, "log_level": 0,
-    })  # fmt: skip
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 0,
+            "acks": 1,
+            "message.send.max.retries": 0,
+            "message.timeout.ms": 1_000,
+            "socket.nagle.disable": True,
+            "log_level": 0,
+        }
+    )
 
 
 def partitions(client: Consumer, topic: str) -> list[int]:

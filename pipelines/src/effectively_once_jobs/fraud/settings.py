@@ -48,8 +48,10 @@ class FraudSettings(PipelineSettings):
     def windows_ms(self) -> dict[str, int]:
         """Analyzer -> its window."""
         return {
-            "average": self.average_window_ms, "count": self.count_window_ms, "proximity": self.proximity_window_ms,
-        }  # fmt: skip
+            "average": self.average_window_ms,
+            "count": self.count_window_ms,
+            "proximity": self.proximity_window_ms,
+        }
 
 
 def load(path: Path) -> FraudSettings:

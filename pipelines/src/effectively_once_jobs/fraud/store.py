@@ -95,8 +95,9 @@ class ResultStore:
         places = self._places(_PLACES, [one.transaction.id for one in rest]) if rest else {}
         duplicates = tuple(
             Refusal(one.transaction.place, one.transaction.arrived_ms, one.transaction.id, "duplicate")
-            for one in rest if places.get(one.transaction.id) != one.transaction.place
-        )  # fmt: skip
+            for one in rest
+            if places.get(one.transaction.id) != one.transaction.place
+        )
         if refused := [_refusal(one) for one in (*refusals, *duplicates)]:
             self._ask(_REFUSALS, [Jsonb(refused)])
         return Stored(len(new), len(rest) - len(duplicates), duplicates)
@@ -132,27 +133,43 @@ class ResultStore:
         keys = {name: os.environ.get(name, "") for name in (USER, PASSWORD)}
         if not all(keys.values()):
             raise UnreachableError(
-                "credentials of the result store are missing", f"environment: {USER}, {PASSWORD}",
+                "credentials of the result store are missing",
+                f"environment: {USER}, {PASSWORD}",
                 "Set them for executors and presenter.",
-            )  # fmt: skip
+            )
         return psycopg.connect(
-            **self._address.parts, user=keys[USER], password=keys[PASSWORD], autocommit=True, row_factory=dict_row,
-            application_name=self._name[:63], connect_timeout=CONNECT_S, tcp_user_timeout=STATEMENT_MS,
+            **self._address.parts,
+            user=keys[USER],
+            password=keys[PASSWORD],
+            autocommit=True,
+            row_factory=dict_row,
+            application_name=self._name[:63],
+            connect_timeout=CONNECT_S,
+            tcp_user_timeout=STATEMENT_MS,
             options=f"-c statement_timeout={STATEMENT_MS} -c synchronous_commit=on",
-        )  # fmt: skip
+        )
 
 
 def _decision(one: Decision) -> dict[str, Any]:
     about = one.transaction
     return {
-        "id": about.id, "card": about.card, "partition": about.place[0], "offset": about.place[1],
-        "arrived_ms": about.arrived_ms, "decided_ms": one.decided_ms, "outcome": one.outcome,
-        "points": dict(one.points), "missing": one.missing,
-    }  # fmt: skip
+        "id": about.id,
+        "card": about.card,
+        "partition": about.place[0],
+        "offset": about.place[1],
+        "arrived_ms": about.arrived_ms,
+        "decided_ms": one.decided_ms,
+        "outcome": one.outcome,
+        "points": dict(one.points),
+        "missing": one.missing,
+    }
 
 
 def _refusal(one: Refusal) -> dict[str, Any]:
     return {
-        "partition": one.place[0], "offset": one.place[1], "id": one.id, "reason": one.reason,
+        "partition": one.place[0],
+        "offset": one.place[1],
+        "id": one.id,
+        "reason": one.reason,
         "arrived_ms": one.arrived_ms,
-    }  # fmt: skip
+    }

@@ -64,9 +64,15 @@ def parsed(value: bytes | None, place: Place, arrived_ms: int) -> Transaction | 
     if reason or id_ is None:
         return Refusal(place, arrived_ms, id_, reason)
     return Transaction(
-        place, arrived_ms, id_, fields["card"], fields["amount_cents"], fields["event_time_ms"], fields["x_m"],
+        place,
+        arrived_ms,
+        id_,
+        fields["card"],
+        fields["amount_cents"],
+        fields["event_time_ms"],
+        fields["x_m"],
         fields["y_m"],
-    )  # fmt: skip
+    )
 
 
 def _wrong(fields: dict[str, Any], arrived_ms: int) -> str:

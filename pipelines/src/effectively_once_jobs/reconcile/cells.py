@@ -34,11 +34,18 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
     names = added_up(each)
     known = ["id"] if pipeline.ids == "attached" else []
     # Under names of our own, so that none of the job's is in the way.
-    good = rows.judged(pipeline, topic).where("reason IS NULL").select(
-        "partition", "offset", *known, f.col(each.by).alias("key"),
-        f.expr(f"event_time_ms - pmod(event_time_ms, {windows.length_ms})").alias(WINDOW_START),
-        *(_of(each.values[name]).alias(f"v_{name}") for name in names),
-    )  # fmt: skip
+    good = (
+        rows.judged(pipeline, topic)
+        .where("reason IS NULL")
+        .select(
+            "partition",
+            "offset",
+            *known,
+            f.col(each.by).alias("key"),
+            f.expr(f"event_time_ms - pmod(event_time_ms, {windows.length_ms})").alias(WINDOW_START),
+            *(_of(each.values[name]).alias(f"v_{name}") for name in names),
+        )
+    )
     refused = late.distinct().withColumn("late", f.lit(True))
     good = good.join(refused, ["partition", "offset"], "left").fillna(False, ["late"])
     kind = f.when(f.col("late"), "late").otherwise("timely")
@@ -47,10 +54,17 @@ def counted(pipeline: Pipeline, each: Windowed, windows: Windows, topic: DataFra
         # that came too late, so that an id is late only where the stream has refused all of it.
         nth = f.row_number().over(Window.partitionBy("id").orderBy("late", "partition", "offset"))
         kind = f.when(nth > 1, "copies").otherwise(kind)
-    return good.withColumn("kind", kind).groupBy("key", WINDOW_START).agg(*(
-        f.coalesce(f.sum(f.when(f.col("kind") == one, f.col(f"v_{name}"))), f.lit(0)).alias(f"{one}_{name}")
-        for one in KINDS for name in names
-    ))  # fmt: skip
+    return (
+        good.withColumn("kind", kind)
+        .groupBy("key", WINDOW_START)
+        .agg(
+            *(
+                f.coalesce(f.sum(f.when(f.col("kind") == one, f.col(f"v_{name}"))), f.lit(0)).alias(f"{one}_{name}")
+                for one in KINDS
+                for name in names
+            )
+        )
+    )
 
 
 def said(each: Windowed, messages: DataFrame, number: int) -> DataFrame:
@@ -102,11 +116,13 @@ def cells(each: Windowed, batch: DataFrame, streams: Sequence[DataFrame]) -> Dat
     numbers = [*KINDS, *(f"s{number}" for number in range(len(streams)))]
     values = [
         whole.select(
-            "key", WINDOW_START, f.lit(name).alias("value"),
+            "key",
+            WINDOW_START,
+            f.lit(name).alias("value"),
             *(f.col(f"{number}_{name}").cast("long").alias(number) for number in numbers),
         )
         for name in added_up(each)
-    ]  # fmt: skip
+    ]
     found = values[0]
     for more in values[1:]:
         found = found.unionAll(more)

@@ -94,9 +94,10 @@ def put(store: S3ObjectStore, pipeline: str, folder: Path) -> list[str]:
                 names.append(name)
             case answer:
                 raise UnreachableError(
-                    f"the object store did not say that it has {name}, but {answer}", store.address.endpoint,
+                    f"the object store did not say that it has {name}, but {answer}",
+                    store.address.endpoint,
                     "Nothing was lost: the next driver runs all of it again.",
-                )  # fmt: skip
+                )
     return names
 
 

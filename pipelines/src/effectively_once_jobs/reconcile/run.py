@@ -72,11 +72,20 @@ def reconciled(job: Job, to: Path, beside: Sequence[str] = (), since_ms: int | N
     finally:
         spark.stop()
     told = {name: lines(found, name, refuses_late=name == own) for name in topics}
-    _write(to, found, {
-        "pipeline": settings.pipeline, "ranges": ranges, "closed_by_ms": watermark_ms, "since_ms": since_ms,
-        "left_out": [name for name in each.values if name not in cells.added_up(each)],
-        "lines": {name: [{**asdict(one), "difference": one.difference} for one in mine] for name, mine in told.items()},
-    })  # fmt: skip
+    _write(
+        to,
+        found,
+        {
+            "pipeline": settings.pipeline,
+            "ranges": ranges,
+            "closed_by_ms": watermark_ms,
+            "since_ms": since_ms,
+            "left_out": [name for name in each.values if name not in cells.added_up(each)],
+            "lines": {
+                name: [{**asdict(one), "difference": one.difference} for one in mine] for name, mine in told.items()
+            },
+        },
+    )
     return told[own]
 
 
@@ -95,13 +104,16 @@ def countable(job: Job) -> Windowed:
         if pipeline.recorded is not None and columns & {*pipeline.recorded.adds.names}:
             raise SettingsError(
                 f"{each.name} adds up what the recorded step {pipeline.recorded.name} gave, which a batch run would "
-                "have to ask for again", where, "It cannot be reconciled.",
-            )  # fmt: skip
+                "have to ask for again",
+                where,
+                "It cannot be reconciled.",
+            )
         return each
     raise SettingsError(
-        "no windows with counts or sums go to a topic", where,
+        "no windows with counts or sums go to a topic",
+        where,
         "Only such can be reconciled: Windowed(..., values={...: Count()}, to=ToKafka(...)).",
-    )  # fmt: skip
+    )
 
 
 def ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
@@ -114,8 +126,9 @@ def ended(head: Head, layout: Layout) -> tuple[EpochRecord, int]:
     if head.declared is not None:
         raise ChainError(
             f"epoch {head.declared.epoch} is declared and not recorded: the stream is at work, or broke off",
-            layout.head, "Stop it first (`effectively-once drain`); what broke off, start again before.",
-        )  # fmt: skip
+            layout.head,
+            "Stop it first (`effectively-once drain`); what broke off, start again before.",
+        )
     if not head.tail or head.tail[-1].watermark_ms is None:
         raise ChainError("the stream has closed no window yet", layout.head, "Let it read more first.")
     return head.tail[-1], head.tail[-1].watermark_ms
@@ -136,9 +149,10 @@ def held(first: Mapping[str, int], last: EpochRecord, topic: str, since_ms: int 
     """
     if since_ms is None and any(first.values()):
         raise SourceError(
-            f"the topic has lost its records below offsets {dict(first)}", f"topic {topic}",
+            f"the topic has lost its records below offsets {dict(first)}",
+            f"topic {topic}",
             "Name the first window of which all records are there: --since MS.",
-        )  # fmt: skip
+        )
     ends = {at: span[1] for at, span in last.ranges.get(topic, {}).items()}
     return {at: (min(first.get(at, 0), end), end) for at, end in ends.items()}
 

@@ -39,10 +39,16 @@ from effectively_once_jobs.system_usage.transform import transactions
 
 POLL_S = 0.1
 ANSWER_S = 20.0
-ROUND = pa.schema([
-    ("root", pa.int64()), ("tuple", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()),
-    ("offset", pa.int64()), ("value", pa.binary()),
-])  # fmt: skip
+ROUND = pa.schema(
+    [
+        ("root", pa.int64()),
+        ("tuple", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
 
 
 class Topic:
@@ -56,12 +62,17 @@ class Topic:
 
     def __init__(self, settings: UsageSettings) -> None:
         self._name, self._bootstrap = settings.topic, settings.kafka_bootstrap
-        self._consumer = Consumer({
-            "bootstrap.servers": settings.kafka_bootstrap, "group.id": settings.pipeline, "enable.auto.commit": False,
-            "isolation.level": "read_committed", "log_level": 0,
-            # Else, where what was committed is gone, it would go on at the end, as if there were nothing before.
-            "auto.offset.reset": "error",
-        })  # fmt: skip
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": settings.kafka_bootstrap,
+                "group.id": settings.pipeline,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                # Else, where what was committed is gone, it would go on at the end, as if there were nothing before.
+                "auto.offset.reset": "error",
+            }
+        )
         first = KafkaSource(settings).first_offsets()
         asked = [TopicPartition(self._name, int(partition)) for partition in first]
         try:
@@ -103,9 +114,10 @@ class Topic:
 
     def _silent(self, error: KafkaException) -> UnreachableError:
         return UnreachableError(
-            f"the Kafka broker does not answer: {error.args[0].str()}", self._bootstrap,
+            f"the Kafka broker does not answer: {error.args[0].str()}",
+            self._bootstrap,
             "Check that it runs; nothing that was not acknowledged is committed, start the job again.",
-        )  # fmt: skip
+        )
 
 
 def run(settings: UsageSettings, spark: SparkSession, stop: threading.Event) -> None:
@@ -138,9 +150,13 @@ def run(settings: UsageSettings, spark: SparkSession, stop: threading.Event) -> 
         topic.commit(dict(buffer.committed()))
         if events:
             announce(
-                "epoch", epoch=number, state="published", reached=topic.reached, pending=len(buffer),
+                "epoch",
+                epoch=number,
+                state="published",
+                reached=topic.reached,
+                pending=len(buffer),
                 replayed=buffer.replayed,
-            )  # fmt: skip
+            )
             number += 1
 
 
@@ -167,9 +183,13 @@ def _given_out(settings: UsageSettings, spark: SparkSession, rows: list[tuple[in
         own = sorted((row for row in rows if row[1][0] % settings.shards == shard), key=lambda row: row[1])
         roots, places = [root for root, _, _ in own], [place for _, place, _ in own]
         columns = [
-            roots, roots, [settings.topic] * len(own), [partition for partition, _ in places],
-            [offset for _, offset in places], [value for _, _, value in own],
-        ]  # fmt: skip
+            roots,
+            roots,
+            [settings.topic] * len(own),
+            [partition for partition, _ in places],
+            [offset for _, offset in places],
+            [value for _, _, value in own],
+        ]
         if own:
             frames.append(spark.createDataFrame(pa.table(columns, schema=ROUND)).coalesce(1))
     return reduce(DataFrame.unionAll, frames)

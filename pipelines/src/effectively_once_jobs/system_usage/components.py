@@ -16,11 +16,20 @@ import pyarrow.compute as pc
 from effectively_once_jobs.system_usage.store import LookUpError, ResultStore
 from effectively_once_jobs.system_usage.usage import portions, with_answers
 
-TUPLES = pa.schema([
-    ("root", pa.int64()), ("tuple", pa.int64()), ("report", pa.bool_()),
-    ("id", pa.string()), ("user", pa.string()), ("system", pa.string()), ("event_time_ms", pa.int64()),
-    ("partition", pa.int32()), ("offset", pa.int64()), ("fraud", pa.int64()),
-])  # fmt: skip
+TUPLES = pa.schema(
+    [
+        ("root", pa.int64()),
+        ("tuple", pa.int64()),
+        ("report", pa.bool_()),
+        ("id", pa.string()),
+        ("user", pa.string()),
+        ("system", pa.string()),
+        ("event_time_ms", pa.int64()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("fraud", pa.int64()),
+    ]
+)
 SPARK_TUPLES = (
     "root long, tuple long, report boolean, id string, user string, system string, event_time_ms long, "
     "partition int, offset long, fraud long"

@@ -32,9 +32,10 @@ def looked_up(database: str | None, pipeline: str, rows: pa.Table) -> pa.Table:
     """
     if database is None:
         raise SettingsError(
-            "the result store is not known to the look-up", "job effectively_once_jobs.system_usage",
+            "the result store is not known to the look-up",
+            "job effectively_once_jobs.system_usage",
             "Run it as `python -m effectively_once_jobs.system_usage SETTINGS.json`, with `database` set.",
-        )  # fmt: skip
+        )
     store, found = shared(database, pipeline), []
     for portion in portions(rows):
         found.append(with_answers(portion, store.frauds(portion["id"].to_pylist())).select(["fraud"]))

@@ -76,18 +76,20 @@ class Snapshots:
         batch = max((int(number) for number in numbers if number.isdigit()), default=-1)
         if batch < done:
             raise CheckpointError(
-                f"batch {done} is done, and the newest state of the operator is of batch {batch}", self._folder,
+                f"batch {done} is done, and the newest state of the operator is of batch {batch}",
+                self._folder,
                 "Put the snapshots back from the bucket's versions; counting anew would leave out what they hold.",
-            )  # fmt: skip
+            )
         if batch < 0:
             return -1
         try:
             operator.initialise(json.loads(run(body_of(self._name(batch)), self._store) or b""))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"a snapshot of the operator's state cannot be read: {error}", self._name(batch),
+                f"a snapshot of the operator's state cannot be read: {error}",
+                self._name(batch),
                 "Put the object back from the bucket's versions.",
-            ) from error  # fmt: skip
+            ) from error
         return batch
 
     def save(self, batch: int, operator: Operator) -> None:

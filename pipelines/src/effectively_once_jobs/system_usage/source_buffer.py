@@ -65,6 +65,5 @@ class SourceBuffer(Generic[Content]):
     def committed(self) -> Mapping[int, int]:
         """Where a successor has to begin: by partition, the lowest offset that is not acknowledged."""
         return {
-            partition: next(iter(self._kept.get(partition) or ()), end)
-            for partition, end in self.next_offsets.items()
-        }  # fmt: skip
+            partition: next(iter(self._kept.get(partition) or ()), end) for partition, end in self.next_offsets.items()
+        }

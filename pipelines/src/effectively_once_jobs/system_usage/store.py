@@ -100,11 +100,12 @@ class ResultStore:
         row = sql.SQL("({})").format(sql.SQL(", ").join([sql.Placeholder()] * len(columns)))
         self._open().execute(
             sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
-                sql.Identifier(self._who, table), sql.SQL(", ").join(map(sql.Identifier, columns)),
+                sql.Identifier(self._who, table),
+                sql.SQL(", ").join(map(sql.Identifier, columns)),
                 sql.SQL(", ").join([row] * (len(values) // len(columns))),
             ),
             values,
-        )  # fmt: skip
+        )
 
     def _open(self) -> Session:
         if self._session is None:

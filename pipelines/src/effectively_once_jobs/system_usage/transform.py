@@ -27,10 +27,13 @@ def transactions(frame: DataFrame) -> DataFrame:
     """
     parsed = frame.select("*", f.from_json(f.col("value").cast("string"), _FIELDS, _OPTIONS).alias("r"))
     typed = parsed.select(
-        *frame.columns, "r.id", "r.user", f.lit(SYSTEM_NAME).alias("system"),
+        *frame.columns,
+        "r.id",
+        "r.user",
+        f.lit(SYSTEM_NAME).alias("system"),
         whole_number("r.event_time_ms").alias("event_time_ms"),
         (f.col("r").isNull() | f.col("r._corrupt").isNotNull() | ambiguous_json("value")).alias("broken"),
-    )  # fmt: skip
+    )
     reason = (
         f.when(f.col("broken"), "not_json")
         .when(f.coalesce(f.col("id"), f.lit("")) == "", "missing_id")

@@ -52,9 +52,10 @@ class Delta:
             return cls(ids, {user: (int(count), int(total)) for user, (count, total) in found["users"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"a note of an operator cannot be read: {error}", where,
+                f"a note of an operator cannot be read: {error}",
+                where,
                 "Put the object back from the bucket's versions.",
-            ) from error  # fmt: skip
+            ) from error
 
 
 @dataclass

@@ -47,8 +47,9 @@ class Notes:
         if behind != [*range(self._whole + 1, self._whole + 1 + len(behind))]:
             raise CheckpointError(
                 f"notes {behind[0]} to {behind[-1]} of an operator have a gap behind {self._whole}",
-                f"{self._folder}/notes", "Put the objects back from the bucket's versions.",
-            )  # fmt: skip
+                f"{self._folder}/notes",
+                "Put the objects back from the bucket's versions.",
+            )
         names = [self._name("whole", self._whole)] if wholes else []
         for name in (*names, *(self._name("notes", number) for number in behind)):
             memory.fold(Delta.decoded(run(body_of(name), self._store) or b"", name))

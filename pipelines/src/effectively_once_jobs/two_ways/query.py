@@ -59,9 +59,12 @@ def records(stream: DataFrame) -> DataFrame:
     sent = f.from_json(f.col("value").cast("string"), "id string, user string, event_time_ms long, payload string")
     row = f.col("row")
     return stream.select(sent.alias("row"), f.col("offset").alias("place")).select(
-        row["id"].alias("id"), row["user"].alias("user"), row["event_time_ms"].alias("event_time_ms"),
-        row["payload"].cast("long").alias("amount"), "place",
-    )  # fmt: skip
+        row["id"].alias("id"),
+        row["user"].alias("user"),
+        row["event_time_ms"].alias("event_time_ms"),
+        row["payload"].cast("long").alias("amount"),
+        "place",
+    )
 
 
 def chained(rows: DataFrame, operators: int) -> DataFrame:
@@ -88,8 +91,11 @@ class Operator(StatefulProcessor):  # type: ignore[misc]  # pyspark tells no typ
         self._state = handle.getValueState("kept", STATE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
-        self, _: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: N803, ARG002
-    ) -> Iterator[pd.DataFrame]:  # fmt: skip
+        self,
+        _: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803, ARG002
+    ) -> Iterator[pd.DataFrame]:
         """All records of a user in a batch, in their order. A shuffle has none, so they are sorted by their place."""
         frame = pd.concat(list(rows)).sort_values("place", ignore_index=True)
         announce(TAKEN, operator=self._operator, pid=os.getpid(), rows=len(frame), copies=0)

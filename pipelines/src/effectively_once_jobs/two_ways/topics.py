@@ -28,20 +28,26 @@ class Input:
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator), settings.kafka_bootstrap
         self._rows_max, self._turn_s = settings.epoch_rows_max, settings.turn_s
-        self._consumer = Consumer({
-            "bootstrap.servers": settings.kafka_bootstrap, "group.id": f"{settings.pipeline}.{settings.operator}",
-            "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 20,
-            # Else where committed offsets are gone it goes on with what is left, as if that were all.
-            "auto.offset.reset": "error",
-        })  # fmt: skip
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": settings.kafka_bootstrap,
+                "group.id": f"{settings.pipeline}.{settings.operator}",
+                "enable.auto.commit": False,
+                "log_level": 0,
+                "fetch.wait.max.ms": 20,
+                # Else where committed offsets are gone it goes on with what is left, as if that were all.
+                "auto.offset.reset": "error",
+            }
+        )
         asked = [TopicPartition(self._topic, number) for number in range(settings.shards)]
         try:
             there = self._consumer.list_topics(self._topic, ANSWER_S).topics[self._topic].partitions
             if len(there) != settings.shards:
                 raise SourceError(
-                    f"the topic has {len(there)} partitions, and shards is {settings.shards}", f"topic {self._topic}",
+                    f"the topic has {len(there)} partitions, and shards is {settings.shards}",
+                    f"topic {self._topic}",
                     "Make it with as many partitions as there are shards.",
-                )  # fmt: skip
+                )
             known = self._consumer.committed(asked, timeout=ANSWER_S)
         except KafkaException as error:
             raise _silent(error, self._bootstrap) from error
@@ -83,10 +89,16 @@ class Output:
     def __init__(self, settings: WaySettings) -> None:
         self._topic, self._bootstrap = settings.reads(settings.operator + 1), settings.kafka_bootstrap
         self._partitions = settings.shards
-        self._producer = Producer({
-            "bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0,
-            "compression.type": "lz4", "log_level": 3,
-        })  # fmt: skip
+        self._producer = Producer(
+            {
+                "bootstrap.servers": settings.kafka_bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "compression.type": "lz4",
+                "log_level": 3,
+            }
+        )
 
     def pass_on(self, records: Sequence[Record]) -> None:
         """Publish records; on return the broker has acknowledged them all.
@@ -107,13 +119,15 @@ class Output:
             self._producer.poll(0)
         if self._producer.flush(ANSWER_S) or refused:
             raise UnreachableError(
-                f"the Kafka broker did not acknowledge: {(refused or ['no answer'])[0]}", self._bootstrap,
+                f"the Kafka broker did not acknowledge: {(refused or ['no answer'])[0]}",
+                self._bootstrap,
                 "Check that it runs; nothing was committed, start the operator again.",
-            )  # fmt: skip
+            )
 
 
 def _silent(error: KafkaException, bootstrap: str) -> UnreachableError:
     return UnreachableError(
-        f"the Kafka broker does not answer: {error.args[0].str()}", bootstrap,
+        f"the Kafka broker does not answer: {error.args[0].str()}",
+        bootstrap,
         "Check that it runs; what was not committed is read again, start the operator again.",
-    )  # fmt: skip
+    )

@@ -23,14 +23,24 @@ def events(frame: DataFrame) -> DataFrame:
 
     """
     parsed = frame.select(
-        "topic", "partition", "offset", "value",
+        "topic",
+        "partition",
+        "offset",
+        "value",
         f.from_json(f.col("value").cast("string"), _FIELDS, _OPTIONS).alias("r"),
-    )  # fmt: skip
+    )
     typed = parsed.select(
-        "topic", "partition", "offset", "value", "r.id", "r.user",
-        whole_number("r.event_time_ms").alias("event_time_ms"), "r.payload", "r.crc",
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "r.id",
+        "r.user",
+        whole_number("r.event_time_ms").alias("event_time_ms"),
+        "r.payload",
+        "r.crc",
         (f.col("r").isNull() | f.col("r._corrupt").isNotNull() | ambiguous_json("value")).alias("broken"),
-    )  # fmt: skip
+    )
     reason = (
         f.when(f.col("broken"), "not_json")
         .when(f.coalesce(f.col("id"), f.lit("")) == "", "missing_id")
