@@ -74,4 +74,10 @@ def _imported(path: Path) -> Iterator[Path]:
 def _add(hashed: hashlib._Hash, files: Iterable[Path]) -> None:
     for path in sorted(set(files)):
         if "__pycache__" not in path.parts:
-            hashed.update(f"{path.relative_to(CHECKOUT)}\0".encode() + path.read_bytes() + b"\0")
+            hashed.update(f"{path.relative_to(CHECKOUT)}\0".encode() + _meant(path) + b"\0")
+
+
+def _meant(path: Path) -> bytes:
+    """What a file holds; of Python without comments and form, which change no outcome."""
+    content = path.read_bytes()
+    return ast.dump(ast.parse(content)).encode() if path.suffix == ".py" else content

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.planted import suite
+from tests.planted import state, suite
 from tests.planted.embedded import judged
 from tests.planted.garden import Bug, Edit, GardenError
 from tests.planted.limits import Ended
@@ -178,3 +178,18 @@ def test_the_matrix_names_what_was_lost_first(tmp_path: Path) -> None:
     page = markdown([played[0].model_copy(update={"bug": "area.a|b"}), played[1]], "d" * 64)
     assert "0 of 2 planted bugs were caught." in page
     assert "area.a\\|b" in page
+
+
+def test_what_was_played_stays_played_when_only_comments_and_form_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "PIPELINES", tmp_path)
+    monkeypatch.setattr(state, "CHECKOUT", tmp_path)
+
+    def digest(text: str) -> str:
+        (tmp_path / "windows.py").write_text(text)
+        return state.product_digest.__wrapped__()
+
+    first = digest("x = f(1, 2)\n")
+    assert digest("# why\nx = f(\n    1,\n    2,\n)\n") == first
+    assert digest("x = f(1, 3)\n") != first
