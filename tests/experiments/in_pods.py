@@ -34,15 +34,16 @@ class InPods:
             RunError: the platform has no PostgreSQL, and one is needed.
 
         """
-        one, found = self.experiment, Found.here(console)
-        found.target()
+        one = self.experiment
         plan = one.plan(seed, **{**one.small, **one.pods})
         command = f"make acceptance SUITE=jobs JOB={one.name} SEED={seed}"
-        path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
-        console.say(f"run {path.relative_to(CHECKOUT)}")
-        with pods(path, seed, console, found, one.needs) as ground:
-            one.play(path, plan, one.arms(plan), ground, console)
-        return one.write(path)
+        with Found.alone(command, console) as found:
+            found.target()
+            path = begun(CHECKOUT / "runs" / one.command, one.name, command, plan, IN_PODS)
+            console.say(f"run {path.relative_to(CHECKOUT)}")
+            with pods(path, seed, console, found, one.needs) as ground:
+                one.play(path, plan, one.arms(plan), ground, console)
+            return one.write(path)
 
     def show(self, results: Results[Any, Any], out: Out) -> None:
         """Print the tables and what was judged."""

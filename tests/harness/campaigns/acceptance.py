@@ -51,15 +51,15 @@ def on_this_machine(suite: str, seed: int, console: Console) -> Results:
         AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
     """
     asked = suite_named(suite)
-    found = Found.here(console)
-    target, deployed = found.target(), found.deployed
-    # On a cluster that `make up` did not make, servers and operator are others' too: only executors are struck there.
-    platform = None
-    if Record.read(state_directory().record) is not None:
-        nodes = Nodes.here(Cluster(deployed.kubeconfig, deployed.context, target.namespace).reader, console)
-        platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
-    programme = programme_of(asked, seed, platform)
-    return ClusterRun.of(found, target, programme, seed, console).run(told(one.strike for one in programme.planned))
+    with Found.alone(f"make acceptance SUITE={suite}", console) as found:
+        target, deployed = found.target(), found.deployed
+        # On a cluster that `make up` did not make, servers and operator are others' too: executors alone are struck.
+        platform = None
+        if Record.read(state_directory().record) is not None:
+            nodes = Nodes.here(Cluster(deployed.kubeconfig, deployed.context, target.namespace).reader, console)
+            platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
+        programme = programme_of(asked, seed, platform)
+        return ClusterRun.of(found, target, programme, seed, console).run(told(one.strike for one in programme.planned))
 
 
 def programme_of(suite: Suite, seed: int, platform: Platform | None = None) -> Programme:

@@ -218,14 +218,20 @@ def _run(seed: int, given: argparse.Namespace) -> int:
         sent_by(seed, given.records, strikes, conditions)
     if given.plan:
         return show_plan(planned_faults(seed, strikes, conditions, definition, early=True))
-    return show_results(_played(seed, given, definition, file, console))
+    with Found.alone(f"make chaos ON=cluster SEED={seed}", console) as found:
+        return show_results(_played(found, given, definition, file, seed=seed, console=console))
 
 
 def _played(
-    seed: int, given: argparse.Namespace, definition: Definition | None, file: Subject | None, console: Console
+    found: Found,
+    given: argparse.Namespace,
+    definition: Definition | None,
+    file: Subject | None,
+    *,
+    seed: int,
+    console: Console,
 ) -> Results:
     conditions = Conditions.of(given)
-    found = Found.here(console)
     target, deployed = found.target(definition.job.name if definition else USER_COUNTS), found.deployed
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     nodes = Nodes.here(cluster.reader, console)

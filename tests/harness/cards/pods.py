@@ -41,9 +41,10 @@ def on_this_machine(seed: int, console: Console, records: int = CARD_RECORDS, ki
         ToolchainError: Java or the broker's jars are not to be had.
         AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
     """
-    found = Found.here(console)
-    found.target()
-    return CardDemo(CHECKOUT, "cluster", partial(on_cluster, found, seed, console), seed, console, records, kills).run()
+    with Found.alone(f"a run of card_ledger, seed {seed}", console) as found:
+        found.target()
+        scene = partial(on_cluster, found, seed, console)
+        return CardDemo(CHECKOUT, "cluster", scene, seed, console, records, kills).run()
 
 
 @contextmanager

@@ -40,10 +40,10 @@ def on_this_machine(seed: int, console: Console) -> FraudResults:
         AccessError and other errors of the cluster: it cannot be reached; nothing was touched.
         RunError: the platform has no PostgreSQL.
     """
-    found = Found.here(console)
-    found.target()
-    scene = partial(on_cluster, found, seed, console)
-    return FraudDemo(CHECKOUT, "cluster", scene, seed, console, RECORDS, rate=RATE, triggers=False).run()
+    with Found.alone(f"a run of fraud, seed {seed}", console) as found:
+        found.target()
+        scene = partial(on_cluster, found, seed, console)
+        return FraudDemo(CHECKOUT, "cluster", scene, seed, console, RECORDS, rate=RATE, triggers=False).run()
 
 
 def show(results: FraudResults, out: Out) -> None:

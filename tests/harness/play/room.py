@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.cluster.access import CHECKOUT, Access, load_access
+from infra.cluster.lock import exclusive
 from infra.cluster.state import state_directory
 from infra.console import Console
 from infra.toolchain.cache import Cache, cache_root
@@ -60,6 +61,19 @@ class Found:
         with console.step("broker jars (Maven)"):
             jars = resolve_jars(Cache(cache_root()), "kafka")
         return cls(load_access(environment, state.root), BrokerTools(find_jdk().java, jars), Path(helm))
+
+    @classmethod
+    @contextmanager
+    def alone(cls, command: str, console: Console) -> Iterator[Found]:
+        """Find it for a command, and keep out every other run, `up` and `down` until the block ends.
+
+        Raises:
+            BusyError: one of them is at work; nothing was touched.
+            NotDeployedError, ToolchainError, AccessError: as of `here`.
+        """
+        # Runs pause what is deployed, and delete what other runs left there.
+        with exclusive(state_directory(), command):
+            yield cls.here(console)
 
     def target(self, name: str = USER_COUNTS) -> Target:
         """The deployed pipeline of a name, or else `user_counts`. Raises NotDeployedError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from infra.cluster.lifecycle import Lifecycle
 from infra.cluster.lock import BusyError, exclusive
 from infra.cluster.state import StateDirectory
 from infra.command_line import run
+from infra.console import Console
 from infra.toolchain.prepare import Toolchain
+from tests.harness.play.room import Found
 
 ROOT = Path(__file__).resolve().parents[3]
 # Holds the lock with a child that outlives it, as an engine does.
@@ -70,6 +73,25 @@ def test_a_second_command_is_refused_with_the_firsts_name_and_changes_nothing(
         monkeypatch.setattr(engines, step, lambda *_: pytest.fail("went on"))
     assert run(lambda: command(ours)) == 2
     assert f"✗ {name}: make up (process {holder.pid}, since " in capsys.readouterr().err
+
+
+def test_a_run_looks_for_no_cluster_that_somebody_is_at_work_on(
+    state: StateDirectory, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EFFECTIVELY_ONCE_STATE", str(state.root))
+    monkeypatch.setattr(Found, "here", lambda _: pytest.fail("looked"))
+    console = Console(stream=io.StringIO())
+    with pytest.raises(BusyError, match=rf"^make chaos: make up .process {holder.pid}, since"):
+        Found.alone("make chaos", console).__enter__()
+    holder.kill()
+    holder.wait()
+    monkeypatch.setattr(Found, "here", lambda _: "found")
+    with (
+        Found.alone("make chaos", console) as found,
+        pytest.raises(BusyError, match=r"^make down: make chaos .process"),
+    ):
+        assert cast(object, found) == "found"
+        exclusive(state, "make down").__enter__()
 
 
 def test_a_holder_that_was_killed_frees_it_though_what_it_started_lives(

@@ -274,9 +274,10 @@ def test_nothing_deployed_is_one_line(capsys: pytest.CaptureFixture[str], monkey
 def test_an_interrupted_run_says_that_faults_are_undone(
     end: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> Any:
+    def interrupted(*_: Any, **__: Any) -> Any:
         raise end
 
+    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", lambda _: None)
     monkeypatch.setattr(cluster_chaos, "_played", interrupted)
     if isinstance(end, SystemExit):
         with pytest.raises(SystemExit):
