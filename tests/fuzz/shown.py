@@ -15,7 +15,7 @@ from psycopg.adapt import PyFormat, Transformer
 from effectively_once.destinations import ToKafka
 from effectively_once.message_bytes import BATCH_BYTES, LETTER_BYTES
 from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.kafka import Row as Message
+from effectively_once.sinks.kafka_shard import Row as Message
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.tables import TableShape
 from tests.fuzz.rows import Row

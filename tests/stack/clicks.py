@@ -18,7 +18,8 @@ from effectively_once.ledger.records import Head, Rows
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.process import wait_for

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
@@ -68,7 +68,7 @@ def pipeline() -> str:
     return f"p{uuid.uuid4().hex[:12]}"
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def topic(admin: AdminClient) -> Topic:
     """Return a function that creates a topic and waits for it."""
 

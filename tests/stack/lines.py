@@ -26,7 +26,8 @@ from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.reader import published
 from effectively_once.sinks.database import DatabaseAddress, connect
-from effectively_once.sinks.kafka import ShardAddress, ShardSink, seen_mark
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import ShardAddress, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.postgres import read_mark as table_mark

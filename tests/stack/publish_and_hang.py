@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 
-from effectively_once.sinks.kafka import ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import ShardAddress
 
 
 def main(bootstrap: str, pipeline: str, sink: str, shard: str, epoch: str) -> None:

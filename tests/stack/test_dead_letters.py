@@ -16,7 +16,8 @@ from effectively_once.dead_letters import DeadLetter, Unreadable
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
 from effectively_once.messages import dead_letters
 from effectively_once.replay import HEADER
-from effectively_once.sinks.kafka import ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks

@@ -13,7 +13,7 @@ from effectively_once.__main__ import main
 from effectively_once.errors import SinkError, SourceError, UnreachableError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Found, Get, Put, create_once, run
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks

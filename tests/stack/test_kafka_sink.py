@@ -19,7 +19,8 @@ from effectively_once.destinations import RECORD_BYTES
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.message_bytes import BATCH_BYTES
 from effectively_once.sinks import kafka
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink, read_mark, seen_mark
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import (
     Commit,
     Committed,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from effectively_once.errors import SinkError
-from effectively_once.sinks.kafka import CLIENT, ShardAddress
+from effectively_once.sinks.kafka import CLIENT
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.publish import Published
 from infra.embedded.stack import EmbeddedStack

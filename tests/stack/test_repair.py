@@ -18,8 +18,9 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.object_store import S3ObjectStore
 from effectively_once.preflight import Preflight
 from effectively_once.sinks.database import DatabaseAddress, connect
-from effectively_once.sinks.kafka import ShardAddress, ShardSink, read_mark
+from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_rows import BEYOND, read_rows
+from effectively_once.sinks.kafka_shard import ShardAddress, read_mark
 from effectively_once.sinks.publish import Mark
 from effectively_once.sources.kafka import KafkaSource
 from infra.embedded.postgres import PostgresServer

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.metrics import WARNINGS
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 
 RETENTION, RETENTION_BYTES, MIN_INSYNC = WARNINGS
 

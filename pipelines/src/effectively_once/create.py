@@ -37,7 +37,7 @@ from effectively_once.publishing import database_of
 from effectively_once.settings import PipelineSettings, load
 from effectively_once.sink_topics import SIZE, needed, refuse_expiring, refuse_small
 from effectively_once.sinks import tables
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sources.times import BOUNDS
 from effectively_once.statement import topic_of
 

@@ -14,7 +14,7 @@ from effectively_once.dead_letters import Message, of_message
 from effectively_once.errors import UnreachableError
 from effectively_once.leaders import ask_again
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import ShardAddress, unreachable
+from effectively_once.sinks.kafka_shard import ShardAddress, unreachable
 
 BEYOND_S = 30.0
 """Committed readers wait at an open transaction, which the broker ends after its time-out; then something is wrong."""

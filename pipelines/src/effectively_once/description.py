@@ -13,7 +13,7 @@ from effectively_once.aggregates import Aggregate
 from effectively_once.columns import COORDINATES, DEAD_LETTER
 from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.job import Job
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 
 Of = Literal["rows", "dead letters", "windows", "totals", "results"]
 Columns = Mapping[str, str]

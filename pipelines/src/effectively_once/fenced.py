@@ -17,9 +17,10 @@ from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.publishing import database_of
-from effectively_once.sinks import kafka, postgres
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks import postgres
+from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_rows import read_rows
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import Mark, Published
@@ -72,7 +73,7 @@ class _Messages(_Fencing[Sequence[Row]], ShardSink):
 
     def mark(self) -> Mark | None:
         """See Shard."""
-        return kafka.seen_mark(self.address)
+        return seen_mark(self.address)
 
     @property
     def place(self) -> tuple[str, int]:

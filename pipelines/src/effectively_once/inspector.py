@@ -22,7 +22,7 @@ from effectively_once.ledger.records import Head
 from effectively_once.listing import S3ListingStore
 from effectively_once.publishing import table_addresses
 from effectively_once.reader import PublishedRows
-from effectively_once.sinks.kafka import ShardAddress, seen_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.start_check import start_check

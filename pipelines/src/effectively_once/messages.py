@@ -15,7 +15,7 @@ from effectively_once.columns import COORDINATES
 from effectively_once.dead_letters import as_text
 from effectively_once.destinations import ToKafka
 from effectively_once.message_bytes import LETTER_BYTES
-from effectively_once.sinks.kafka import Row
+from effectively_once.sinks.kafka_shard import Row
 
 _SOURCE = tuple(COORDINATES.names)
 PORTION = 2_000

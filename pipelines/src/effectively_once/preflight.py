@@ -28,7 +28,8 @@ from effectively_once.publishing import database_of, table_addresses
 from effectively_once.settings import PipelineSettings, unchanged
 from effectively_once.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
 from effectively_once.sinks import constraints, tables
-from effectively_once.sinks.kafka import ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.hanging import end_hanging
+from effectively_once.sinks.kafka_shard import ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Mark, refuse_outside
@@ -211,4 +212,5 @@ class Preflight:
                 yield str(address), mark
 
     def _settled(self, address: ShardAddress, _: tenacity.RetryCallState) -> Mark | None:
+        end_hanging(address, self.settings.start_patience_s)
         return read_mark(address, self.settings.start_patience_s)

@@ -12,7 +12,8 @@ from effectively_once.job import Job
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
 from effectively_once.sinks.database import DatabaseAddress
-from effectively_once.sinks.kafka import ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.publish import Sink

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from effectively_once.ledger.records import Declaration
     from effectively_once.pipeline import Pipeline
     from effectively_once.shard_step import ShardStep
-    from effectively_once.sinks.kafka import Row
+    from effectively_once.sinks.kafka_shard import Row
     from effectively_once.windowed import Windowed
 
 STEP = "_tables"

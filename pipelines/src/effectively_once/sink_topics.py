@@ -15,7 +15,7 @@ from effectively_once.errors import PipelineError, SinkError, SourceError, Unrea
 from effectively_once.ledger.records import Head
 from effectively_once.pipeline import Pipeline
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sinks.tables import comment_with
 
 RESTORE = (

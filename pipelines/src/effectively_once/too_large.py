@@ -16,7 +16,7 @@ from effectively_once.columns import SUM_TOO_LARGE
 
 if TYPE_CHECKING:
     from effectively_once.shard_step import ShardStep
-    from effectively_once.sinks.kafka import Row
+    from effectively_once.sinks.kafka_shard import Row
     from effectively_once.windowed import Windowed
 
 

@@ -33,17 +33,8 @@ from effectively_once.main import SPARK_CONF
 from effectively_once.progress import announce
 from effectively_once.session import session
 from effectively_once.settings import PipelineSettings, load
-from effectively_once.sinks.kafka import (
-    COMMIT_TIMEOUT_S,
-    MARK_KEY,
-    Failure,
-    Record,
-    Row,
-    ShardAddress,
-    ShardSink,
-    flushed,
-    produced,
-)
+from effectively_once.sinks.kafka import COMMIT_TIMEOUT_S, MARK_KEY, Failure, ShardSink, flushed, produced
+from effectively_once.sinks.kafka_shard import Record, Row, ShardAddress
 from effectively_once.sinks.publish import Committed, Mark
 from effectively_once_jobs.user_counts.transform import events
 

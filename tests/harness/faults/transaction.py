@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException, Producer
 
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.process import identity
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch

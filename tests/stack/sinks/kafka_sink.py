@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress
 from infra.embedded.process import wait_for
 from tests.stack.reader import values
 from tests.stack.sinks.adapter import TRANSACTION, Adapter, Announce, silent

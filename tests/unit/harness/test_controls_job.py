@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
 
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.sinks.publish import Committed, Mark
 from tests.harness.controls import job
 

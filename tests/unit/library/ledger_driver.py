@@ -20,7 +20,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows, Span
 from effectively_once.live import LiveDeltas
-from effectively_once.sinks.kafka import Row
+from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.windows import Windows
 from tests.unit.library.names import ACCEPTED, DEAD_LETTER, GLOBAL_COUNTS, USER_COUNTS

@@ -24,7 +24,8 @@ from effectively_once.ledger.objects import Put, run
 from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
 from effectively_once.live import LiveDeltas
 from effectively_once.settings import PipelineSettings
-from effectively_once.sinks.kafka import Row, described
+from effectively_once.sinks.kafka import described
+from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
     Commit,

@@ -76,6 +76,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Producer:
     made = Producer()
     mark = Mark(0, 1, len(ROWS), former_digest.of_rows([value for _, value in ROWS]))
     monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", lambda *_: mark)
     return made
 

@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from effectively_once import digest
 from effectively_once.errors import SinkError
-from effectively_once.sinks import kafka
-from effectively_once.sinks.kafka import MARK_KEY, Row, ShardAddress, ShardSink
+from effectively_once.sinks import kafka, kafka_shard
+from effectively_once.sinks.kafka import MARK_KEY, ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Mark, Published
 
 SHARD = 2
@@ -75,6 +76,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A broker whose shard has no mark."""
     made = Producer()
     monkeypatch.setattr(kafka, "_opened", lambda _: made)
+    monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", lambda *_: None)
     return made
 
@@ -176,7 +178,7 @@ def test_only_the_epoch_after_its_last_is_committed_without_a_look_at_the_mark(
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(("read", "up_to"), [(kafka.read_mark, 6), (kafka.seen_mark, 4)])
+@pytest.mark.parametrize(("read", "up_to"), [(read_mark, 6), (seen_mark, 4)])
 def test_a_mark_is_a_committed_one_and_the_last_one_where_it_decides(
     read: Callable[[ShardAddress], Mark | None], up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +196,32 @@ def test_a_mark_is_a_committed_one_and_the_last_one_where_it_decides(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(kafka, "Consumer", Consumer)
-    monkeypatch.setattr(kafka, "_last", lambda consumer, end, *_: asked.append((consumer.isolation, end)))
+    monkeypatch.setattr(kafka_shard, "Consumer", Consumer)
+    monkeypatch.setattr(kafka_shard, "_last", lambda consumer, end, *_: asked.append((consumer.isolation, end)))
     assert read(ADDRESS) is None
     assert asked == [("read_committed", up_to)]
+
+
+def test_a_kept_producer_whose_last_transaction_was_left_open_is_replaced(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would decide on those rows again."""
+    events: list[object] = []
+    hangs = [False, True, False]
+
+    def end(address: ShardAddress, timeout_s: float) -> bool:
+        assert (address, timeout_s) == (ADDRESS, kafka.COMMIT_TIMEOUT_S)
+        events.append("asked")
+        return hangs.pop(0)
+
+    def read(address: ShardAddress, _: float) -> Mark | None:
+        events.append("read")
+        return None if len(producer.committed) == 0 else Mark(0, 1, 0, digest.EMPTY)
+
+    monkeypatch.setattr(kafka, "end_hanging", end)
+    monkeypatch.setattr(kafka, "read_mark", read)
+    sink = ShardSink(ADDRESS)
+    sink.publish(0, 1, [])
+    assert events == ["asked", "read"], "there was no kept one, and the mark may be hidden"
+    assert sink.publish(1, 1, ROWS)[1] is Published.NOW
+    assert events == ["asked", "read", "asked", "asked", "read"]

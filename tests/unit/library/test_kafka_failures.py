@@ -14,7 +14,8 @@ from confluent_kafka import Producer as KafkaProducer
 from effectively_once import digest
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
 from effectively_once.sinks import kafka
-from effectively_once.sinks.kafka import Row, ShardAddress, ShardSink
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress
 from effectively_once.sinks.plain import PlainSink
 from effectively_once.sinks.publish import FencedError, Mark, Published
 
@@ -101,6 +102,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """A shard whose last epoch is 6."""
     made = Broker(mark=Mark(6, 1, 0, digest.EMPTY))
     monkeypatch.setattr(kafka, "_opened", made.open)
+    monkeypatch.setattr(kafka, "end_hanging", lambda *_: False)
     monkeypatch.setattr(kafka, "read_mark", made.read)
     return made
 

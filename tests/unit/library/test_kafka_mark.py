@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import SinkError, UnreachableError
-from effectively_once.sinks import kafka
-from effectively_once.sinks.kafka import ShardAddress, _last, ends, read_mark, seen_mark
+from effectively_once.sinks import kafka_shard
+from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, seen_mark
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 0)
@@ -185,7 +185,7 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
 ) -> None:
     """A tail that was compacted away hides it; that there is none is said of a partition that was read whole."""
     there = replace(there, consumers=[])
-    monkeypatch.setattr(kafka, "Consumer", there.open)
+    monkeypatch.setattr(kafka_shard, "Consumer", there.open)
     found = read(ShardAddress("b:1", "p", "s", 3), 2.5)
     assert (found and found.epoch) == max(there.marks.values(), default=None)
     asking, reading = there.consumers
@@ -195,7 +195,7 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
     for consumer, level in ((asking, isolation), (reading, "read_committed")):
         assert consumer.settings == {
             "bootstrap.servers": "b:1",
-            "group.id": "effectively-once.marks",
+            "group.id": "effectively-once.shards",
             "enable.auto.commit": False,
             "isolation.level": level,
             "enable.partition.eof": True,
@@ -216,13 +216,13 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
 def test_a_partition_that_cannot_be_asked_has_a_name_and_no_mark(
     code: int, kind: type[SinkError], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "Consumer", Partition(0, 0, {}, refuses=code).open)
+    monkeypatch.setattr(kafka_shard, "Consumer", Partition(0, 0, {}, refuses=code).open)
     with pytest.raises(kind, match=says):
         read_mark(ShardAddress("b:1", "p", "s", 3), 2.5)
 
 
 def test_a_partition_that_is_not_read_to_its_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Consumer", Partition(0, 9, {}).open)
+    monkeypatch.setattr(kafka_shard, "Consumer", Partition(0, 9, {}).open)
     monkeypatch.setattr(Reading, "poll", lambda *_: None)
     with pytest.raises(UnreachableError, match=r"the end of p\.s\.progress partition 3 was not reached.*b:1"):
         read_mark(ShardAddress("b:1", "p", "s", 3), 2.5)

@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import Producer
 
 from effectively_once.sinks import kafka
+from effectively_once.sinks.kafka_shard import Row, ShardAddress
 
-ADDRESS = kafka.ShardAddress("localhost:1", "counts", "accepted", 0)
-ROWS: list[kafka.Row] = [(b"k", bytes([n])) for n in range(10)]
+ADDRESS = ShardAddress("localhost:1", "counts", "accepted", 0)
+ROWS: list[Row] = [(b"k", bytes([n])) for n in range(10)]
 
 
 class Queue:

@@ -21,7 +21,7 @@ from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, run
 from effectively_once.ledger.records import EpochRecord, Rows
 from effectively_once.live import PACE, RECENT, LiveDeltas
-from effectively_once.sinks.kafka import Row
+from effectively_once.sinks.kafka_shard import Row
 from effectively_once.state import WindowState
 from effectively_once.windows import Windows
 from tests.unit.ledger.memory_store import MemoryStore

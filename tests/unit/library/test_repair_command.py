@@ -18,7 +18,7 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.place import Place
 from effectively_once.restore import restore
-from effectively_once.sinks.kafka import ShardAddress
+from effectively_once.sinks.kafka_shard import ShardAddress
 from effectively_once.stateful import Stateful
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.listed_store import ListedStore

@@ -55,6 +55,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *, declared: bool, **marks: int) ->
     monkeypatch.setattr(preflight, "seen_mark", mark)
     monkeypatch.setattr(preflight, "read_mark", mark)
     monkeypatch.setattr(preflight, "table_mark", mark)
+    monkeypatch.setattr(preflight, "end_hanging", lambda *_: False)
     monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
     store = MemoryStore()
     for epoch in range(of["raw"] + 1):
@@ -94,3 +95,24 @@ def test_the_input_topic_is_the_one_that_was_pinned(now: str | None, fits: bool,
     source = KafkaSource(pipeline_settings())
     with nullcontext() if fits else pytest.raises(SourceError, match="was deleted and created again"):
         source.same_topic(head(declared=declared), {"events": now} if now else {})
+
+
+def test_a_mark_that_seems_to_lag_may_be_behind_a_transaction_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended before the mark is read up to the high watermark, which would never come."""
+    ended: list[str] = []
+
+    def end(address: Any, timeout_s: float) -> bool:
+        assert timeout_s == 1.0
+        ended.append(str(address))
+        return True
+
+    recorded = Mark(RECORDED, 1, 0, "")
+    hidden = "sink accepted shard 1"
+    monkeypatch.setattr(preflight, "seen_mark", lambda address: None if str(address) == hidden else recorded)
+    monkeypatch.setattr(preflight, "read_mark", lambda address, _: recorded if str(address) in ended else None)
+    monkeypatch.setattr(preflight, "end_hanging", end)
+    monkeypatch.setattr(preflight, "MARK_WAIT_S", 0.01)
+    job = Job(PIPELINE, pipeline_settings(database="postgresql://h:1/d", start_patience_s=1.0))
+    check = Preflight(job, LAYOUT, cast(S3ObjectStore, MemoryStore()), cast(KafkaSource, None))
+    assert all(mark == recorded for _, mark in check._marks_found(RECORDED))
+    assert ended == [hidden]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
-from effectively_once.sinks.kafka import ShardAddress, ends, unreachable
+from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, unreachable
 from effectively_once.sinks.publish import Mark
 
 BEYOND = 1024
@@ -37,19 +39,7 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
     """
     if not mark.rows:
         return ShownMessages([], -1, -1)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address.bootstrap,
-            "group.id": "effectively-once.shown",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 10,
-            "log_level": 0,
-        }
-    )
-    try:
+    with _reading(address, "read_committed") as consumer:
         low, high = ends(consumer, TopicPartition(address.topic, address.shard), timeout_s)
         back = mark.rows + BEYOND
         while True:
@@ -68,14 +58,30 @@ def read_rows(address: ShardAddress, mark: Mark, timeout_s: float = 20.0) -> Sho
                     "It lost them, or somebody else writes to it. Restore chain and sinks from one backup.",
                 )
             back *= WIDER
-    except KafkaException as error:
-        raise unreachable(error.args[0], address.bootstrap, address.topic) from error
-    finally:
-        consumer.close()
 
 
-def _last(consumer: Consumer, rows: int, end: int, timeout_s: float, address: ShardAddress) -> deque[tuple[int, bytes]]:
-    """Read up to the end, and keep so many of the last messages; EOF tells it where a mark of a transaction stands."""
+def read_from(address: ShardAddress, start: int, timeout_s: float = 20.0) -> list[bytes]:
+    """Read every row that was written from an offset on, committed or not. Raises UnreachableError."""
+    with _reading(address, "read_uncommitted") as consumer:
+        where = TopicPartition(address.topic, address.shard, start)
+        _, high = ends(consumer, where, timeout_s)
+        consumer.assign([where])
+        return [value for _, value in _last(consumer, None, high, timeout_s, address)]
+
+
+@contextmanager
+def _reading(address: ShardAddress, isolation: str) -> Iterator[Consumer]:
+    with closing(consumer_of(address.bootstrap, isolation)) as consumer:
+        try:
+            yield consumer
+        except KafkaException as error:
+            raise unreachable(error.args[0], address.bootstrap, address.topic) from error
+
+
+def _last(
+    consumer: Consumer, rows: int | None, end: int, timeout_s: float, address: ShardAddress
+) -> deque[tuple[int, bytes]]:
+    """Read up to the end, and keep so many of the last messages, or all; EOF tells where a marker stands."""
     kept: deque[tuple[int, bytes]] = deque(maxlen=rows)
     while True:
         messages = consumer.consume(BATCH, timeout=0.1) or consumer.consume(1, timeout=timeout_s)

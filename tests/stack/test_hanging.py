@@ -1,0 +1,190 @@
+"""A transaction that the broker finished and left open: it is ended as what is in it says, and nothing is doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.sinks import hanging, kafka, markers
+from effectively_once.sinks.kafka import ShardSink
+from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.publish import Published
+from infra.embedded.stack import EmbeddedStack
+from tests.stack.conftest import Topic
+from tests.stack.forgotten import ABORTED, COMMITTED, forget_markers
+from tests.stack.reader import values
+
+pytestmark = pytest.mark.stack
+
+SHARD = 1
+
+
+class KilledError(Exception):
+    """Ends a publisher where a SIGKILL would."""
+
+
+def _rows(epoch: int) -> list[Row]:
+    return [(None, f"e{epoch}-r{n}".encode()) for n in range(3)]
+
+
+def _names(*epochs: int) -> list[str]:
+    return [value.decode() for epoch in epochs for _, value in _rows(epoch)]
+
+
+def _visible(shard: ShardAddress) -> list[str]:
+    return values(shard.bootstrap, shard.topic, shard.shard)
+
+
+def _killed_in_its_transaction(shard: ShardAddress, epoch: int, rows: list[Row]) -> None:
+    def kill(step: str) -> None:
+        raise KilledError(step)
+
+    with pytest.raises(KilledError, match="transaction_open"):
+        ShardSink(shard, kill).publish(epoch, 1, rows)
+
+
+def _killed_before_its_mark(shard: ShardAddress) -> None:
+    producer = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic, key, value in shard.records(_rows(1)):
+        producer.produce(topic, value, key, partition=SHARD)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddress]:
+    """Shards that show epoch 0 and whose next transaction hangs, by name: one start of the broker for all of them."""
+    made: dict[str, ShardAddress] = {}
+    for name in ("whole", "without-mark", "rows-committed", "rows-aborted", "mark-committed", "mark-aborted", "alike"):
+        shard = ShardAddress(stack.endpoints.kafka_bootstrap, f"hanging-{name}", "accepted", SHARD)
+        topic(shard.topic, 2)
+        topic(shard.progress, 2, cleanup_policy="compact")
+        ShardSink(shard).publish(0, 1, _rows(0))
+        if name == "without-mark":
+            _killed_before_its_mark(shard)
+        else:
+            _killed_in_its_transaction(shard, 1, _rows(0 if name == "alike" else 1))
+        made[name] = shard
+    aborted = [made.pop(name) for name in ("without-mark",)]
+    forget_markers(stack, made.values(), COMMITTED)
+    forget_markers(stack, aborted, ABORTED)
+    made["without-mark"] = aborted[0]
+    stack.kafka.restart()
+    return made.__getitem__
+
+
+def _end_half(shard: ShardAddress, topic: str, *, commit: bool) -> None:
+    (half,) = (each for each in markers.find(shard) if each.topic == topic)
+    markers.write(shard, half, commit=commit)
+
+
+def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this is for: without it the shard never goes on."""
+    shard = left_open("whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka, "end_hanging", lambda *_: False)
+        patch.setattr(kafka, "COMMIT_TIMEOUT_S", 3.0)
+        with pytest.raises(UnreachableError, match=r"progress partition 1 was not reached in 3 s: read up to offset 2"):
+            ShardSink(shard).publish(1, 1, _rows(1))
+    assert _visible(shard) == _names(0)
+
+
+def test_one_that_is_whole_is_shown_as_a_driver_may_have_recorded_it(
+    left_open: Callable[[str], ShardAddress],
+) -> None:
+    shard = left_open("whole")
+    sink = ShardSink(shard)
+    assert sink.publish(1, 2, _rows(1))[1] is Published.BEFORE
+    assert sink.publish(2, 2, _rows(2))[1] is Published.NOW
+    assert _visible(shard) == _names(0, 1, 2)
+    assert markers.find(shard) == []
+
+
+def test_one_that_lacks_its_mark_is_dropped(left_open: Callable[[str], ShardAddress]) -> None:
+    """Nobody was told that it is committed. Its rows come again."""
+    shard = left_open("without-mark")
+    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is Published.NOW
+    assert _visible(shard) == _names(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("rows-committed", Published.BEFORE),
+        ("rows-aborted", Published.NOW),
+        ("mark-committed", Published.BEFORE),
+        ("mark-aborted", Published.NOW),
+    ],
+)
+def test_the_half_that_hangs_is_ended_as_the_other_was(
+    name: str, published: Published, left_open: Callable[[str], ShardAddress]
+) -> None:
+    shard = left_open(name)
+    half, _, end = name.partition("-")
+    _end_half(shard, shard.topic if half == "rows" else shard.progress, commit=end == "committed")
+    assert ShardSink(shard).publish(1, 2, _rows(1))[1] is published
+    assert _visible(shard) == _names(0, 1)
+
+
+def test_a_half_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
+    left_open: Callable[[str], ShardAddress],
+) -> None:
+    """They would look committed either way."""
+    shard = left_open("alike")
+    _end_half(shard, shard.topic, commit=False)
+    with pytest.raises(SinkError, match="left half of a transaction open, and rows of two epochs up to 1 are the same"):
+        ShardSink(shard).publish(1, 2, _rows(0))
+    assert _visible(shard) == _names(0)
+
+
+def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack, shard: ShardAddress) -> None:
+    """It was told that its commit is done. Its next transaction, dropped, would take the rows of this one with it."""
+    sink = ShardSink(shard)
+    sink.publish(0, 1, _rows(0))
+
+    def lose_markers(step: str) -> None:
+        if step == "transaction_open":
+            forget_markers(stack, [shard], COMMITTED)
+            stack.kafka.restart()
+
+    sink.announce = lose_markers
+    assert sink.publish(1, 1, _rows(1))[1] is Published.NOW
+    mark = seen_mark(shard)
+    assert mark is not None
+    assert mark.epoch == 0, "nothing hangs: this test shows nothing"
+
+    def kill(step: str) -> None:
+        raise KilledError(step)
+
+    sink.announce = kill
+    with pytest.raises(KilledError, match="transaction_open"):
+        sink.publish(2, 1, _rows(2))
+    assert ShardSink(shard).publish(2, 1, _rows(2))[1] is Published.NOW
+    assert _visible(shard) == _names(0, 1, 2)
+
+
+def test_a_transaction_of_somebody_else_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    ShardSink(shard).publish(0, 1, _rows(0))
+    foreign = Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": f"{shard.pipeline}.somebody"})
+    foreign.init_transactions(30)
+    foreign.begin_transaction()
+    foreign.produce(shard.topic, b"foreign", partition=SHARD)
+    assert foreign.flush(30) == 0
+    monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
+    assert not hanging.end_hanging(shard, 5.0)
+    foreign.commit_transaction(30)
+    assert _visible(shard) == [*_names(0), "foreign"]
+
+
+def test_a_transaction_that_goes_on_is_left_alone(shard: ShardAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
+    sink = ShardSink(shard)
+    ended: list[bool] = []
+    sink.announce = lambda step: ended.append(hanging.end_hanging(shard, 5.0)) if step == "transaction_open" else None
+    assert sink.publish(0, 1, _rows(0))[1] is Published.NOW
+    assert ended == [False]
+    assert read_mark(shard) is not None

@@ -1,0 +1,205 @@
+"""What a broker left open of a shard's last transaction is ended as its rows and its mark say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from effectively_once import digest
+from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.sinks import hanging, markers
+from effectively_once.sinks.hanging import end_hanging
+from effectively_once.sinks.kafka_shard import ShardAddress
+from effectively_once.sinks.markers import Hanging
+from effectively_once.sinks.publish import Mark
+
+SHARD = ShardAddress("b:1", "p", "s", 3)
+ROWS, OTHERS = [b"a", b"b"], [b"c", b"d"]
+TIMEOUT_S = 7.5
+
+
+def _mark(epoch: int, rows: list[bytes]) -> Mark:
+    return Mark(epoch, 1, len(rows), digest.of_rows(rows))
+
+
+@dataclass
+class World:
+    """Two partitions of a shard: what was written to them, from which offset on readers see nothing, who hangs.
+
+    Attributes:
+        before: rows of the last epoch that is visible.
+        rows: of the transaction that was left open, where they were written.
+        marks: last marks, written and visible.
+
+    """
+
+    open: tuple[str, ...] = ()
+    before: list[bytes] = field(default_factory=lambda: OTHERS)
+    rows: list[bytes] = field(default_factory=lambda: ROWS)
+    rows_shown: bool = False
+    written: Mark | None = None
+    shown: Mark | None = None
+    hides: dict[str, int] = field(default_factory=dict)
+    ended: list[tuple[str, bool]] = field(default_factory=list)
+    asked: int = 0
+    refuses: int | None = None
+
+    def find(self, address: ShardAddress) -> list[Hanging]:
+        assert address == SHARD
+        # As the broker happens to tell them.
+        return [Hanging(topic, 5, 6, 7, 40) for topic in reversed(self.open)]
+
+    def write(self, address: ShardAddress, found: Hanging, *, commit: bool) -> None:
+        assert address == SHARD
+        self.ended.append((found.topic, commit))
+
+    def read_from(self, address: ShardAddress, start: int, timeout_s: float) -> list[bytes]:
+        assert (address, start, timeout_s) == (SHARD, 40, TIMEOUT_S)
+        return self.rows
+
+    def read_rows(self, address: ShardAddress, mark: Mark, timeout_s: float) -> None:
+        assert (address, timeout_s) == (SHARD, TIMEOUT_S)
+        last = [*self.before, *(self.rows if self.rows_shown else [])]
+        if mark.rows and digest.of_rows(last[-mark.rows :]) != mark.digest:
+            raise SinkError("the topic does not end with them", "", "")
+
+
+class Asking:
+    """A consumer that reads all, or what is committed."""
+
+    def __init__(self, world: World, isolation: str) -> None:
+        self.world, self.isolation = world, isolation
+
+    def get_watermark_offsets(self, where: TopicPartition, timeout: float) -> tuple[int, int]:
+        assert (where.partition, timeout) == (SHARD.shard, TIMEOUT_S)
+        if self.world.refuses is not None:
+            raise KafkaException(KafkaError(self.world.refuses))
+        left = self.world.hides.get(where.topic, 0)
+        if self.isolation == "read_uncommitted" or not left:
+            return 0, 50
+        self.world.hides[where.topic] = left - 1
+        return 0, 40
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A shard whose mark of epoch 4 is visible, and whose transaction of epoch 5 is whole."""
+    made = World(written=_mark(5, ROWS), shown=_mark(4, OTHERS))
+    monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(hanging, "PAUSE_S", 0.001)
+    monkeypatch.setattr(hanging, "_asking", lambda _, isolation: Asking(made, isolation))
+    monkeypatch.setattr(markers, "find", made.find)
+    monkeypatch.setattr(markers, "write", made.write)
+    for name in ("read_from", "read_rows"):
+        monkeypatch.setattr(hanging, name, getattr(made, name))
+    monkeypatch.setattr(hanging, "written_mark", lambda *asked: made.written if asked == (SHARD, TIMEOUT_S) else None)
+    monkeypatch.setattr(hanging, "seen_mark", lambda *asked: made.shown if asked == (SHARD, TIMEOUT_S) else None)
+    return made
+
+
+def _ended(world: World, *topics: str) -> bool | None:
+    """Whether what is open in these topics was shown, None if nothing was done."""
+    world.open = topics
+    world.hides = dict.fromkeys(topics, 10**9)
+    if not end_hanging(SHARD, TIMEOUT_S):
+        assert world.ended == []
+        return None
+    assert [topic for topic, _ in world.ended] == sorted(topics)
+    (shown,) = {commit for _, commit in world.ended}
+    return shown
+
+
+def test_nobody_is_asked_where_readers_reach_the_end(world: World) -> None:
+    """That is any other time: it costs four questions."""
+    world.open = (SHARD.topic, SHARD.progress)
+    assert not end_hanging(SHARD, TIMEOUT_S)
+    assert world.ended == []
+
+
+@pytest.mark.parametrize("topic", [SHARD.topic, SHARD.progress])
+def test_markers_that_are_on_their_way_are_waited_for(world: World, topic: str) -> None:
+    world.open = (SHARD.topic, SHARD.progress)
+    world.hides = {topic: 20}
+    assert not end_hanging(SHARD, TIMEOUT_S)
+    assert (world.ended, world.hides) == ([], {topic: 0})
+
+
+@pytest.mark.parametrize("topic", [SHARD.topic, SHARD.progress])
+def test_what_is_hidden_and_does_not_hang_is_left_alone(world: World, topic: str) -> None:
+    """A transaction that goes on, or one of somebody else."""
+    world.hides = {topic: 10**9}
+    assert not end_hanging(SHARD, TIMEOUT_S)
+
+
+def test_one_that_is_whole_is_shown_rows_first(world: World) -> None:
+    assert _ended(world, SHARD.progress, SHARD.topic) is True
+
+
+@pytest.mark.parametrize("rows", [ROWS[:1], OTHERS, [*ROWS, b"c"], []])
+def test_one_that_holds_other_rows_than_its_mark_tells_of_is_dropped(world: World, rows: list[bytes]) -> None:
+    world.rows = rows
+    assert _ended(world, SHARD.progress, SHARD.topic) is False
+
+
+@pytest.mark.parametrize("last", [None, _mark(4, OTHERS)])
+def test_one_without_a_mark_is_dropped(world: World, last: Mark | None) -> None:
+    world.written = world.shown = last
+    assert _ended(world, SHARD.topic) is False
+
+
+def test_a_mark_of_no_rows_is_shown(world: World) -> None:
+    world.written, world.rows = _mark(5, []), []
+    assert _ended(world, SHARD.progress) is True
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_mark_is_ended_as_its_rows_were(world: World, shown: bool) -> None:
+    world.rows_shown = shown
+    assert _ended(world, SHARD.progress) is shown
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_rows_are_ended_as_their_mark_was(world: World, shown: bool) -> None:
+    if shown:
+        world.shown = world.written
+    assert _ended(world, SHARD.topic) is shown
+
+
+@pytest.mark.parametrize(("half", "shown"), [(SHARD.topic, True), (SHARD.progress, True), (SHARD.progress, False)])
+def test_half_of_one_whose_rows_are_those_of_the_epoch_before_is_decided_by_nobody(
+    world: World, half: str, shown: bool
+) -> None:
+    world.before = ROWS
+    world.shown = world.written = _mark(5, ROWS)
+    if half == SHARD.progress:
+        world.shown, world.rows_shown = _mark(4, ROWS), shown
+    with pytest.raises(SinkError, match=r"rows of two epochs up to 5 are the same.*sink s shard 3"):
+        _ended(world, half)
+    assert world.ended == []
+
+
+def test_whole_ones_may_repeat_the_rows_of_the_epoch_before(world: World) -> None:
+    world.before, world.shown = ROWS, _mark(4, ROWS)
+    assert _ended(world, SHARD.progress, SHARD.topic) is True
+
+
+def test_patience_is_never_longer_than_its_caller_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hanging, "PATIENCE_S", 10**9)
+    monkeypatch.setattr(hanging, "ends", lambda asking, where, _: asking.get_watermark_offsets(where, TIMEOUT_S))
+    world.hides = {SHARD.topic: 10**9}
+    assert not end_hanging(SHARD, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (KafkaError._UNKNOWN_TOPIC, SinkError, r"topic p\.s does not exist.*b:1"),
+        (KafkaError._TRANSPORT, UnreachableError, "broker does not answer.*b:1"),
+    ],
+)
+def test_a_broker_that_cannot_be_asked_has_a_name(world: World, code: int, kind: type[SinkError], says: str) -> None:
+    world.refuses = code
+    with pytest.raises(kind, match=says):
+        end_hanging(SHARD, TIMEOUT_S)
