@@ -14,7 +14,7 @@ from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, see
 from effectively_once.sinks.publish import Published
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.conftest import Topic
-from tests.stack.forgotten import ABORTED, COMMITTED, forget_markers
+from tests.stack.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.reader import values
 
 pytestmark = pytest.mark.stack
@@ -69,10 +69,9 @@ def left_open(stack: EmbeddedStack, topic: Topic) -> Callable[[str], ShardAddres
         else:
             _killed_in_its_transaction(shard, 1, _rows(0 if name == "alike" else 1))
         made[name] = shard
-    aborted = [made.pop(name) for name in ("without-mark",)]
-    forget_markers(stack, made.values(), COMMITTED)
-    forget_markers(stack, aborted, ABORTED)
-    made["without-mark"] = aborted[0]
+    bootstrap = stack.endpoints.kafka_bootstrap
+    note_state(bootstrap, [shard.transactional_id for shard in made.values()], COMMITTED)
+    note_state(bootstrap, [made["without-mark"].transactional_id], ABORTED)
     stack.kafka.restart()
     return made.__getitem__
 
@@ -148,7 +147,7 @@ def test_a_kept_producer_begins_nothing_upon_one_that_hangs(stack: EmbeddedStack
 
     def lose_markers(step: str) -> None:
         if step == "transaction_open":
-            forget_markers(stack, [shard], COMMITTED)
+            note_state(shard.bootstrap, [shard.transactional_id], COMMITTED)
             stack.kafka.restart()
 
     sink.announce = lose_markers

@@ -1,4 +1,4 @@
-"""A broker made to forget the markers of transactions that it finished, as those with KAFKA-20734 do by themselves."""
+"""The log of a broker's coordinator of transactions, read, and written as an administrator can."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from effectively_once.sinks.kafka_shard import ShardAddress
-from infra.embedded.stack import EmbeddedStack
-
 STATES = "__transaction_state"
-COMMITTED, ABORTED = 4, 5
-"""Of a transaction whose markers are written, says the coordinator's log."""
+PREPARED, COMMITTED, ABORTED = 2, 4, 5
+"""A commit was taken, and its markers are to be written; markers are written, of a commit or of its opposite."""
 STATUS = 16
-"""Offset of the state in a record of that log: after version, producer id and epoch, and time-out."""
+"""Where the state is in a record of that log: after version, producer id and epoch, and time-out."""
 
 
-def forget_markers(stack: EmbeddedStack, shards: Iterable[ShardAddress], state: int) -> None:
-    """Note of each shard's open transaction that it is finished. The broker believes it from its next start on.
+def note_state(bootstrap: str, transactional_ids: Iterable[str], state: int) -> None:
+    """Note the state of open transactions. The broker believes it from its next start on.
 
-    The log of transactions takes records from the cluster's administrators only, whom it knows by their client's name.
+    So a broker is made to forget markers (COMMITTED, ABORTED), as those with KAFKA-20734 do by themselves. The log
+    takes records from the cluster's administrators only, whom it knows by their client's name.
     """
-    bootstrap = stack.endpoints.kafka_bootstrap
-    last = _last_states(bootstrap)
+    last = _last(bootstrap)
     writer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client", "log_level": 0})
-    for shard in shards:
-        partition, key, value = last[shard.transactional_id]
+    for transactional_id in transactional_ids:
+        partition, key, value = last[transactional_id]
         writer.produce(STATES, value[:STATUS] + bytes([state]) + value[STATUS + 1 :], key, partition=partition)
     assert writer.flush(30) == 0
 
 
-def _last_states(bootstrap: str) -> dict[str, tuple[int, bytes, bytes]]:
+def state_of(bootstrap: str, transactional_id: str) -> int:
+    """Return the last state noted."""
+    return _last(bootstrap)[transactional_id][2][STATUS]
+
+
+def _last(bootstrap: str) -> dict[str, tuple[int, bytes, bytes]]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "tests.states",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "log_level": 0,
         }
     )
     found: dict[str, tuple[int, bytes, bytes]] = {}
@@ -48,7 +51,7 @@ def _last_states(bootstrap: str) -> dict[str, tuple[int, bytes, bytes]]:
                 break
             key, value = message.key(), message.value()
             if key and value:
-                # Two bytes of version; the name is the rest, after its length.
+                # Two bytes of version and two of length; the rest is the name.
                 found[key[4:].decode()] = partition, key, value
     consumer.close()
     return found
