@@ -13,7 +13,7 @@ from infra.embedded.job import RunError
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
-from tests.harness.campaigns.chaos import Chaos
+from tests.harness.campaigns.embedded import Chaos
 from tests.harness.definition.asked import Definition
 from tests.harness.mixture import asked_for
 from tests.harness.portions import rows_of

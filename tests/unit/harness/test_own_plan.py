@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from infra.embedded.job import Job
-from tests.harness.campaigns.chaos import planned_faults
+from tests.harness.campaigns.embedded import planned_faults
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL
 from tests.harness.definition.asked import Definition
