@@ -25,7 +25,7 @@ register(
 )
 register(
     "report",
-    "tests.harness.report.__main__",
+    "tests.cli.report",
     "Draw a run's page, the index of runs, or the sum of a campaign that was run in parts.",
 )
 

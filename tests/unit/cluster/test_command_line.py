@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -25,8 +26,13 @@ from infra.operate.status import table
 from infra.toolchain.command import ToolchainError
 from tests.cli import demo, develop, prove
 from tests.cli.app import app
+from tests.experiments import command as experiments
+from tests.experiments.two_ways import plan as two_ways
 from tests.harness.campaigns import cluster, embedded
+from tests.harness.campaigns.options import Campaign
 from tests.harness.play.room import Found
+from tests.harness.soak import __main__ as soak
+from tests.tampered import run as tampered
 from tests.unit.command import call
 
 ROOT = Path(cli.__file__).parents[1]
@@ -125,6 +131,40 @@ def test_what_cannot_be_done_is_refused_before_anything_takes_a_minute(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("✗ ")
     assert says in line
+
+
+@pytest.mark.parametrize(
+    "words", [["chaos", "--sed", "1"], ["soak", "--sed"], ["report", "--kep"], ["two-ways", "--kil"]]
+)
+def test_a_word_that_there_is_not_is_refused_before_anything_takes_a_minute(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"✗ No such option: {words[1]}")
+    assert "--help` shows what there is" in line
+
+
+HELP = {
+    "chaos": [*Campaign.model_fields],
+    "soak": [one.name for one in fields(soak.Asked)],
+    "tampered": [one.name for one in fields(tampered.Asked)],
+    "two-ways": [one.name for one in (*fields(experiments.Asked), *fields(two_ways.Plan))],
+    "report evidence": ["to", "any_verdict"],
+    "report index": ["kept"],
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_knows_every_option(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert call(monkeypatch, *command.split(), "--help") == 0
+    shown = {*re.findall(r"--[a-z-]+", capsys.readouterr().out)}
+    missing = {f"--{name.replace('_', '-')}" for name in HELP[command]} - shown
+    assert missing == ({"--controls"} if command == "chaos" else set())
+    assert ("--no-controls" in shown) == (command == "chaos")
 
 
 def make(*words: str) -> str:
