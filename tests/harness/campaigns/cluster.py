@@ -19,7 +19,7 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
-from tests.harness.campaigns.embedded import UNPROVEN, lags_of, needed, planned_faults, show_plan
+from tests.harness.campaigns.needed import needed
 from tests.harness.campaigns.options import FAULTS, Campaign
 from tests.harness.campaigns.strikes import told
 from tests.harness.cluster_sorts import (
@@ -35,18 +35,22 @@ from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.definition.asked import Definition
 from tests.harness.definition.in_pods import values_of
+from tests.harness.definition.packaged import UNPROVEN
+from tests.harness.definition.packaged import USER_COUNTS as PACKAGED
 from tests.harness.faults.cluster_arsenal import ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
 from tests.harness.faults.cluster_platform import Platform
+from tests.harness.faults.lag import lags_of
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
 from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.play.deployed import USER_COUNTS, NotDeployedError
+from tests.harness.play.planned import planned_faults, show_plan
 from tests.harness.play.result_table import ResultTable
 from tests.harness.play.room import Found
-from tests.harness.play.stage import SHARDS, laid_over
+from tests.harness.play.stage import laid_over
 from tests.harness.portions import sent_by
 from tests.harness.results import Results
 from tests.harness.schedule import Strike
@@ -106,16 +110,15 @@ def programme_of(
         deployed: values of the one whose image it takes.
     """
     named = {"faults": ",".join(name_of(one) for one in strikes), **conditions.named}
-    changes, shards = changes_of(conditions, strikes, subject.gateways), SHARDS
+    changes = changes_of(conditions, strikes, subject.gateways)
     if definition is None:
         named = {"campaign": "cluster", **subject.named, **named}
     else:
         changes |= values_of(definition, subject, deployed or {})
-        shards = definition.settings["shards"]
     return Programme(
         CLAIM,
         subject,
-        planned_faults(seed, strikes, conditions, definition, early=True),
+        planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True),
         named,
         controls=EVERY if controls and definition is None else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
@@ -125,7 +128,7 @@ def programme_of(
             platform,
             stage.run,
             zombie_s,
-            leaders_of(stage, platform, shards),
+            leaders_of(stage, platform, (definition or PACKAGED).shards),
             conditions.network_s,
             lags_of(subject, seed),
             PodRequests(drivers) if asks_spark(strikes) else None,
@@ -195,7 +198,7 @@ def run(seed: int, asked: Campaign) -> Results | None:
     else:
         sent_by(seed, asked.records, strikes, conditions)
     if asked.plan:
-        show_plan(planned_faults(seed, strikes, conditions, definition, early=True))
+        show_plan(planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True))
         return None
     return _played(seed, asked, definition, file, console)
 

@@ -24,7 +24,6 @@ from tests.harness.adapters.supervised_pods import SupervisedPods
 from tests.harness.campaigns import chaos
 from tests.harness.campaigns import cluster as campaign
 from tests.harness.campaigns.cluster import changes_of, programme_of, refuse_requests, strikes_of, table_of
-from tests.harness.campaigns.embedded import described
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -48,6 +47,7 @@ from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
 from tests.harness.play.cluster_run import Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.planned import described
 from tests.harness.play.room import Found
 from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
 from tests.harness.portions import sent_by

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from infra.embedded.process import identity
 from tests.harness.adapters.tcp_link import TcpLink
 from tests.harness.campaigns.chaos import main
-from tests.harness.campaigns.embedded import described
 from tests.harness.checkers import faults as checked_faults
 from tests.harness.cut_sorts import (
     BETWEEN,
@@ -32,6 +31,7 @@ from tests.harness.faults.cut import CutLink
 from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
+from tests.harness.play.planned import described
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL

@@ -16,7 +16,6 @@ from tests.harness.adapters.events import Watch
 from tests.harness.aftermath import shown_by
 from tests.harness.campaigns.chaos import main
 from tests.harness.campaigns.cluster import changes_of, strikes_of
-from tests.harness.campaigns.embedded import planned_faults
 from tests.harness.cluster_sorts import USUAL_ROLES
 from tests.harness.conditions import Conditions
 from tests.harness.faults.healing import Healing
@@ -24,6 +23,7 @@ from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.play.planned import planned_faults
 from tests.harness.portions import sent_by
 from tests.harness.report.naming import done
 from tests.harness.schedule import PlannedFault

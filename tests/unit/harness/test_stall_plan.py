@@ -15,10 +15,10 @@ from infra.embedded.job import Job
 from infra.toolchain.prepare import Toolchain
 from tests.harness.campaigns import cluster
 from tests.harness.campaigns.chaos import main
-from tests.harness.campaigns.embedded import UNPROVEN_JOB, described, planned_faults
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.definition.asked import Definition
+from tests.harness.definition.packaged import UNPROVEN_JOB
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
@@ -31,6 +31,7 @@ from tests.harness.mixture import (
     plan,
     without_requests,
 )
+from tests.harness.play.planned import described, planned_faults
 from tests.harness.schedule import DECLARED, STEPS
 from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import (
