@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from infra.embedded.job import Job
-from tests.harness.campaigns.chaos import planned_faults
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL
 from tests.harness.definition.asked import Definition
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, steps_of
+from tests.harness.play.planned import planned_faults
 from tests.harness.portions import rows_of
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.stall_sorts import READING, Steps
