@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from infra.components.kafka import FORMED
+from infra.images.catalogue import FOLDER
 from infra.values.common import Storage
 from infra.values.kafka import External, KafkaValues
 from tests.charts.render import NAMESPACE, Rendered, environment, render
@@ -91,6 +93,19 @@ def test_controllers_apart() -> None:
         "kafka-broker",
         "kafka-controller",
     }
+
+
+def test_voters_see_whether_their_quorum_was_formed() -> None:
+    """Neither ConfigMap has to be there for a pod to start; brokers apart, which have no vote, do not ask."""
+    combined, apart = dict(kafka(nodes=3).pods()), dict(kafka(nodes=3, controllers=3).pods())
+    for pod in (combined["StatefulSet/kafka"], apart["StatefulSet/kafka-controller"]):
+        (container,) = pod["containers"]
+        (mount,) = (one for one in container["volumeMounts"] if one["name"] == "quorum")
+        assert f"quorum={mount['mountPath']}\n" in (FOLDER / "kafka" / "start").read_text()
+        (volume,) = (one for one in pod["volumes"] if one["name"] == "quorum")
+        sources = [one["configMap"] for one in volume["projected"]["sources"]]
+        assert sources == [{"name": name, "optional": True} for name in (FORMED, "kafka-rejoin")]
+    assert "quorum" not in [one["name"] for one in apart["StatefulSet/kafka"]["volumes"]]
 
 
 def test_external_access() -> None:
