@@ -89,7 +89,7 @@ test-core: ## and what guards the protocol: servers, sinks, crash points; CI pla
 	@$(CLI) test --extent core $(ARGS)
 test-all: ## and all else that needs no cluster, the slow suites too
 	@$(CLI) test --extent all $(ARGS)
-lock: ## write requirements.lock anew from requirements.in
+lock: ## write requirements.lock anew from requirements.in; images get Debian's packages of today
 	@$(CLI) lock
 
 help:

@@ -202,7 +202,9 @@ def docs(*, form: Annotated[bool, typer.Option(help="Bring the pages into their 
 
 @app.command()
 def lock() -> None:
-    """Write requirements.lock anew from requirements.in, that of the images, which follows it, and that of the docs."""
+    """Write requirements.lock anew from requirements.in, those of images and docs, and the day of Debian's packages."""
+    from infra.images import rootfs  # noqa: PLC0415
+
     common, images = "pip compile --quiet --generate-hashes --python-version 3.11", "images/deps/requirements"
     pages = f"{common} --universal --no-annotate docs/requirements.in --output-file docs/requirements.lock"
     ours = f"{common} --universal requirements.in --output-file requirements.lock"
@@ -216,6 +218,8 @@ def lock() -> None:
             done = run_tool("uv", *theirs.split(), "make lock")
         if done.returncode == 0:
             done = run_tool("uv", *pages.split(), "--custom-compile-command", "make lock")
+    if done.returncode == 0:
+        rootfs.renew()
     raise typer.Exit(done.returncode)
 
 
