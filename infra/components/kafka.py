@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from infra.components.release import FORCE, common, given, labels, release, resources, storage
+from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
 
@@ -26,17 +26,14 @@ class KafkaOutputs:
 
 def values(settings: Settings) -> KafkaValues | None:
     """Return the chart's values, None where an external broker is used."""
-    kafka, access = settings.kafka, settings.external_access
+    kafka = settings.kafka
     if kafka.external is not None:
         return None
-    external = External(
-        enabled=access.enabled, host=access.host, port=access.kafka_port, node_port=access.kafka_node_port
-    )
     return KafkaValues(
         **common(settings, settings.images.kafka),
         nodes=kafka.nodes,
         controllers=kafka.controllers,
-        external=external,
+        external=External(**exposure(settings, "kafka")),
         storage=storage(settings, kafka.storage_size),
         **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)

@@ -10,6 +10,7 @@ import pulumi
 from pulumi_kubernetes.helm.v4 import Chart
 
 from infra.settings import Settings
+from infra.settings.exposure import exposed
 from infra.settings.model import Resources
 from infra.values.common import Storage, Values
 
@@ -45,6 +46,11 @@ def given(**arguments: Any) -> dict[str, Any]:
 def resources(of: Resources | None) -> dict[str, str] | None:
     """Return resources as an argument for values; None stays None."""
     return None if of is None else of.model_dump()
+
+
+def exposure(settings: Settings, name: str) -> dict[str, Any]:
+    """Return how a service of `external_access` is reached, as arguments for values."""
+    return given(**exposed(settings, name).model_dump())
 
 
 def storage(settings: Settings, size: str) -> Storage:

@@ -133,22 +133,38 @@ class HistoryServer(Section):
     resources: Resources | None = None
 
 
-class ExternalAccess(Section):
-    """NodePorts for clients outside the cluster, and the ports of `host` that lead to them.
+class Exposed(Section):
+    """How clients outside the cluster reach one service; None takes what is usual for `by`.
 
-    The defaults are the ports that our kind cluster publishes; Kafka's are those of node 0, others follow.
+    Attributes:
+        by: `none`: they do not. An Ingress speaks HTTP, and Kafka does not.
+        host: name or address that clients use; of brokers with a load balancer each, `{node}` is the node's number.
+        port: that clients use; Kafka's is that of node 0, others follow.
+        node_port: likewise, in the cluster.
+        annotations: of the Service or Ingress, for the controller that serves it.
+        ingress_class: the cluster's default unless named.
+        tls_secret: Secret of the platform's namespace with the certificate of an Ingress.
     """
 
-    enabled: bool = False
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    kafka_port: Port = 12092
-    kafka_node_port: NodePort = 30092
-    object_store_port: Port = 12000
-    object_store_node_port: NodePort = 30900
-    console_port: Port = 12001
-    console_node_port: NodePort = 30901
-    history_server_port: Port = 12080
-    history_server_node_port: NodePort = 30180
+    by: Literal["none", "NodePort", "LoadBalancer", "Ingress"] = "none"
+    host: Annotated[str, Field(min_length=1)] | None = None
+    port: Port | None = None
+    node_port: NodePort | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+    ingress_class: Label | None = None
+    tls_secret: Label | None = None
+
+
+class ExternalAccess(Section):
+    """What is reached from outside the cluster; `console` is that of the object store.
+
+    None of it asks for more than its own login, and Kafka and history server ask for none.
+    """
+
+    kafka: Exposed = Exposed()
+    object_store: Exposed = Exposed()
+    console: Exposed = Exposed()
+    history_server: Exposed = Exposed()
 
 
 class Toleration(Section):

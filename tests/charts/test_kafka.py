@@ -110,7 +110,7 @@ def test_voters_see_whether_their_quorum_was_formed() -> None:
 
 def test_external_access() -> None:
     """Each node has a NodePort of its own, and advertises the port that outside belongs to it."""
-    objects = kafka(nodes=3, external=External(enabled=True, host="broker.example", port=19000, node_port=31000))
+    objects = kafka(nodes=3, external=External(by="NodePort", host="broker.example", port=19000, node_port=31000))
     found = properties(objects)
     assert "EXTERNAL://:9095" in found["listeners"]
     assert found["advertised.listeners"].endswith("EXTERNAL://broker.example:${EXTERNAL_PORT}")
@@ -120,8 +120,26 @@ def test_external_access() -> None:
         spec = objects.one("Service", f"kafka-external-{number}")["spec"]
         assert spec["ports"][0]["nodePort"] == 31000 + number
         assert spec["selector"]["statefulset.kubernetes.io/pod-name"] == f"kafka-{number}"
-    assert KafkaValues(image=IMAGE, nodes=3, external=External(enabled=True)).external_bootstrap == (
+    assert KafkaValues(image=IMAGE, nodes=3, external=External(by="NodePort")).external_bootstrap == (
         "127.0.0.1:12092,127.0.0.1:12093,127.0.0.1:12094"
+    )
+
+
+def test_each_broker_has_a_load_balancer_of_its_own() -> None:
+    """A broker tells clients a name, which has to lead to it and to no other."""
+    host = "kafka-{node}.example"
+    external = External(by="LoadBalancer", host=host, port=9092, annotations={"dns/name": host})
+    objects = kafka(nodes=3, external=external)
+    assert properties(objects)["advertised.listeners"].endswith(
+        "EXTERNAL://kafka-${POD_ORDINAL}.example:${EXTERNAL_PORT}"
+    )
+    for number in range(3):
+        one = objects.one("Service", f"kafka-external-{number}")
+        assert one["metadata"]["annotations"] == {"dns/name": f"kafka-{number}.example"}
+        assert one["spec"]["type"] == "LoadBalancer"
+        assert one["spec"]["ports"] == [{"name": "external", "port": 9092 + number, "targetPort": "external"}]
+    assert KafkaValues(image=IMAGE, nodes=3, external=external).external_bootstrap == (
+        "kafka-0.example:9092,kafka-1.example:9093,kafka-2.example:9094"
     )
 
 

@@ -134,7 +134,7 @@ containers:
       - name: KAFKA_INITIAL_CONTROLLERS
         value: {{ include "initial-controllers" $root }}
       {{- end }}
-      {{- if and (eq .component "broker") $root.Values.external.enabled }}
+      {{- if and (eq .component "broker") (ne $root.Values.external.by "none") }}
       - name: KAFKA_EXTERNAL_PORT_BASE
         value: {{ $root.Values.external.port | quote }}
       {{- end }}
