@@ -35,15 +35,23 @@ def prepare_command() -> None:
 
 
 @app.command()
-def tools() -> None:
-    """Find or build every tool: the demo's, and those of a cluster."""
+def tools(
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every tool, also the demo's and those of a cluster here.")
+    ] = False,
+) -> None:
+    """Find or build what deploys to a cluster: kubectl, Pulumi with its provider, CRDs."""
+    from infra.toolchain import programs  # noqa: PLC0415
     from infra.toolchain.crds import resource_definitions  # noqa: PLC0415
-    from infra.toolchain.programs import build_all  # noqa: PLC0415
 
     console = default_console()
-    prepare(console)
     cache = Cache(cache_root())
-    build_all(cache, console)
+    if every:
+        prepare(console)
+        programs.build_all(cache, console)
+    else:
+        programs.find_programs(cache, console, needed=programs.DEPLOYING)
     with console.step("custom resource definitions"):
         resource_definitions(cache)
 
