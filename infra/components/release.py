@@ -65,7 +65,8 @@ def _adjusted(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransfor
     Each may take over its fields from whoever holds them: Pulumi gives every creation a new name as field manager, so
     one that was killed half-way would block all that follow.
 
-    A SparkApplication is rolled by deleting the old one, pods included, before the new one is made. Updated in place,
+    A SparkApplication is rolled by deleting the old one before the new one is made; the new one's driver has the same
+    name, so it comes when the old driver has finished its epoch and is gone (docs/adr/0072). Updated in place,
     operator 2.5.2 waits for the old driver's end and then misses it, because it has forgotten which submission the
     driver was of: nothing runs until somebody touches the object. It also shows the state RUNNING of the old driver
     while the new one is not there yet, and we wait for that state.

@@ -231,6 +231,7 @@ class Pipeline(Section):
         shards: fixed for the life of the pipeline.
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
+        driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
         suspend: no driver and no executors; everything else stays.
@@ -261,6 +262,8 @@ class Pipeline(Section):
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    # The next driver has to run within the ten minutes that Pulumi waits.
+    driver_grace_s: Annotated[int, Field(ge=1, le=300)] | None = None
     result_store: bool = False
     driver: Driver = Driver()
     executors: Executors = Executors()

@@ -63,6 +63,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "partitions": 12,
             "shards": 8,
             "epoch_rows_max": 500_000,
+            "driver_grace_s": 120,
             "driver": {"cpu_request": "500m", "memory_mib": 2048, "memory_overhead_mib": 512},
             "executors": {
                 "count": 3,
