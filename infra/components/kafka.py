@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap
 
-from infra.components.release import common, given, release, resources, storage
+from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
+
+FORMED: Final = "kafka-formed"
+"""ConfigMap that tells a controller that its quorum has been formed: an empty disk is a lost one from then on."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +26,14 @@ class KafkaOutputs:
 
 def values(settings: Settings) -> KafkaValues | None:
     """Return the chart's values, None where an external broker is used."""
-    kafka, access = settings.kafka, settings.external_access
+    kafka = settings.kafka
     if kafka.external is not None:
         return None
-    external = External(
-        enabled=access.enabled, host=access.host, port=access.kafka_port, node_port=access.kafka_node_port
-    )
     return KafkaValues(
         **common(settings, settings.images.kafka),
         nodes=kafka.nodes,
         controllers=kafka.controllers,
-        external=external,
+        external=External(**exposure(settings, "kafka")),
         storage=storage(settings, kafka.storage_size),
         **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
@@ -57,5 +59,22 @@ class Kafka(pulumi.ComponentResource):
         super().__init__("effectively-once:platform:Kafka", "kafka", None, opts)
         self.outputs = outputs(settings)
         if (chart := values(settings)) is not None:
-            release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
+            made = release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
+            self._formed(settings, chart.cluster_id, made)
         self.register_outputs({})
+
+    def _formed(self, settings: Settings, cluster_id: str, made: pulumi.Resource) -> None:
+        """Say so once every node is ready, hence formatted; it stays as long as the volumes do."""
+        ConfigMap(
+            FORMED,
+            metadata={
+                "name": FORMED,
+                "namespace": settings.namespace,
+                "labels": labels("kafka"),
+                "annotations": {FORCE: "true"},
+            },
+            data={"formed": cluster_id},
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[made], retain_on_delete=not settings.storage.delete_volumes
+            ),
+        )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components.credentials import OBJECT_STORE_ROOT
-from infra.components.release import common, given, release, resources, storage
+from infra.components.release import common, exposure, given, release, resources, storage
 from infra.settings import Settings
+from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
 
 PORT = 9000
@@ -25,13 +26,11 @@ class ObjectStoreOutputs:
 
 def values(settings: Settings) -> MinioValues | None:
     """Return the chart's values, None where an external store is used."""
-    store, access = settings.object_store, settings.external_access
+    store = settings.object_store
     if store.external is not None:
         return None
     external = External(
-        enabled=access.enabled,
-        api_node_port=access.object_store_node_port,
-        console_node_port=access.console_node_port,
+        api=Exposure(**exposure(settings, "object_store")), console=Exposure(**exposure(settings, "console"))
     )
     return MinioValues(
         **common(settings, settings.images.minio),
@@ -44,14 +43,12 @@ def values(settings: Settings) -> MinioValues | None:
 
 def outputs(settings: Settings) -> ObjectStoreOutputs:
     """Return where the store is; known before it is made."""
-    store, access = settings.object_store, settings.external_access
-    if store.external is not None:
-        return ObjectStoreOutputs(store.external.endpoint, store.external.endpoint, None)
-    return ObjectStoreOutputs(
-        f"http://minio.{settings.namespace}.svc:{PORT}",
-        f"http://{access.host}:{access.object_store_port}" if access.enabled else None,
-        f"http://{access.host}:{access.console_port}" if access.enabled else None,
-    )
+    chart = values(settings)
+    if chart is None:
+        there = str(settings.object_store.external and settings.object_store.external.endpoint)
+        return ObjectStoreOutputs(there, there, None)
+    inside = f"http://minio.{settings.namespace}.svc:{PORT}"
+    return ObjectStoreOutputs(inside, chart.external.api.url, chart.external.console.url)
 
 
 class ObjectStore(pulumi.ComponentResource):

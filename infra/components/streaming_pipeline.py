@@ -105,6 +105,7 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         secret_environment=own_secret.values(name, pipeline),
         wheel_digest=digest,
         announce=pipeline.announce,
+        **given(driver_grace_s=pipeline.driver_grace_s),
     )
 
 

@@ -61,7 +61,7 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
     found.append(
         Address("Kafka bootstrap", outside, probes.kafka)
         if outside
-        else Address("Kafka bootstrap", kafka.bootstrap, None, "kafka", note="set external_access.enabled to reach it")
+        else Address("Kafka bootstrap", kafka.bootstrap, None, "kafka", note="set external_access.kafka.by to reach it")
     )
     if platform.result_store:
         found.append(_result_store(platform.result_store, names.platform, facts, kubectl, keys))

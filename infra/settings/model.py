@@ -133,22 +133,38 @@ class HistoryServer(Section):
     resources: Resources | None = None
 
 
-class ExternalAccess(Section):
-    """NodePorts for clients outside the cluster, and the ports of `host` that lead to them.
+class Exposed(Section):
+    """How clients outside the cluster reach one service; None takes what is usual for `by`.
 
-    The defaults are the ports that our kind cluster publishes; Kafka's are those of node 0, others follow.
+    Attributes:
+        by: `none`: they do not. An Ingress speaks HTTP, and Kafka does not.
+        host: name or address that clients use; of brokers with a load balancer each, `{node}` is the node's number.
+        port: that clients use; Kafka's is that of node 0, others follow.
+        node_port: likewise, in the cluster.
+        annotations: of the Service or Ingress, for the controller that serves it.
+        ingress_class: the cluster's default unless named.
+        tls_secret: Secret of the platform's namespace with the certificate of an Ingress.
     """
 
-    enabled: bool = False
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    kafka_port: Port = 12092
-    kafka_node_port: NodePort = 30092
-    object_store_port: Port = 12000
-    object_store_node_port: NodePort = 30900
-    console_port: Port = 12001
-    console_node_port: NodePort = 30901
-    history_server_port: Port = 12080
-    history_server_node_port: NodePort = 30180
+    by: Literal["none", "NodePort", "LoadBalancer", "Ingress"] = "none"
+    host: Annotated[str, Field(min_length=1)] | None = None
+    port: Port | None = None
+    node_port: NodePort | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+    ingress_class: Label | None = None
+    tls_secret: Label | None = None
+
+
+class ExternalAccess(Section):
+    """What is reached from outside the cluster; `console` is that of the object store.
+
+    None of it asks for more than its own login, and Kafka and history server ask for none.
+    """
+
+    kafka: Exposed = Exposed()
+    object_store: Exposed = Exposed()
+    console: Exposed = Exposed()
+    history_server: Exposed = Exposed()
 
 
 class Toleration(Section):
@@ -215,6 +231,7 @@ class Pipeline(Section):
         shards: fixed for the life of the pipeline.
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
+        driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
         suspend: no driver and no executors; everything else stays.
@@ -245,6 +262,8 @@ class Pipeline(Section):
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    # The next driver has to run within the ten minutes that Pulumi waits.
+    driver_grace_s: Annotated[int, Field(ge=1, le=300)] | None = None
     result_store: bool = False
     driver: Driver = Driver()
     executors: Executors = Executors()

@@ -6,14 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import KubernetesName, NodePort, Part, Resources, Values
-
-
-class External(Part):
-    """The NodePort for browsers outside the cluster."""
-
-    enabled: bool = False
-    node_port: NodePort = 30180
+from infra.values.common import KubernetesName, Resources, Values
+from infra.values.exposure import Exposure
 
 
 class HistoryServerValues(Values):
@@ -34,5 +28,5 @@ class HistoryServerValues(Values):
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
     update_interval_s: Annotated[int, Field(ge=1)] = 20
     heap_mib: Annotated[int, Field(ge=128)] = 256
-    external: External = External()
+    external: Exposure = Exposure(port=12080, node_port=30180)
     resources: Resources = Resources(cpu_request="50m", memory_request="320Mi", memory_limit="640Mi")

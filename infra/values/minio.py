@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from infra.values.common import KubernetesName, NodePort, Part, Resources, Storage, Values
+from infra.values.common import KubernetesName, Part, Resources, Storage, Values
+from infra.values.exposure import Exposure
 
 
 class External(Part):
-    """NodePorts for clients outside the cluster."""
+    """Access from outside the cluster: the S3 API and the console, one without the other or both."""
 
-    enabled: bool = False
-    api_node_port: NodePort = 30900
-    console_node_port: NodePort = 30901
+    api: Exposure = Exposure(port=12000, node_port=30900)
+    console: Exposure = Exposure(port=12001, node_port=30901)
 
 
 class MinioValues(Values):

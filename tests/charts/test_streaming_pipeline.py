@@ -345,6 +345,14 @@ def test_pulumi_waits_for_job_and_driver() -> None:
     assert application(suspended)["spec"]["suspend"] is True
 
 
+def test_a_driver_that_is_replaced_keeps_its_executors_while_it_finishes_its_epoch() -> None:
+    """A foreground deletion is handed on to the driver's pod, and from there to executors: they would go at once."""
+    made = application(objects(driver_grace_s=90))
+    assert made["metadata"]["annotations"]["pulumi.com/deletionPropagationPolicy"] == "background"
+    driver, executor = (made["spec"][role]["template"]["spec"] for role in ("driver", "executor"))
+    assert (driver["terminationGracePeriodSeconds"], executor["terminationGracePeriodSeconds"]) == (90, 5)
+
+
 def test_driver_may_make_executors_and_no_more() -> None:
     """Pods of its own namespace, by what Spark 4.2 calls; all else that it would make or delete is switched off."""
     rendered = objects()
