@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import pulumi
 
+from infra.components import network
 from infra.components.release import common, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
+from infra.values.network import Egress, KafkaPolicies, anywhere, broker
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ def values(settings: Settings) -> KafkaValues | None:
         controllers=kafka.controllers,
         external=external,
         storage=storage(settings, kafka.storage_size),
+        network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
         **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),
@@ -48,6 +51,15 @@ def outputs(settings: Settings) -> KafkaOutputs:
         return KafkaOutputs(bootstrap, bootstrap)
     host, port = chart.bootstrap.split(":")
     return KafkaOutputs(f"{host}.{settings.namespace}.svc:{port}", chart.external_bootstrap)
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.kafka.external
+    if external is None:
+        return broker(settings.namespace)
+    # Policies know no host names: its ports, wherever they are.
+    return anywhere(*sorted({int(one.rpartition(":")[2]) for one in external.split(",")}))
 
 
 class Kafka(pulumi.ComponentResource):

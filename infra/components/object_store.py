@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pulumi
 
+from infra.components import network
 from infra.components.credentials import OBJECT_STORE_ROOT
 from infra.components.release import common, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.minio import External, MinioValues
+from infra.values.network import Egress, Pods, ServerPolicies, anywhere
+from infra.values.network import object_store as ours
 
 PORT = 9000
 
@@ -33,11 +37,16 @@ def values(settings: Settings) -> MinioValues | None:
         api_node_port=access.object_store_node_port,
         console_node_port=access.console_node_port,
     )
+    history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
+    readers = (history,) if settings.history_server.enabled else ()
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         external=external,
         storage=storage(settings, store.storage_size),
+        network_policies=ServerPolicies(
+            **network.enabled(settings), clients=network.clients(settings, store.clients, *readers)
+        ),
         **given(resources=resources(store.resources)),
     )
 
@@ -52,6 +61,15 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
         f"http://{access.host}:{access.object_store_port}" if access.enabled else None,
         f"http://{access.host}:{access.console_port}" if access.enabled else None,
     )
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.object_store.external
+    if external is None:
+        return ours(settings.namespace)
+    url = urlsplit(external.endpoint)
+    return anywhere(url.port or {"http": 80, "https": 443}[url.scheme])
 
 
 class ObjectStore(pulumi.ComponentResource):

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from infra.values.common import KubernetesName, NodePort, Part, Resources, Values
+from infra.values.network import HistoryPolicies
 
 
 class External(Part):
@@ -27,6 +28,7 @@ class HistoryServerValues(Values):
         heap_mib: heap of the JVM.
         external: access from outside the cluster.
         resources: of the server.
+        network_policies: where it may connect to.
     """
 
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
@@ -36,3 +38,4 @@ class HistoryServerValues(Values):
     heap_mib: Annotated[int, Field(ge=128)] = 256
     external: External = External()
     resources: Resources = Resources(cpu_request="50m", memory_request="320Mi", memory_limit="640Mi")
+    network_policies: HistoryPolicies = HistoryPolicies()

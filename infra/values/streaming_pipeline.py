@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 from effectively_once.settings import PipelineSettings
 from infra import versions
 from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
+from infra.values.network import PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
@@ -121,6 +122,7 @@ class StreamingPipelineValues(Values):
         executor_grace_s: executors hold nothing that a repeat could not make again.
         retry_interval_s: the n-th start of a driver comes at least n times this after the start before.
         create_deadline_s: how long bucket and topics may take, retries included.
+        network_policies: where its pods may connect to.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
@@ -149,6 +151,7 @@ class StreamingPipelineValues(Values):
     executor_grace_s: Annotated[int, Field(ge=0, le=600)] = 5
     retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1
     create_deadline_s: Annotated[int, Field(ge=30, le=3600)] = 300
+    network_policies: PipelinePolicies = PipelinePolicies()
 
     @field_serializer("settings")
     def _what_is_set(self, settings: PipelineSettings) -> dict[str, Any]:
