@@ -58,6 +58,7 @@ WANTED: Final = {
 class Deployment:
     """What is in force, who is there, and which of the table's conditions hold."""
 
+    values: tuple[Object, ...]
     objects: tuple[Object, ...]
     endpoints: tuple[Endpoint, ...]
     marks: frozenset[str]
@@ -102,9 +103,10 @@ def named(name: str) -> Deployment:
 
 def deployment(wanted: Settings) -> Deployment:
     """Render everything, and put neighbours beside it."""
-    objects: list[Object] = []
+    given, objects = [], []
     for release, chart, namespace, values in releases(wanted):
-        for one in render(chart, values.to_helm(), release, namespace):
+        given.append(values.to_helm())
+        for one in render(chart, given[-1], release, namespace):
             objects.append({**one, "metadata": {"namespace": namespace, **one["metadata"]}})
     if wanted.network_policies.enabled:
         objects += (closed(one) for one in names(wanted))
@@ -117,7 +119,7 @@ def deployment(wanted: Settings) -> Deployment:
         marks = {flows.TABLES} if pod.owner in tables else set()
         marks |= {flows.EGRESS} if pod.owner in egress else set()
         pods.append(replace(pod, marks=frozenset(marks)))
-    return Deployment(tuple(objects), (*pods, *_neighbours(wanted, pods)), frozenset(_marks(wanted)))
+    return Deployment(tuple(given), tuple(objects), (*pods, *_neighbours(wanted, pods)), frozenset(_marks(wanted)))
 
 
 def closed(namespace: str) -> Object:
