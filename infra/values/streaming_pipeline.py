@@ -18,6 +18,8 @@ SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 METRICS_PORT = 9404
 """Of a driver that nobody tells another one."""
+FIXED_PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blockManager.port", "spark.ui.port")
+"""Of Spark's own settings; any other way a port would be another one each time."""
 OURS = (
     "AWS_",
     "PG",
@@ -169,4 +171,7 @@ class StreamingPipelineValues(Values):
         taken = [name for name in (*self.environment, *secrets) if name.startswith(OURS)]
         if taken:
             raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        for key in FIXED_PORTS:
+            if not 0 < int(text if (text := self.spark_conf.get(key, "1")).isdecimal() else 0) <= 65535:
+                raise ValueError(f"sparkConf.{key}: a port from 1 to 65535 is allowed, got {text!r}: policies name it")
         return self

@@ -15,6 +15,7 @@ from infra.settings import Settings
 from infra.values import flows
 from infra.values.common import Values
 from infra.values.network import METADATA, NODE_LOCAL_DNS, OUR_LABEL
+from tests.charts import samples
 from tests.charts.policies import Endpoint, Object
 from tests.charts.render import render
 from tests.infra.platform import settings
@@ -120,6 +121,16 @@ def deployment(wanted: Settings) -> Deployment:
         marks |= {flows.EGRESS} if pod.owner in egress else set()
         pods.append(replace(pod, marks=frozenset(marks)))
     return Deployment(tuple(given), tuple(objects), (*pods, *_neighbours(wanted, pods)), frozenset(_marks(wanted)))
+
+
+def by_helm() -> Deployment:
+    """Render each chart with its own defaults, into a namespace of its name; nobody is beside it."""
+    objects = []
+    for chart, values in samples.EACH.values():
+        for one in render(chart, values.to_helm(), "release", chart):
+            objects.append({**one, "metadata": {"namespace": chart, **one["metadata"]}})
+    pods = [_pod(namespace, labels, "10.244.0.1") for namespace, labels in _templates(objects)]
+    return Deployment((), tuple(objects), tuple(pods), frozenset())
 
 
 def closed(namespace: str) -> Object:

@@ -162,6 +162,18 @@ def test_no_port_of_a_container_is_left_out(name: str) -> None:
     assert ports <= {*PORTS}
 
 
+def test_releases_by_plain_helm_find_each_other_in_whichever_namespaces() -> None:
+    """The charts' own defaults know labels alone; whoever has none of ours stays out."""
+    there = deployed.by_helm()
+    driver = there.one(flows.DRIVER)
+    for kind, port in ((flows.BROKER, 9092), (flows.OBJECT_STORE, 9000), (flows.RESULT_STORE, 5432)):
+        assert allowed(there.policies, driver, there.one(kind), port)
+        # That sample of the object store is open to the outside.
+        nobody = Endpoint("nobody", "10.0.0.9", "x")
+        assert allowed(there.policies, nobody, there.one(kind), port) == (kind == flows.OBJECT_STORE)
+    assert allowed(there.policies, there.one(flows.HISTORY), there.one(flows.OBJECT_STORE), 9000)
+
+
 def test_without_policies_none_is_rendered() -> None:
     there = deployed.deployment(settings(profile="ci", network_policies={"enabled": False}))
     assert there.policies == []

@@ -28,6 +28,10 @@ spark.kubernetes.allocation.driver.readinessTimeout: 10s
 spark.driver.port: "7078"
 spark.driver.blockManager.port: "7079"
 spark.blockManager.port: "7079"
+{{- if not .Values.networkPolicies.enabled }}
+# Spark's own policy, which closes executors to all but their application, goes with ours.
+spark.kubernetes.driver.pod.excludedFeatureSteps: org.apache.spark.deploy.k8s.features.NetworkPolicyFeatureStep
+{{- end }}
 # Dead executors go away at once. Their logs go with them: set it to false for a post-mortem, and clean up by hand.
 spark.kubernetes.executor.deleteOnTermination: "true"
 # What a driver leaves is owned by its pod and goes with it; so it needs no rights on Services and volumes.
