@@ -81,7 +81,7 @@ def table() -> str:
     for one in FLOWS:
         ports = ", ".join(map(str, one.ports)) or "`ports`"
         cells = (", ".join(one.sources), one.target, ports, one.what, one.when)
-        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
