@@ -43,7 +43,7 @@ class Block(Part):
 def block(cidr: str) -> Block:
     """Return addresses without those of a cloud's metadata; who wants these names them alone."""
     whole = ip_network(cidr)
-    return Block(cidr=cidr, excluded=[one for one in METADATA if _lies_in(ip_network(one), whole)])
+    return Block(cidr=cidr, excluded=tuple(one for one in METADATA if _lies_in(ip_network(one), whole)))
 
 
 def _lies_in(part: IPv4Network | IPv6Network, whole: IPv4Network | IPv6Network) -> bool:
@@ -99,7 +99,7 @@ def result_store(namespace: str | None = None) -> Egress:
 
 def _ours(port: int, namespace: str | None, **labels: str) -> Egress:
     own = {f"app.kubernetes.io/{key}": value for key, value in labels.items()}
-    return Egress(pods=Pods(namespace=namespace, labels={**OUR_LABEL, **own}), ports=[port])
+    return Egress(pods=Pods(namespace=namespace, labels={**OUR_LABEL, **own}), ports=(port,))
 
 
 API_SERVER: Final = Egress(addresses=ANYWHERE, ports=(443, 6443))

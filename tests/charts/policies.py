@@ -125,7 +125,8 @@ def _matches(selector: Object, labels: Mapping[str, str]) -> bool:
         _known({one["operator"]: 0}, {"NotIn"})
         if labels.get(one["key"]) in one["values"]:
             return False
-    return selector.get("matchLabels", {}).items() <= labels.items()
+    wanted: dict[str, str] = selector.get("matchLabels", {})
+    return wanted.items() <= labels.items()
 
 
 def _known(found: Mapping[str, Any], fields: set[str]) -> None:
