@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components import object_store
+from infra.components import network, object_store
 from infra.components.credentials import OBJECT_STORE
 from infra.components.release import common, exposure, given, release, resources
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
+from infra.values.network import HistoryPolicies
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ def values(settings: Settings) -> HistoryServerValues | None:
         s3_endpoint=object_store.outputs(settings).endpoint,
         bucket=settings.object_store.bucket,
         credentials_secret=OBJECT_STORE,
+        network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
         external=Exposure(**exposure(settings, "history_server")),
         **given(resources=resources(server.resources)),
     )

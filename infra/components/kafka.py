@@ -8,9 +8,11 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.core.v1 import ConfigMap
 
+from infra.components import network
 from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
+from infra.values.network import Egress, KafkaPolicies, anywhere, broker
 
 FORMED: Final = "kafka-formed"
 """ConfigMap that tells a controller that its quorum has been formed: an empty disk is a lost one from then on."""
@@ -35,6 +37,7 @@ def values(settings: Settings) -> KafkaValues | None:
         controllers=kafka.controllers,
         external=External(**exposure(settings, "kafka")),
         storage=storage(settings, kafka.storage_size),
+        network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
         **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),
@@ -50,6 +53,15 @@ def outputs(settings: Settings) -> KafkaOutputs:
         return KafkaOutputs(bootstrap, bootstrap)
     host, port = chart.bootstrap.split(":")
     return KafkaOutputs(f"{host}.{settings.namespace}.svc:{port}", chart.external_bootstrap)
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.kafka.external
+    if external is None:
+        return broker(settings.namespace)
+    # Policies know no host names: its ports, wherever they are.
+    return anywhere(*sorted({int(one.rpartition(":")[2]) for one in external.split(",")}))
 
 
 class Kafka(pulumi.ComponentResource):

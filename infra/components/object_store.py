@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pulumi
 
+from infra.components import network
 from infra.components.credentials import OBJECT_STORE_ROOT
 from infra.components.release import common, exposure, given, release, resources, storage
 from infra.settings import Settings
 from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
+from infra.values.network import Egress, Pods, ServerPolicies, anywhere
+from infra.values.network import object_store as ours
 
 PORT = 9000
 
@@ -32,11 +36,16 @@ def values(settings: Settings) -> MinioValues | None:
     external = External(
         api=Exposure(**exposure(settings, "object_store")), console=Exposure(**exposure(settings, "console"))
     )
+    history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
+    readers = (history,) if settings.history_server.enabled else ()
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         external=external,
         storage=storage(settings, store.storage_size),
+        network_policies=ServerPolicies(
+            **network.enabled(settings), clients=network.clients(settings, store.clients, *readers)
+        ),
         **given(resources=resources(store.resources)),
     )
 
@@ -49,6 +58,15 @@ def outputs(settings: Settings) -> ObjectStoreOutputs:
         return ObjectStoreOutputs(there, there, None)
     inside = f"http://minio.{settings.namespace}.svc:{PORT}"
     return ObjectStoreOutputs(inside, chart.external.api.url, chart.external.console.url)
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.object_store.external
+    if external is None:
+        return ours(settings.namespace)
+    url = urlsplit(external.endpoint)
+    return anywhere(url.port or {"http": 80, "https": 443}[url.scheme])
 
 
 class ObjectStore(pulumi.ComponentResource):

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from infra.values.common import KubernetesName, Resources, Values
 from infra.values.exposure import Exposure
+from infra.values.network import HistoryPolicies
 
 
 class HistoryServerValues(Values):
@@ -21,6 +22,7 @@ class HistoryServerValues(Values):
         heap_mib: heap of the JVM.
         external: access from outside the cluster.
         resources: of the server.
+        network_policies: where it may connect to.
     """
 
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
@@ -30,3 +32,4 @@ class HistoryServerValues(Values):
     heap_mib: Annotated[int, Field(ge=128)] = 256
     external: Exposure = Exposure(port=12080, node_port=30180)
     resources: Resources = Resources(cpu_request="50m", memory_request="320Mi", memory_limit="640Mi")
+    network_policies: HistoryPolicies = HistoryPolicies()

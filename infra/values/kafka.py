@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from infra.values.common import NodePort, Port, Resources, Storage, Values
 from infra.values.exposure import Exposure
+from infra.values.network import KafkaPolicies
 
 
 class External(Exposure):
@@ -44,6 +45,7 @@ class KafkaValues(Values):
         controller_resources: of a controller that stands apart.
         storage: of a broker and of a controller.
         termination_grace_s: a broker's clean stop hands over its leaderships.
+        network_policies: who may connect to it.
     """
 
     nodes: Literal[1, 3] = 1
@@ -61,6 +63,7 @@ class KafkaValues(Values):
     controller_resources: Resources = Resources(cpu_request="100m", memory_request="384Mi", memory_limit="640Mi")
     storage: Storage = Storage(size="8Gi")
     termination_grace_s: Annotated[int, Field(ge=1)] = 45
+    network_policies: KafkaPolicies = KafkaPolicies()
 
     @model_validator(mode="after")
     def _ports_in_range(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra.values.common import KubernetesName, Part, Resources, Storage, Values
 from infra.values.exposure import Exposure
+from infra.values.network import ServerPolicies
 
 
 class External(Part):
@@ -21,9 +22,11 @@ class MinioValues(Values):
         external: access from outside the cluster.
         resources: of the server.
         storage: of the data.
+        network_policies: who may connect to it.
     """
 
     credentials_secret: KubernetesName = "minio-root"  # noqa: S105 - a name
     external: External = External()
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
     storage: Storage = Storage(size="8Gi")
+    network_policies: ServerPolicies = ServerPolicies()

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from infra.cluster import engine
+
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
@@ -19,4 +21,6 @@ def _no_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.delenv("EFFECTIVELY_ONCE_STATE", raising=False)
         patch.setenv("XDG_STATE_HOME", str(nowhere))
         patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
+        # By it the machine's lock is named.
+        patch.setattr(engine, "RUN", nowhere)
         yield
