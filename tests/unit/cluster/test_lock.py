@@ -73,7 +73,7 @@ def test_a_second_command_is_refused_with_the_firsts_name_and_changes_nothing(
 ) -> None:
     for step in ("ensure", "running", "stop"):
         monkeypatch.setattr(engines, step, lambda *_: pytest.fail("went on"))
-    assert run(lambda: command(ours)) == 2
+    assert run(lambda **_: command(ours)) == 2
     assert f"✗ {name}: make up (process {holder.pid}, since " in capsys.readouterr().err
 
 
