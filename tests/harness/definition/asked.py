@@ -135,13 +135,16 @@ class Definition:
         """
         declaration, tables = self.said["declaration"], self.said["tables"]
         topics = tuple(sink for sink in self.said["rows"] if sink not in tables)
-        commits: Steps = tuple((step, sink) for sink in self.said["rows"] for step in (OPEN, "committed"))
+        # At least once a topic has no transaction; a table has one all the same.
+        bare = topics if self.settings.get("semantics") == "at_least_once" else ()
+        committing = [sink for sink in self.said["rows"] if sink not in bare]
+        commits: Steps = tuple((step, sink) for sink in committing for step in (OPEN, "committed"))
         ids: Steps = (("ids_decided", None),) if declaration["attached"] else ()
         windows: Steps = (("windows_decided", None),) if declaration["aggregates"] and not early else ()
         return {
             "steps": (*commits, *ids, *windows),
             "table": tuple(one for one in commits if one[1] in tables),
-            "opens": tuple((OPEN, sink) for sink in topics),
+            "opens": tuple((OPEN, sink) for sink in topics if sink not in bare),
             "rows": topics,
         }
 
