@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from tests.harness.pack.archive import SUFFIX, name_of, unpack
 from tests.harness.pack.files import MANIFEST
-from tests.harness.report.listing import listed, page_of
+from tests.harness.report.listing import listed, page_beside
 from tests.harness.report.page import render
 from tests.harness.run_directory import write_atomically
 
@@ -18,8 +18,8 @@ def draw_all(folder: Path) -> Iterator[Path]:
         PackError: a pack is damaged, or of other code.
     """
     for packed in sorted(folder.rglob(f"*{SUFFIX}")):
-        page = page_of(packed)
-        if page is None or not page.exists() or page.stat().st_mtime < packed.stat().st_mtime:
+        page = page_beside(packed)
+        if not page.exists() or page.stat().st_mtime < packed.stat().st_mtime:
             yield draw(packed)
 
 
@@ -31,9 +31,8 @@ def draw(packed: Path) -> Path:
         run = Path(temporary) / name_of(packed)
         run.mkdir()
         unpack(packed, run, lines_too=lines_too)
-        page = packed.with_name(f"{run.name}.html")
-        write_atomically(page, render(run).encode())
-    return page
+        write_atomically(page_beside(packed), render(run).encode())
+    return page_beside(packed)
 
 
 def is_folder_of_kept(path: Path) -> bool:

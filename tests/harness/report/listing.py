@@ -85,10 +85,15 @@ class Listed:
         return sum(all(whole(row.get(name)) == 0 for name in _WRONG) for row in outputs), len(outputs)
 
 
+def page_beside(packed: Path) -> Path:
+    """Where a kept run is shown, once it is drawn (tests.harness.report.kept)."""
+    return packed.with_name(f"{name_of(packed)}.html")
+
+
 def page_of(run: Path) -> Path | None:
-    """Where a run is shown: that of a kept run lies beside it, once it is drawn (tests.harness.report.kept)."""
+    """Where a run is shown, kept or not."""
     if is_packed(run):
-        return run.with_name(f"{name_of(run)}.html")
+        return page_beside(run)
     return next((run / name for name in PAGES if (run / name).is_file()), None)
 
 
