@@ -65,8 +65,8 @@ bundle: ## events, objects and logs in one archive, without secrets
 	@$(CLI) bundle
 
 ##@ Work on it
-tools: ## find or build every tool, nothing else
-	@$(CLI) tools
+tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 every tool]
+	@$(CLI) tools $(if $(ALL),--all)
 images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
 	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
 schema: ## write the charts' schemas from their models
@@ -89,7 +89,7 @@ test-core: ## and what guards the protocol: servers, sinks, crash points; CI pla
 	@$(CLI) test --extent core $(ARGS)
 test-all: ## and all else that needs no cluster, the slow suites too
 	@$(CLI) test --extent all $(ARGS)
-lock: ## write requirements.lock anew from requirements.in
+lock: ## write requirements.lock anew from requirements.in; images get Debian's packages of today
 	@$(CLI) lock
 
 help:

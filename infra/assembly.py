@@ -19,13 +19,14 @@ from infra.components import (
     admission,
     history_server,
     kafka,
+    network,
     object_store,
     result_store,
     spark_operator,
     streaming_pipeline,
 )
 from infra.components.credentials import OBJECT_STORE, Credentials
-from infra.components.namespaces import Namespaces
+from infra.components.namespaces import Namespaces, names
 from infra.settings import Settings, SettingsError, explain
 
 
@@ -116,5 +117,6 @@ def build(
         streaming_pipeline.StreamingPipeline(settings, one, [*needed, results], opts, works)
         for one in settings.pipelines.values()
     ]
-    history_server.HistoryServer(settings, [*needed, *pipelines], opts)
+    history = history_server.HistoryServer(settings, [*needed, *pipelines], opts)
+    network.DefaultDeny(settings, names(settings), brought, [*needed, results, *pipelines, history], opts)
     return platform(settings)

@@ -35,15 +35,23 @@ def prepare_command() -> None:
 
 
 @app.command()
-def tools() -> None:
-    """Find or build every tool: the demo's, and those of a cluster."""
+def tools(
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every tool, also the demo's and those of a cluster here.")
+    ] = False,
+) -> None:
+    """Find or build what deploys to a cluster: kubectl, Pulumi with its provider, CRDs."""
+    from infra.toolchain import programs  # noqa: PLC0415
     from infra.toolchain.crds import resource_definitions  # noqa: PLC0415
-    from infra.toolchain.programs import build_all  # noqa: PLC0415
 
     console = default_console()
-    prepare(console)
     cache = Cache(cache_root())
-    build_all(cache, console)
+    if every:
+        prepare(console)
+        programs.build_all(cache, console)
+    else:
+        programs.find_programs(cache, console, needed=programs.DEPLOYING)
     with console.step("custom resource definitions"):
         resource_definitions(cache)
 
@@ -202,7 +210,9 @@ def docs(*, form: Annotated[bool, typer.Option(help="Bring the pages into their 
 
 @app.command()
 def lock() -> None:
-    """Write requirements.lock anew from requirements.in, that of the images, which follows it, and that of the docs."""
+    """Write requirements.lock anew from requirements.in, those of images and docs, and the day of Debian's packages."""
+    from infra.images import rootfs  # noqa: PLC0415
+
     common, images = "pip compile --quiet --generate-hashes --python-version 3.11", "images/deps/requirements"
     pages = f"{common} --universal --no-annotate docs/requirements.in --output-file docs/requirements.lock"
     ours = f"{common} --universal requirements.in --output-file requirements.lock"
@@ -216,6 +226,8 @@ def lock() -> None:
             done = run_tool("uv", *theirs.split(), "make lock")
         if done.returncode == 0:
             done = run_tool("uv", *pages.split(), "--custom-compile-command", "make lock")
+    if done.returncode == 0:
+        rootfs.renew()
     raise typer.Exit(done.returncode)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +20,39 @@ LEAVES_ENGINE = ("up", "images")
 """Commands that may start a container engine, which outlives them."""
 
 
-def run(app: Callable[[], object]) -> int:
-    """Run the command that the arguments name; return its exit code, 2 where it was refused or cannot go on."""
+def run(app: Callable[..., object], words: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run the command that the arguments name; return its exit code, 2 where it was refused or cannot go on.
+
+    Args:
+        app: a command line of Typer.
+        words: the arguments; None: those of this process.
+        name: what its help calls it; None: as this process was called.
+    """
     try:
-        app()
+        code = app(args=words, prog_name=name, standalone_mode=False)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
+    except typer.TyperException as error:
+        return _refuse(error)
     except UserError as error:
         typer.echo(f"✗ {error}", err=True)
         return 2
     except KeyboardInterrupt:
         typer.echo("✗ interrupted; everything that was started has been stopped", err=True)
         return 130
-    return 0
+    return code if isinstance(code, int) else 0
 
 
-def main(app: Callable[[], object]) -> int:
+def _refuse(error: typer.TyperException) -> int:
+    """Say in one line what is wrong with the words, and where to look; an empty command line has its help already."""
+    if says := error.format_message():
+        context = getattr(error, "ctx", None)
+        where = f" (`{context.command_path} --help` shows what there is)" if context else ""
+        typer.echo(f"✗ {says.removesuffix('.')}{where}", err=True)
+    return 2
+
+
+def main(app: Callable[..., object]) -> int:
     """Run guarded: whichever way this ends, no process is left behind; but for an engine that is to stay."""
     return run(app) if sys.argv[1:2] and sys.argv[1] in LEAVES_ENGINE else guarded(lambda: run(app))
 

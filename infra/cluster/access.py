@@ -167,7 +167,7 @@ class Access:
         if missing or kafka is None or store.external_endpoint is None:
             raise AccessError(
                 f"{' and '.join(missing)} cannot be reached from outside the cluster: "
-                "set external_access.enabled in the stack's settings and run `make up`"
+                "set external_access.<name>.by in the stack's settings and run `make up`"
             )
         access_key, secret_key = self._credentials(store)
         return Endpoints(kafka, store.external_endpoint, access_key, secret_key, self._bucket(pipeline))

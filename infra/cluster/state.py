@@ -9,7 +9,7 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,11 +181,11 @@ def shell_exports(env: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def link_programs(state: StateDirectory, programs: Mapping[str, Path]) -> None:
-    """Make PATH's directory hold exactly these programs, as links."""
+def link_programs(state: StateDirectory, programs: Mapping[str, Path], keep: Collection[str] = ()) -> None:
+    """Make PATH's directory hold exactly these programs, as links; and those to `keep` that are there already."""
     state.programs.mkdir(parents=True, exist_ok=True)
     for left in state.programs.iterdir():
-        if left.name not in programs:
+        if left.name not in programs and not (left.name in keep and left.exists()):
             left.unlink()
     for name, target in programs.items():
         link = state.programs / name

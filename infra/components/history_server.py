@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components import object_store
+from infra.components import network, object_store
 from infra.components.credentials import OBJECT_STORE
-from infra.components.release import common, given, release, resources
+from infra.components.release import common, exposure, given, release, resources
 from infra.settings import Settings
-from infra.values.history_server import External, HistoryServerValues
+from infra.values.exposure import Exposure
+from infra.values.history_server import HistoryServerValues
+from infra.values.network import HistoryPolicies
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class HistoryServerOutputs:
 
 def values(settings: Settings) -> HistoryServerValues | None:
     """Return the chart's values; None when it is off, or when no pipeline makes the bucket that it reads."""
-    server, access = settings.history_server, settings.external_access
+    server = settings.history_server
     if not server.enabled or not settings.pipelines:
         return None
     return HistoryServerValues(
@@ -30,17 +32,16 @@ def values(settings: Settings) -> HistoryServerValues | None:
         s3_endpoint=object_store.outputs(settings).endpoint,
         bucket=settings.object_store.bucket,
         credentials_secret=OBJECT_STORE,
-        external=External(enabled=access.enabled, node_port=access.history_server_node_port),
+        network_policies=HistoryPolicies(**network.names(settings), object_store=object_store.egress(settings)),
+        external=Exposure(**exposure(settings, "history_server")),
         **given(resources=resources(server.resources)),
     )
 
 
 def outputs(settings: Settings) -> HistoryServerOutputs | None:
     """Return where it is, None without one."""
-    access = settings.external_access
-    if values(settings) is None:
-        return None
-    return HistoryServerOutputs(f"http://{access.host}:{access.history_server_port}" if access.enabled else None)
+    chart = values(settings)
+    return None if chart is None else HistoryServerOutputs(chart.external.url)
 
 
 class HistoryServer(pulumi.ComponentResource):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap
 
-from infra.components.release import common, given, release, resources, storage
+from infra.components import network
+from infra.components.release import FORCE, common, exposure, given, labels, release, resources, storage
 from infra.settings import Settings
 from infra.values.kafka import External, KafkaValues
+from infra.values.network import Egress, KafkaPolicies, anywhere, broker
+
+FORMED: Final = "kafka-formed"
+"""ConfigMap that tells a controller that its quorum has been formed: an empty disk is a lost one from then on."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +28,16 @@ class KafkaOutputs:
 
 def values(settings: Settings) -> KafkaValues | None:
     """Return the chart's values, None where an external broker is used."""
-    kafka, access = settings.kafka, settings.external_access
+    kafka = settings.kafka
     if kafka.external is not None:
         return None
-    external = External(
-        enabled=access.enabled, host=access.host, port=access.kafka_port, node_port=access.kafka_node_port
-    )
     return KafkaValues(
         **common(settings, settings.images.kafka),
         nodes=kafka.nodes,
         controllers=kafka.controllers,
-        external=external,
+        external=External(**exposure(settings, "kafka")),
         storage=storage(settings, kafka.storage_size),
+        network_policies=KafkaPolicies(**network.names(settings), clients=network.clients(settings, kafka.clients)),
         **given(
             session_timeout_ms=kafka.session_timeout_ms, heap_mib=kafka.heap_mib, resources=resources(kafka.resources)
         ),
@@ -50,6 +55,15 @@ def outputs(settings: Settings) -> KafkaOutputs:
     return KafkaOutputs(f"{host}.{settings.namespace}.svc:{port}", chart.external_bootstrap)
 
 
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.kafka.external
+    if external is None:
+        return broker(settings.namespace)
+    # Policies know no host names: its ports, wherever they are.
+    return anywhere(*sorted({int(one.rpartition(":")[2]) for one in external.split(",")}))
+
+
 class Kafka(pulumi.ComponentResource):
     """Brokers and controllers that are ready; nothing where an external broker is used."""
 
@@ -57,5 +71,22 @@ class Kafka(pulumi.ComponentResource):
         super().__init__("effectively-once:platform:Kafka", "kafka", None, opts)
         self.outputs = outputs(settings)
         if (chart := values(settings)) is not None:
-            release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
+            made = release("kafka", "kafka", settings.namespace, chart, parent=self, after=after)
+            self._formed(settings, chart.cluster_id, made)
         self.register_outputs({})
+
+    def _formed(self, settings: Settings, cluster_id: str, made: pulumi.Resource) -> None:
+        """Say so once every node is ready, hence formatted; it stays as long as the volumes do."""
+        ConfigMap(
+            FORMED,
+            metadata={
+                "name": FORMED,
+                "namespace": settings.namespace,
+                "labels": labels("kafka"),
+                "annotations": {FORCE: "true"},
+            },
+            data={"formed": cluster_id},
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[made], retain_on_delete=not settings.storage.delete_volumes
+            ),
+        )

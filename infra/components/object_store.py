@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pulumi
 
+from infra.components import network
 from infra.components.credentials import OBJECT_STORE_ROOT
-from infra.components.release import common, given, release, resources, storage
+from infra.components.release import common, exposure, given, release, resources, storage
 from infra.settings import Settings
+from infra.values.exposure import Exposure
 from infra.values.minio import External, MinioValues
+from infra.values.network import Egress, Pods, ServerPolicies, anywhere
+from infra.values.network import object_store as ours
 
 PORT = 9000
 
@@ -25,33 +30,43 @@ class ObjectStoreOutputs:
 
 def values(settings: Settings) -> MinioValues | None:
     """Return the chart's values, None where an external store is used."""
-    store, access = settings.object_store, settings.external_access
+    store = settings.object_store
     if store.external is not None:
         return None
     external = External(
-        enabled=access.enabled,
-        api_node_port=access.object_store_node_port,
-        console_node_port=access.console_node_port,
+        api=Exposure(**exposure(settings, "object_store")), console=Exposure(**exposure(settings, "console"))
     )
+    history = Pods(namespace=settings.namespace, labels={"app.kubernetes.io/name": "history-server"})
+    readers = (history,) if settings.history_server.enabled else ()
     return MinioValues(
         **common(settings, settings.images.minio),
         credentials_secret=OBJECT_STORE_ROOT,
         external=external,
         storage=storage(settings, store.storage_size),
+        network_policies=ServerPolicies(
+            **network.enabled(settings), clients=network.clients(settings, store.clients, *readers)
+        ),
         **given(resources=resources(store.resources)),
     )
 
 
 def outputs(settings: Settings) -> ObjectStoreOutputs:
     """Return where the store is; known before it is made."""
-    store, access = settings.object_store, settings.external_access
-    if store.external is not None:
-        return ObjectStoreOutputs(store.external.endpoint, store.external.endpoint, None)
-    return ObjectStoreOutputs(
-        f"http://minio.{settings.namespace}.svc:{PORT}",
-        f"http://{access.host}:{access.object_store_port}" if access.enabled else None,
-        f"http://{access.host}:{access.console_port}" if access.enabled else None,
-    )
+    chart = values(settings)
+    if chart is None:
+        there = str(settings.object_store.external and settings.object_store.external.endpoint)
+        return ObjectStoreOutputs(there, there, None)
+    inside = f"http://minio.{settings.namespace}.svc:{PORT}"
+    return ObjectStoreOutputs(inside, chart.external.api.url, chart.external.console.url)
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it."""
+    external = settings.object_store.external
+    if external is None:
+        return ours(settings.namespace)
+    url = urlsplit(external.endpoint)
+    return anywhere(url.port or {"http": 80, "https": 443}[url.scheme])
 
 
 class ObjectStore(pulumi.ComponentResource):

@@ -10,6 +10,7 @@ import pulumi
 from pulumi_kubernetes.helm.v4 import Chart
 
 from infra.settings import Settings
+from infra.settings.exposure import exposed
 from infra.settings.model import Resources
 from infra.values.common import Storage, Values
 
@@ -47,6 +48,11 @@ def resources(of: Resources | None) -> dict[str, str] | None:
     return None if of is None else of.model_dump()
 
 
+def exposure(settings: Settings, name: str) -> dict[str, Any]:
+    """Return how a service of `external_access` is reached, as arguments for values."""
+    return given(**exposed(settings, name).model_dump())
+
+
 def storage(settings: Settings, size: str) -> Storage:
     """Return the volume of a StatefulSet's pods."""
     own = settings.storage
@@ -59,7 +65,8 @@ def _adjusted(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransfor
     Each may take over its fields from whoever holds them: Pulumi gives every creation a new name as field manager, so
     one that was killed half-way would block all that follow.
 
-    A SparkApplication is rolled by deleting the old one, pods included, before the new one is made. Updated in place,
+    A SparkApplication is rolled by deleting the old one before the new one is made; the new one's driver has the same
+    name, so it comes when the old driver has finished its epoch and is gone (docs/adr/0072). Updated in place,
     operator 2.5.2 waits for the old driver's end and then misses it, because it has forgotten which submission the
     driver was of: nothing runs until somebody touches the object. It also shows the state RUNNING of the old driver
     while the new one is not there yet, and we wait for that state.

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import pulumi
 
+from infra.components import network
 from infra.components.credentials import RESULT_STORE
 from infra.components.release import common, given, release, resources, storage
 from infra.settings import Settings
+from infra.values.network import Egress, ServerPolicies, anywhere
+from infra.values.network import result_store as ours
 from infra.values.postgres import PostgresValues
 
 PORT = 5432
@@ -33,6 +36,7 @@ def values(settings: Settings) -> PostgresValues | None:
         credentials_secret=RESULT_STORE,
         database=store.database,
         storage=storage(settings, store.storage_size),
+        network_policies=ServerPolicies(**network.enabled(settings), clients=network.clients(settings, store.clients)),
         **given(resources=resources(store.resources)),
     )
 
@@ -48,6 +52,12 @@ def outputs(settings: Settings) -> ResultStoreOutputs | None:
     namespace, secret = store.external.credentials_secret.split("/")
     endpoint = f"postgresql://{store.external.host}:{store.external.port}/{store.database}"
     return ResultStoreOutputs(endpoint, secret, namespace)
+
+
+def egress(settings: Settings) -> Egress:
+    """Return where pods connect to for it; those of a pipeline without tables do not."""
+    external = settings.result_store.external
+    return ours(settings.namespace) if external is None else anywhere(external.port)
 
 
 class ResultStore(pulumi.ComponentResource):

@@ -9,8 +9,10 @@ from typing import Final
 import pulumi
 from pulumi_kubernetes.yaml.v2 import ConfigGroup
 
+from infra.components import network
 from infra.components.release import common, given, release, resources
 from infra.settings import Settings, SettingsError
+from infra.values.network import OperatorPolicies
 from infra.values.spark_operator import SparkOperatorValues
 
 CRDS_VARIABLE: Final = "EFFECTIVELY_ONCE_CRDS"
@@ -26,6 +28,7 @@ def values(settings: Settings) -> SparkOperatorValues | None:
         namespaces=(settings.pipelines_namespace, *operator.other_namespaces),
         replicas=operator.replicas,
         leader_election=operator.replicas > 1,
+        network_policies=OperatorPolicies(**network.names(settings), api_server=network.api_server(settings)),
         **given(resources=resources(operator.resources)),
     )
 

@@ -15,10 +15,11 @@ from typing import Any
 import pulumi
 
 from effectively_once.settings import PipelineSettings
-from infra.components import kafka, object_store, own_secret, result_store
+from infra.components import kafka, network, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release
 from infra.settings import Pipeline, Settings
+from infra.values.network import PipelinePolicies, block
 from infra.values.streaming_pipeline import Driver, EventLog, Executors, Service, Source, StreamingPipelineValues
 
 EXTERNAL_REPLICATION = 3  # what a broker that somebody runs can be expected to have
@@ -105,6 +106,20 @@ def values(settings: Settings, pipeline: Pipeline) -> StreamingPipelineValues:
         secret_environment=own_secret.values(name, pipeline),
         wheel_digest=digest,
         announce=pipeline.announce,
+        network_policies=_policies(settings, pipeline),
+        **given(driver_grace_s=pipeline.driver_grace_s),
+    )
+
+
+def _policies(settings: Settings, pipeline: Pipeline) -> PipelinePolicies:
+    return PipelinePolicies(
+        **network.names(settings),
+        api_server=network.api_server(settings),
+        kafka=kafka.egress(settings),
+        object_store=object_store.egress(settings),
+        result_store=result_store.egress(settings),
+        egress=tuple(map(network.outside, pipeline.egress)),
+        viewers=tuple(map(block, settings.network_policies.api_server)),
     )
 
 

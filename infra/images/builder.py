@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from infra.toolchain.cache import Cache, digest
 from infra.toolchain.prepare import Toolchain
 
 TAG_DIGITS = 12
+LABEL = "effectively-once.key"
+UNNAMED = "building"
+"""Tag of an image until it is known what is in it."""
 
 
 @dataclass
@@ -29,7 +33,7 @@ class Builder:
     console: Console
     prefix: str = ""
     arch: str = go_tools.machine_arch()
-    _keys: dict[str, str] = field(default_factory=dict, init=False)
+    _contents: dict[str, str] = field(default_factory=dict, init=False)
     _tags: dict[str, str] = field(default_factory=dict, init=False)
 
     def published(self) -> dict[str, str]:
@@ -47,38 +51,69 @@ class Builder:
         for part in parts:
             self._ensure(part)
         names = [self._tags[one.name] for one in (base, *parts)]
-        key = digest({"images": " ".join(self._keys[one.name] for one in (base, *parts))})
+        key = digest({"images": " ".join(self._contents[one.name] for one in (base, *parts))})
         saved = self.cache.get("node-images", key, lambda folder: self.save(names, folder / "images.tar"))
         node = catalogue.node(self.cache, self.arch, saved / "images.tar", self._tags["base"])
         self._ensure(node)
         return self._tags["node"]
 
     def _ensure(self, image: Image) -> None:
-        parent_key = self._keys[image.parent] if image.parent else ""
-        key = self._keys[image.name] = image.key(parent_key)
-        name = f"effectively-once-{image.name}:{key[:TAG_DIGITS]}"
-        prefix = self.prefix if catalogue.published(image.name) else ""
-        own = self._tags[image.name] = image.tag or f"{prefix}{name}"
-        if self._label(own) == key:
+        """Have the image under a name that is made from what is in it, Debian's packages with their versions.
+
+        Which these are depends on the day of the build, so a key, which is made from what an image is asked to be,
+        would name several contents. Its label tells whether the image is there; a name is known once it is built.
+        """
+        key = image.key(self._contents[image.parent] if image.parent else "")
+        if image.tag is not None:
+            if self._label(image.tag) != key:
+                self._build(image, image.tag, key)
+            self._tags[image.name], self._contents[image.name] = image.tag, self._content(image, image.tag, key)
             return
+        name = f"effectively-once-{image.name}"
+        there = self._there(name, key)
+        if not there:
+            new = f"{name}:{UNNAMED}"
+            self._build(image, new, key)
+            there = [f"{name}:{self._content(image, new, key)}"]
+            self.engine.run("tag", new, there[0])
+            self.engine.run("rmi", new)
+        content = self._contents[image.name] = there[0].rpartition(":")[2]
+        prefix = self.prefix if catalogue.published(image.name) else ""
+        own = self._tags[image.name] = f"{prefix}{name}:{content}"
+        if own not in there:
+            self.engine.run("tag", there[0], own)
+
+    def _build(self, image: Image, tag: str, key: str) -> None:
         with self.console.step(f"image {image.name}"):
             if image.name == "base":
-                self._import(own, key)
-            else:
-                arguments = {"PARENT": self._tags[image.parent]} if image.parent else {}
-                log = self.cache.root / "logs" / f"image-{image.name}.log"
-                files = dict(image.files)
-                recipe = files["Dockerfile"]
-                text = recipe if isinstance(recipe, bytes) else recipe.read_bytes()
-                files["Dockerfile"] = text + f"LABEL effectively-once.key={key}\n".encode()
-                context.build(self.engine, own, files, arguments, log)
+                path = rootfs.rootfs(self.cache, self.arch, self.console)
+                self.engine.run("import", "--change", f"LABEL {LABEL}={key}", path, tag)
+                return
+            arguments = {"PARENT": self._tags[image.parent]} if image.parent else {}
+            log = self.cache.root / "logs" / f"image-{image.name}.log"
+            files = dict(image.files)
+            recipe = files["Dockerfile"]
+            text = recipe if isinstance(recipe, bytes) else recipe.read_bytes()
+            files["Dockerfile"] = text + f"LABEL {LABEL}={key}\n".encode()
+            context.build(self.engine, tag, files, arguments, log)
 
-    def _import(self, tag: str, key: str) -> None:
-        path = rootfs.rootfs(self.cache, self.arch, self.console)
-        self.engine.run("import", "--change", f"LABEL effectively-once.key={key}", path, tag)
+    def _content(self, image: Image, tag: str, key: str) -> str:
+        """Return the name of what is in an image; one that stands on nothing has no packages."""
+        packages = ""
+        if image.parent or image.name == "base":
+            words = ("run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "dpkg-query", tag, "--show")
+            packages = self.engine.run(*words)
+        return digest({"key": key, "packages": packages})[:TAG_DIGITS]
+
+    def _there(self, name: str, key: str) -> list[str]:
+        """Return the names of images of that key, whatever registry they were named for."""
+        label = f"label={LABEL}={key}"
+        words = ("image", "ls", "--filter", label, "--format", "{{.Repository}}:{{.Tag}}")
+        named = re.compile(rf"(.*/)?{re.escape(name)}:[0-9a-f]{{{TAG_DIGITS}}}")
+        return sorted(one for one in self.engine.run(*words).split() if named.fullmatch(one))
 
     def _label(self, tag: str) -> str:
-        words = ("image", "inspect", "--format", '{{index .Config.Labels "effectively-once.key"}}', tag)
+        words = ("image", "inspect", "--format", f'{{{{index .Config.Labels "{LABEL}"}}}}', tag)
         return self.engine.run(*words, check=False).strip()
 
     def save(self, tags: Iterable[str], path: Path) -> None:

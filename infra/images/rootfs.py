@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.cluster.engine import EngineError, install_packages, why_not_here
 from infra.console import Console
 from infra.toolchain import command
 from infra.toolchain.cache import Cache, digest
+from infra.toolchain.prepare import CHECKOUT
 from infra.versions import DEBIAN
 
 PACKAGES = ("ca-certificates", "procps", "tini")
@@ -16,10 +18,20 @@ PACKAGES = ("ca-certificates", "procps", "tini")
 # link to them when they are configured.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
+DAY = CHECKOUT / "images" / "base" / "debian.date"
+"""The day that packages of Debian are from, or a later one: another day means other images, built anew."""
+
 
 def key(arch: str) -> str:
     """Digest of what the root file system is made of."""
-    return digest({"suite": DEBIAN, "packages": " ".join(PACKAGES), "out": " ".join(LEFT_OUT), "arch": arch})
+    parts = {"suite": DEBIAN, "packages": " ".join(PACKAGES), "out": " ".join(LEFT_OUT), "arch": arch}
+    return digest({**parts, "day": DAY.read_text()})
+
+
+def renew() -> None:
+    """Have all images built anew, with the packages that Debian has now."""
+    DAY.parent.mkdir(exist_ok=True)
+    DAY.write_text(f"{datetime.now(UTC):%Y-%m-%d}\n")
 
 
 def rootfs(cache: Cache, arch: str, console: Console) -> Path:

@@ -45,7 +45,10 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
         keys: names of the keys in each Secret, by `namespace/name`.
     """
     names = platform.namespaces
-    found = [_spark_ui(one, names.pipelines, facts, UI_PORT + number) for number, one in enumerate(platform.pipelines)]
+    found = [
+        _spark_ui(name, one.name, names.pipelines, facts, UI_PORT + number)
+        for number, (name, one) in enumerate(platform.pipelines.items())
+    ]
     if platform.history_server:
         outside = platform.history_server.external_url
         found.append(_service("history server", outside, names.platform, "history-server", 18080))
@@ -61,27 +64,27 @@ def addresses(platform: Platform, facts: Facts, kubectl: str, keys: Mapping[str,
     found.append(
         Address("Kafka bootstrap", outside, probes.kafka)
         if outside
-        else Address("Kafka bootstrap", kafka.bootstrap, None, "kafka", note="set external_access.enabled to reach it")
+        else Address("Kafka bootstrap", kafka.bootstrap, None, "kafka", note="set external_access.kafka.by to reach it")
     )
     if platform.result_store:
         found.append(_result_store(platform.result_store, names.platform, facts, kubectl, keys))
     return found
 
 
-def _spark_ui(pipeline: str, namespace: str, facts: Facts, local: int) -> Address:
-    name = f"Spark UI of {pipeline}"
-    driver = driver_of(pipeline, facts)
+def _spark_ui(pipeline: str, application: str, namespace: str, facts: Facts, local: int) -> Address:
+    name, component = f"Spark UI of {pipeline}", f"pipeline {application}"
+    driver = driver_of(application, facts)
     if driver is None:
-        return Address(name, "", None, f"pipeline {pipeline}", note="no driver runs now")
-    application = next((one for one in facts.applications if one.metadata.name == pipeline), None)
-    remote = application.status.driver_info.web_ui_port if application else UI_PORT
+        return Address(name, "", None, component, note="no driver runs now")
+    found = next((one for one in facts.applications if one.metadata.name == application), None)
+    remote = found.status.driver_info.web_ui_port if found else UI_PORT
     forward = Forward(namespace, f"pod/{driver.metadata.name}", remote or UI_PORT, local)
-    return Address(name, f"http://{HOST}:{local}", None, f"pipeline {pipeline}", forward)
+    return Address(name, f"http://{HOST}:{local}", None, component, forward)
 
 
-def driver_of(pipeline: str, facts: Facts) -> Pod | None:
-    """The pipeline's driver, when it runs."""
-    running = [one for one in facts.pods if one.application == pipeline and one.status.phase == "Running"]
+def driver_of(application: str, facts: Facts) -> Pod | None:
+    """The driver of a SparkApplication, when it runs."""
+    running = [one for one in facts.pods if one.application == application and one.status.phase == "Running"]
     return next((one for one in running if one.role == "driver" and not one.metadata.deletion_timestamp), None)
 
 

@@ -29,6 +29,7 @@ CORE = ("pods", "services", "endpoints", "configmaps", "serviceaccounts", "persi
 GROUPS = {
     "apps/v1": ("statefulsets", "deployments", "replicasets"),
     "batch/v1": ("jobs",),
+    "networking.k8s.io/v1": ("networkpolicies",),
     "rbac.authorization.k8s.io/v1": ("roles", "rolebindings"),
 }
 WIDE = {

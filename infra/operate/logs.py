@@ -85,10 +85,11 @@ def selection(access: Access, pipeline: str | None, component: str | None) -> Se
             raise AccessError(f"there is no component {component!r}; there is: {', '.join(COMPONENTS)}")
         spaces = [one for one in names.ours if one != names.pipelines] or list(names.ours)
         return lambda: [pod for one in spaces for pod in pods_of(access.api, one, f"{NAME}={component}")]
-    if pipeline is not None and pipeline not in platform.pipelines:
+    # Kubernetes allows no underscore, so an object may have another name than its pipeline; either is understood.
+    wanted = {one.name for name, one in platform.pipelines.items() if pipeline in (None, name, one.name)}
+    if pipeline is not None and not wanted:
         there = ", ".join(sorted(platform.pipelines)) or "none"
         raise AccessError(f"there is no pipeline {pipeline!r}; there is: {there}")
-    wanted = {pipeline} if pipeline else set(platform.pipelines)
     return lambda: [pod for pod in pods_of(access.api, names.pipelines) if pod.application in wanted]
 
 

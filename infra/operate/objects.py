@@ -47,7 +47,9 @@ class Waiting(Part):
 
 
 class Running(Part):
-    """That a container runs."""
+    """That a container runs, and since when by the clock of its node."""
+
+    started_at: datetime | None = None
 
 
 class Terminated(Part):

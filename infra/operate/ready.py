@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from infra.cluster.api import ApiError, ClusterError, Reader
@@ -26,6 +27,8 @@ EVERY_S: Final = 2.0
 LIMIT_S: Final = 600.0
 IDLE_S: Final = 60.0
 """So long a driver without an epoch has to stay: on an idle topic there is none to wait for."""
+OLD: Final = timedelta(minutes=3)
+"""A driver that has run for so long and asks for its input has stayed already: this update did not start it."""
 SILENT_S: Final = 120.0
 """After so long a driver that runs and cannot be asked is believed: not every API server reaches pods."""
 ENDED_MAX: Final = 3
@@ -37,13 +40,14 @@ class NotReadyError(ClusterError):
 
 @dataclass
 class Wait:
-    """The wait for one pipeline. `clock` and `sleep` are those of `time`."""
+    """The wait for one pipeline. `clock` and `sleep` are those of `time`, `today` is the time of day."""
 
     cluster: Reader
     namespace: str
     pipeline: str
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    today: Callable[[], datetime] = lambda: datetime.now(UTC)
     _since: dict[str, dict[str, float]] = field(default_factory=dict)
     _last: str = "no driver was seen"
     _end: str = ""
@@ -105,7 +109,13 @@ class Wait:
             self._last = "its driver has not taken the chain over, or is still at the epoch that was declared"
             return None
         self._last = "its driver has taken the chain over, and has published nothing"
-        return "its driver has nothing to do" if now - since.setdefault("reads", now) > IDLE_S else None
+        stayed = now - since.setdefault("reads", now) > IDLE_S or self._is_old(driver)
+        return "its driver has nothing to do" if stayed else None
+
+    def _is_old(self, driver: Pod) -> bool:
+        states = (one.state.running for one in driver.status.container_statuses)
+        since = [one.started_at for one in states if one and one.started_at]
+        return bool(since) and self.today() - max(since) > OLD
 
     def _text(self, path: str, **query: str) -> str | None:
         try:

@@ -12,6 +12,7 @@ import pulumi
 from pulumi.runtime.config import CONFIG, get_config, is_config_secret
 from pydantic import BaseModel, ValidationError
 
+from infra.settings.exposure import contradictions
 from infra.settings.model import JOB_IMAGE, PROJECT, Pipeline, Settings
 from infra.settings.profiles import DEFAULT, PROFILES
 from infra.settings.refused import SettingsError
@@ -95,7 +96,12 @@ def load(
         settings = Settings.model_validate(data)
     except ValidationError as wrong:
         raise SettingsError(explain(wrong)) from wrong
-    wrong_ones = [*_clashes(settings), *_missing(settings)]
+    ways = config.get("external_access", {})
+    wrong_ones = [
+        *_clashes(settings),
+        *_missing(settings),
+        *contradictions(settings, ways if isinstance(ways, Mapping) else ()),
+    ]
     if wrong_ones:
         raise SettingsError(wrong_ones)
     return settings

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from ipaddress import ip_network
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
 PROJECT = "effectively-once"
 JOB_IMAGE = "job-"
@@ -20,6 +21,8 @@ SecretReference = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*/[a-z0-9][-a
 Job = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")]
 Module = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Cidr = Annotated[str, AfterValidator(lambda text: str(ip_network(text)))]
+"""Addresses, as `10.0.0.0/8`."""
 NodePort = Annotated[int, Field(ge=30000, le=32767)]
 
 
@@ -63,7 +66,11 @@ class Storage(Section):
 
 
 class Kafka(Section):
-    """The broker; with `external` (host:port[,host:port]) none is made, and the other fields mean nothing."""
+    """The broker; with `external` (host:port[,host:port]) none is made, and the other fields mean nothing.
+
+    Attributes:
+        clients: namespaces whose pods may connect to it, besides the pipelines' own.
+    """
 
     external: Bootstrap | None = None
     nodes: Literal[1, 3] = 1
@@ -72,6 +79,7 @@ class Kafka(Section):
     heap_mib: Annotated[int, Field(ge=192)] | None = None
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
+    clients: tuple[Label, ...] = ()
 
 
 class ExternalObjectStore(Section):
@@ -87,12 +95,17 @@ class ExternalObjectStore(Section):
 
 
 class ObjectStore(Section):
-    """The object store; `bucket` is that of every pipeline that names no other, and of the event logs."""
+    """The object store; `bucket` is that of every pipeline that names no other, and of the event logs.
+
+    Attributes:
+        clients: namespaces whose pods may connect to ours, besides the pipelines' own.
+    """
 
     external: ExternalObjectStore | None = None
     bucket: Bucket = PROJECT
     storage_size: Quantity = "8Gi"
     resources: Resources | None = None
+    clients: tuple[Label, ...] = ()
 
 
 class ExternalResultStore(Section):
@@ -104,13 +117,18 @@ class ExternalResultStore(Section):
 
 
 class ResultStore(Section):
-    """PostgreSQL, for pipelines that publish into tables."""
+    """PostgreSQL, for pipelines that publish into tables.
+
+    Attributes:
+        clients: namespaces whose pods may connect to ours, besides the pipelines' own.
+    """
 
     enabled: bool = True
     external: ExternalResultStore | None = None
     database: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = "results"
     storage_size: Quantity = "4Gi"
     resources: Resources | None = None
+    clients: tuple[Label, ...] = ()
 
 
 class SparkOperator(Section):
@@ -133,22 +151,54 @@ class HistoryServer(Section):
     resources: Resources | None = None
 
 
-class ExternalAccess(Section):
-    """NodePorts for clients outside the cluster, and the ports of `host` that lead to them.
+class Exposed(Section):
+    """How clients outside the cluster reach one service; None takes what is usual for `by`.
 
-    The defaults are the ports that our kind cluster publishes; Kafka's are those of node 0, others follow.
+    Attributes:
+        by: `none`: they do not. An Ingress speaks HTTP, and Kafka does not.
+        host: name or address that clients use; of brokers with a load balancer each, `{node}` is the node's number.
+        port: that clients use; Kafka's is that of node 0, others follow.
+        node_port: likewise, in the cluster.
+        annotations: of the Service or Ingress, for the controller that serves it.
+        ingress_class: the cluster's default unless named.
+        tls_secret: Secret of the platform's namespace with the certificate of an Ingress.
     """
 
-    enabled: bool = False
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    kafka_port: Port = 12092
-    kafka_node_port: NodePort = 30092
-    object_store_port: Port = 12000
-    object_store_node_port: NodePort = 30900
-    console_port: Port = 12001
-    console_node_port: NodePort = 30901
-    history_server_port: Port = 12080
-    history_server_node_port: NodePort = 30180
+    by: Literal["none", "NodePort", "LoadBalancer", "Ingress"] = "none"
+    host: Annotated[str, Field(min_length=1)] | None = None
+    port: Port | None = None
+    node_port: NodePort | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+    ingress_class: Label | None = None
+    tls_secret: Label | None = None
+
+
+class ExternalAccess(Section):
+    """What is reached from outside the cluster; `console` is that of the object store.
+
+    None of it asks for more than its own login, and Kafka and history server ask for none.
+    """
+
+    kafka: Exposed = Exposed()
+    object_store: Exposed = Exposed()
+    console: Exposed = Exposed()
+    history_server: Exposed = Exposed()
+
+
+class NetworkPolicies(Section):
+    """Who connects to whom, in force where the cluster's network knows policies.
+
+    Attributes:
+        enabled: without them everybody may connect to everybody.
+        api_server: addresses of Kubernetes' API server, as pods reach it and as it reaches pods. None: anywhere.
+        api_server_ports: of its Service, and its own.
+        dns: of name servers that are no pods of the cluster's own. The default is that of a cache on every node.
+    """
+
+    enabled: bool = True
+    api_server: tuple[Cidr, ...] = ()
+    api_server_ports: Annotated[tuple[Port, ...], Field(min_length=1)] = (443, 6443)
+    dns: tuple[Cidr, ...] = ("169.254.20.10/32",)
 
 
 class Toleration(Section):
@@ -191,6 +241,20 @@ class Service(Section):
     replicas: Annotated[int, Field(ge=0, le=20)] = 1
 
 
+class Outside(Section):
+    """Where the code of a job connects to, besides broker and stores: pods of a namespace, or addresses."""
+
+    namespace: Label | None = None
+    addresses: tuple[Cidr, ...] = ()
+    ports: Annotated[tuple[Port, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.namespace is None) == (not self.addresses):
+            raise ValueError("either namespace or addresses have to be set")
+        return self
+
+
 class SealedVariable(Section):
     """A variable that was set with `--secret`; `sealed` is its ciphertext, which differs whenever it is set."""
 
@@ -215,8 +279,10 @@ class Pipeline(Section):
         shards: fixed for the life of the pipeline.
         window_ms: None takes what the job declares; fixed for the life of the pipeline.
         lateness_ms: likewise.
+        driver_grace_s: a driver that is replaced or suspended finishes its epoch in this time; None takes the chart's.
         result_store: its tables are in the platform's result store; a pipeline with tables needs it.
         service: a small HTTP service of the job beside it, such as one that answers from its tables.
+        egress: what the job's own code connects to; NetworkPolicies refuse all else but broker and stores.
         suspend: no driver and no executors; everything else stays.
         announce: write progress to the containers' logs.
         spark_conf: wins over the chart's.
@@ -245,10 +311,13 @@ class Pipeline(Section):
     hold_max_ms: Annotated[int, Field(ge=1)] | None = None
     epoch_rows_max: Annotated[int, Field(ge=1, le=5_000_000)] = 20_000
     start_patience_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    # The next driver has to run within the ten minutes that Pulumi waits.
+    driver_grace_s: Annotated[int, Field(ge=1, le=300)] | None = None
     result_store: bool = False
     driver: Driver = Driver()
     executors: Executors = Executors()
     service: Service | None = None
+    egress: tuple[Outside, ...] = ()
     suspend: bool = False
     announce: bool = False
     spark_conf: dict[str, str] = Field(default_factory=dict)
@@ -311,6 +380,7 @@ class Settings(Section):
     spark_operator: SparkOperator = SparkOperator()
     history_server: HistoryServer = HistoryServer()
     external_access: ExternalAccess = ExternalAccess()
+    network_policies: NetworkPolicies = NetworkPolicies()
     scheduling: Scheduling = Scheduling()
     pipeline_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]*)?$")] = ""
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+# The ports that the kind cluster of this machine publishes on its loopback.
+_NODE_PORTS: Final = {name: {"by": "NodePort"} for name in ("kafka", "object_store", "console", "history_server")}
 # All our CPU requests together stay at or below 1.0 core here: the control plane asks for 0.85 of a 2-core machine.
 _SMALL: Final[dict[str, Any]] = {
     "storage": {"delete_volumes": True},
     "kafka": {"storage_size": "4Gi"},
     "object_store": {"storage_size": "4Gi"},
     "result_store": {"storage_size": "1Gi"},
-    "external_access": {"enabled": True},
+    "external_access": _NODE_PORTS,
     "pipeline_defaults": {"announce": True, "partitions": 4, "shards": 2, "executors": {"count": 2}},
     "pipelines": {"user_counts": {}},
 }
@@ -61,6 +63,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
             "partitions": 12,
             "shards": 8,
             "epoch_rows_max": 500_000,
+            "driver_grace_s": 120,
             "driver": {"cpu_request": "500m", "memory_mib": 2048, "memory_overhead_mib": 512},
             "executors": {
                 "count": 3,

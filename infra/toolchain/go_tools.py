@@ -37,7 +37,7 @@ class GoTool:
     """Variables that the linker sets."""
     tags: str = ""
     source: Path | None = None
-    """Folder of a module that is no wrapper."""
+    """Folder of a module that is no wrapper of this name."""
 
     @property
     def folder(self) -> Path:
@@ -76,6 +76,15 @@ KUBERNETES_TOOL = GoTool(
     _kubernetes_stamps(),
     "selinux,notest,grpcnotrace",
 )
+KUBECTL_TOOL = GoTool(
+    "kubectl",
+    {"kubectl": KUBERNETES_TOOL.binaries["kubectl"]},
+    120,
+    KUBERNETES_TOOL.stamps,
+    KUBERNETES_TOOL.tags,
+    KUBERNETES_TOOL.folder,
+)
+"""Alone, for whoever has a cluster: the other programs are a cluster's."""
 KIND_TOOL = GoTool("kind", {"kind": "sigs.k8s.io/kind"}, 10)
 ETCD_TOOL = GoTool("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}, 45)
 COREDNS_TOOL = GoTool("coredns", {"coredns": "."}, 85)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +29,19 @@ class Program:
     suits: Callable[[Version], bool]
     beside: str | None = None
     """Another program that must lie beside it for it to be of use."""
+    also: GoTool | None = None
+    """Another tool that it is a part of: where that is built it is there."""
 
 
 PROGRAMS = (
     # kubectl may be one minor version away from the server.
-    Program("kubectl", go_tools.KUBERNETES_TOOL, ("version", "--client"), lambda v: abs(v[1] - _MINOR) <= 1),
+    Program(
+        "kubectl",
+        go_tools.KUBECTL_TOOL,
+        ("version", "--client"),
+        lambda v: abs(v[1] - _MINOR) <= 1,
+        also=go_tools.KUBERNETES_TOOL,
+    ),
     Program("kind", go_tools.KIND_TOOL, ("version",), lambda v: v >= (0, 27)),
     Program("pulumi", go_tools.PULUMI_TOOL, ("version",), lambda v: v >= (3, 200), "pulumi-language-python"),
     Program(
@@ -44,6 +52,10 @@ PROGRAMS = (
     ),
     Program("helm", go_tools.HELM_TOOL, ("version", "--short"), lambda v: v >= (3, 14)),
 )
+
+DEPLOYING = frozenset({"kubectl", "pulumi", "pulumi-resource-kubernetes"})
+"""What a deployment to any cluster takes; the others make a cluster here, or prove one."""
+EVERY = frozenset(program.name for program in PROGRAMS)
 
 
 def version_in(text: str) -> Version | None:
@@ -67,15 +79,22 @@ def on_path(program: Program, path: str | None = None) -> Path | None:
     return Path(found) if said.returncode == 0 and version and program.suits(version) else None
 
 
-def find_programs(cache: Cache, console: Console, path: str | None = None) -> Mapping[str, Path]:
-    """Every program by name; what is not on `path` (PATH when left out) is built.
+def find_programs(
+    cache: Cache, console: Console, path: str | None = None, needed: Collection[str] = EVERY
+) -> Mapping[str, Path]:
+    """Every program by name; a `needed` one that is not on `path` (PATH when left out) is built.
 
-    Raises ToolchainError for the first build that fails.
+    Of the others those are missing that are neither there nor built already. Raises ToolchainError for the first build
+    that fails.
     """
     found: dict[str, Path] = {}
     for program in PROGRAMS:
+        tool = program.also if program.also and go_tools.built(cache, program.also) else program.tool
         here = on_path(program, path)
-        found[program.name] = here or built(cache, console, program.tool) / program.name
+        if here is None and (program.name in needed or go_tools.built(cache, tool)):
+            here = built(cache, console, tool) / program.name
+        if here is not None:
+            found[program.name] = here
     return found
 
 
@@ -88,8 +107,8 @@ def built(cache: Cache, console: Console, tool: GoTool) -> Path:
 
 
 def build_all(cache: Cache, console: Console) -> None:
-    """Build everything that a cluster of our own needs and PATH does not have."""
-    unneeded = {program.tool.name for program in PROGRAMS if on_path(program)} - {go_tools.KUBERNETES_TOOL.name}
+    """Build everything that a cluster of our own needs and PATH does not have; the node's programs are always built."""
+    unneeded = {program.tool.name for program in PROGRAMS if on_path(program)}
     for tool in go_tools.ALL:
         if tool.name not in unneeded:
             built(cache, console, tool)

@@ -1,4 +1,4 @@
-"""`python -m infra.values`: write every chart's schema and default values from the models.
+"""`python -m infra.values`: write every chart's schema and default values from the models, and what is made beside.
 
 With `--check` nothing is written: the names of files that differ are printed, and the exit code is 1.
 """

@@ -1,4 +1,4 @@
-"""Files of the charts that follow from the models: `values.schema.json` and `values.yaml`."""
+"""Files that are made: schema and values of each chart from its model, what charts share, and the table of flows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from infra.values.common import Values
+from infra.values.flows import with_table
 from infra.values.history_server import HistoryServerValues
 from infra.values.kafka import KafkaValues
 from infra.values.minio import MinioValues
@@ -26,6 +27,9 @@ MODELS: Final[dict[str, type[Values]]] = {
     "history-server": HistoryServerValues,
     "streaming-pipeline": StreamingPipelineValues,
 }
+FLOWS: Final = "docs/how-to/network-policies.md"
+SHARED: Final = "network.tpl"
+"""Helm has no way to share a template but a chart in a chart; links are followed with a warning each."""
 NOTE = "# Made by `python -m infra.values` from infra/values. These have no default: {}.\n"
 
 
@@ -49,14 +53,17 @@ def defaults(model: type[Values]) -> dict[str, Any]:
 
 
 def generated(charts: Path) -> dict[Path, str]:
-    """Return the text of every file that follows from the models, by path."""
-    files: dict[Path, str] = {}
+    """Return the text of every file that is made, by path."""
+    page = charts.parent / FLOWS
+    files = {page: with_table(page.read_text())}
+    shared = Path(__file__).with_name(SHARED).read_text()
     for name, model in MODELS.items():
         needed = [str(field.alias) for field in model.model_fields.values() if field.is_required()]
         files[charts / name / "values.schema.json"] = json.dumps(schema(model), indent=2) + "\n"
         files[charts / name / "values.yaml"] = NOTE.format(", ".join(needed)) + yaml.safe_dump(
             defaults(model), sort_keys=False
         )
+        files[charts / name / "templates" / f"_{SHARED}"] = shared
     return files
 
 

@@ -6,14 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.values.common import KubernetesName, NodePort, Part, Resources, Values
-
-
-class External(Part):
-    """The NodePort for browsers outside the cluster."""
-
-    enabled: bool = False
-    node_port: NodePort = 30180
+from infra.values.common import KubernetesName, Resources, Values
+from infra.values.exposure import Exposure
+from infra.values.network import HistoryPolicies
 
 
 class HistoryServerValues(Values):
@@ -27,6 +22,7 @@ class HistoryServerValues(Values):
         heap_mib: heap of the JVM.
         external: access from outside the cluster.
         resources: of the server.
+        network_policies: where it may connect to.
     """
 
     s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+$")]
@@ -34,5 +30,6 @@ class HistoryServerValues(Values):
     credentials_secret: KubernetesName = "object-store-credentials"  # noqa: S105 - a name
     update_interval_s: Annotated[int, Field(ge=1)] = 20
     heap_mib: Annotated[int, Field(ge=128)] = 256
-    external: External = External()
+    external: Exposure = Exposure(port=12080, node_port=30180)
     resources: Resources = Resources(cpu_request="50m", memory_request="320Mi", memory_limit="640Mi")
+    network_policies: HistoryPolicies = HistoryPolicies()

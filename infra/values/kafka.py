@@ -6,26 +6,24 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from infra.values.common import NodePort, Part, Port, Resources, Storage, Values
+from infra.values.common import NodePort, Port, Resources, Storage, Values
+from infra.values.exposure import Exposure
+from infra.values.network import KafkaPolicies
 
-EXTERNAL_PORT = 12092
-EXTERNAL_NODE_PORT = 30092
 
-
-class External(Part):
-    """How clients outside the cluster reach each node: node i is `host:port+i`, NodePort `node_port+i`.
+class External(Exposure):
+    """Each node has its own: node i is `host:port+i`, NodePort `node_port+i`.
 
     Attributes:
-        enabled: without it there is no external listener.
-        host: name or address that brokers tell such clients.
-        port: of node 0, as seen from outside (the port the engine or load balancer publishes).
-        node_port: of node 0, in the cluster.
+        by: an Ingress speaks HTTP, so it is none of them.
+        host: that brokers tell such clients; `{node}` in it stands for the node's number.
+        port: of node 0.
+        node_port: of node 0.
     """
 
-    enabled: bool = False
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    port: Port = EXTERNAL_PORT
-    node_port: NodePort = EXTERNAL_NODE_PORT
+    by: Literal["none", "NodePort", "LoadBalancer"] = "none"
+    port: Port = 12092
+    node_port: NodePort = 30092
 
 
 class KafkaValues(Values):
@@ -47,6 +45,7 @@ class KafkaValues(Values):
         controller_resources: of a controller that stands apart.
         storage: of a broker and of a controller.
         termination_grace_s: a broker's clean stop hands over its leaderships.
+        network_policies: who may connect to it.
     """
 
     nodes: Literal[1, 3] = 1
@@ -64,10 +63,11 @@ class KafkaValues(Values):
     controller_resources: Resources = Resources(cpu_request="100m", memory_request="384Mi", memory_limit="640Mi")
     storage: Storage = Storage(size="8Gi")
     termination_grace_s: Annotated[int, Field(ge=1)] = 45
+    network_policies: KafkaPolicies = KafkaPolicies()
 
     @model_validator(mode="after")
     def _ports_in_range(self) -> Self:
-        if self.external.enabled and self.external.node_port + self.nodes - 1 > 32767:
+        if self.external.by == "NodePort" and self.external.node_port + self.nodes - 1 > 32767:
             raise ValueError(f"external.nodePort {self.external.node_port} leaves no NodePort for {self.nodes} nodes")
         return self
 
@@ -84,6 +84,7 @@ class KafkaValues(Values):
     @property
     def external_bootstrap(self) -> str | None:
         """Where clients outside the cluster begin, None without external access."""
-        if not self.external.enabled:
+        if self.external.by == "none":
             return None
-        return ",".join(f"{self.external.host}:{self.external.port + node}" for node in range(self.nodes))
+        hosts = (self.external.host.replace("{node}", str(node)) for node in range(self.nodes))
+        return ",".join(f"{host}:{self.external.port + node}" for node, host in enumerate(hosts))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from infra.values.common import KubernetesName, NodePort, Part, Resources, Storage, Values
+from infra.values.common import KubernetesName, Part, Resources, Storage, Values
+from infra.values.exposure import Exposure
+from infra.values.network import ServerPolicies
 
 
 class External(Part):
-    """NodePorts for clients outside the cluster."""
+    """Access from outside the cluster: the S3 API and the console, one without the other or both."""
 
-    enabled: bool = False
-    api_node_port: NodePort = 30900
-    console_node_port: NodePort = 30901
+    api: Exposure = Exposure(port=12000, node_port=30900)
+    console: Exposure = Exposure(port=12001, node_port=30901)
 
 
 class MinioValues(Values):
@@ -21,9 +22,11 @@ class MinioValues(Values):
         external: access from outside the cluster.
         resources: of the server.
         storage: of the data.
+        network_policies: who may connect to it.
     """
 
     credentials_secret: KubernetesName = "minio-root"  # noqa: S105 - a name
     external: External = External()
     resources: Resources = Resources(cpu_request="100m", memory_request="256Mi", memory_limit="1Gi")
     storage: Storage = Storage(size="8Gi")
+    network_policies: ServerPolicies = ServerPolicies()

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from infra.values.common import KubernetesName, Resources, Storage, Values
+from infra.values.network import ServerPolicies
 
 
 class PostgresValues(Values):
@@ -18,9 +19,11 @@ class PostgresValues(Values):
         database: made together with the data folder.
         resources: of the server.
         storage: of the data.
+        network_policies: who may connect to it.
     """
 
     credentials_secret: KubernetesName = "postgres-credentials"  # noqa: S105 - a name
     database: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = "results"
     resources: Resources = Resources(cpu_request="50m", memory_request="96Mi", memory_limit="512Mi")
     storage: Storage = Storage(size="4Gi")
+    network_policies: ServerPolicies = ServerPolicies()

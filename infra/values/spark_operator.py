@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from infra.values.common import KubernetesName, Resources, Values
+from infra.values.network import OperatorPolicies
 
 
 class SparkOperatorValues(Values):
@@ -20,6 +21,7 @@ class SparkOperatorValues(Values):
         workers: SparkApplications that are looked after at a time.
         log_level: of the operator.
         resources: spark-submit, a JVM of some seconds per submission, runs in the operator's container.
+        network_policies: where it may connect to.
     """
 
     namespaces: Annotated[tuple[KubernetesName, ...], Field(min_length=1)]
@@ -29,6 +31,7 @@ class SparkOperatorValues(Values):
     workers: Annotated[int, Field(ge=1, le=50)] = 4
     log_level: Literal["debug", "info", "error"] = "info"
     resources: Resources = Resources(cpu_request="100m", memory_request="128Mi", memory_limit="768Mi")
+    network_policies: OperatorPolicies = OperatorPolicies()
 
     @model_validator(mode="after")
     def _one_leads(self) -> Self:

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, field_serializer, model_validator
 from effectively_once.settings import PipelineSettings
 from infra import versions
 from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
+from infra.values.network import PipelinePolicies
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
@@ -17,6 +18,8 @@ SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 METRICS_PORT = 9404
 """Of a driver that nobody tells another one."""
+FIXED_PORTS = ("spark.driver.port", "spark.driver.blockManager.port", "spark.blockManager.port", "spark.ui.port")
+"""Of Spark's own settings; any other way a port would be another one each time."""
 OURS = (
     "AWS_",
     "PG",
@@ -121,6 +124,7 @@ class StreamingPipelineValues(Values):
         executor_grace_s: executors hold nothing that a repeat could not make again.
         retry_interval_s: the n-th start of a driver comes at least n times this after the start before.
         create_deadline_s: how long bucket and topics may take, retries included.
+        network_policies: where its pods may connect to.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
@@ -149,6 +153,7 @@ class StreamingPipelineValues(Values):
     executor_grace_s: Annotated[int, Field(ge=0, le=600)] = 5
     retry_interval_s: Annotated[int, Field(ge=1, le=600)] = 1
     create_deadline_s: Annotated[int, Field(ge=30, le=3600)] = 300
+    network_policies: PipelinePolicies = PipelinePolicies()
 
     @field_serializer("settings")
     def _what_is_set(self, settings: PipelineSettings) -> dict[str, Any]:
@@ -166,4 +171,7 @@ class StreamingPipelineValues(Values):
         taken = [name for name in (*self.environment, *secrets) if name.startswith(OURS)]
         if taken:
             raise ValueError(f"environment holds {taken[0]!r}, which is set already: by the chart, Spark or a Secret")
+        for key in FIXED_PORTS:
+            if not 0 < int(text if (text := self.spark_conf.get(key, "1")).isdecimal() else 0) <= 65535:
+                raise ValueError(f"sparkConf.{key}: a port from 1 to 65535 is allowed, got {text!r}: policies name it")
         return self

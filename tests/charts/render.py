@@ -73,14 +73,14 @@ def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess
     )
 
 
-def render(chart: str, values: dict[str, Any], name: str = "release") -> Rendered:
+def render(chart: str, values: dict[str, Any], name: str = "release", namespace: str = NAMESPACE) -> Rendered:
     """Render a chart; a refusal of Helm fails the test with its words."""
-    return _rendered(chart, json.dumps(values), name)
+    return _rendered(chart, json.dumps(values), name, namespace)
 
 
 @cache
-def _rendered(chart: str, values: str, name: str) -> Rendered:
-    answer = helm("template", name, str(CHARTS / chart), "--namespace", NAMESPACE, values=json.loads(values))
+def _rendered(chart: str, values: str, name: str, namespace: str) -> Rendered:
+    answer = helm("template", name, str(CHARTS / chart), "--namespace", namespace, values=json.loads(values))
     assert answer.returncode == 0, answer.stderr
     return Rendered([found for found in yaml.safe_load_all(answer.stdout) if found])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from effectively_once.settings import PipelineSettings
 from infra.values.common import Storage, Toleration, Values
-from infra.values.history_server import External as HistoryExternal
+from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
 from infra.values.kafka import External, KafkaValues
 from infra.values.minio import External as MinioExternal
@@ -51,13 +51,22 @@ def with_database() -> PipelineSettings:
 
 
 EACH: dict[str, tuple[str, Values]] = {
-    "kafka": ("kafka", KafkaValues(**COMMON, external=External(enabled=True))),
+    "kafka": ("kafka", KafkaValues(**COMMON, external=External(by="NodePort"))),
     "kafka-3": (
         "kafka",
         KafkaValues(**COMMON, nodes=3, storage=Storage(size="20Gi", storage_class="ssd", retain=True)),
     ),
     "kafka-3+3": ("kafka", KafkaValues(**COMMON, nodes=3, controllers=3)),
-    "minio": ("minio", MinioValues(**COMMON, external=MinioExternal(enabled=True))),
+    "minio": (
+        "minio",
+        MinioValues(
+            **COMMON,
+            external=MinioExternal(
+                api=Exposure(by="LoadBalancer", host="s3.example", port=9000, node_port=30900),
+                console=Exposure(by="NodePort", port=12001, node_port=30901),
+            ),
+        ),
+    ),
     "postgres": ("postgres", PostgresValues(**COMMON)),
     "spark-operator": ("spark-operator", SparkOperatorValues(**COMMON, namespaces=("pipelines", "more"))),
     "spark-operator-2": (
@@ -67,7 +76,12 @@ EACH: dict[str, tuple[str, Values]] = {
     "history-server": (
         "history-server",
         HistoryServerValues(
-            **COMMON, s3_endpoint="https://s3.example", bucket="logs", external=HistoryExternal(enabled=True)
+            **COMMON,
+            s3_endpoint="https://s3.example",
+            bucket="logs",
+            external=Exposure(
+                by="Ingress", host="history.example", port=443, node_port=30180, tls_secret="history-tls"
+            ),
         ),
     ),
     "pipeline": ("streaming-pipeline", pipeline()),

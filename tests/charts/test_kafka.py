@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from infra.components.kafka import FORMED
+from infra.images.catalogue import FOLDER
 from infra.values.common import Storage
 from infra.values.kafka import External, KafkaValues
 from tests.charts.render import NAMESPACE, Rendered, environment, render
@@ -93,9 +95,22 @@ def test_controllers_apart() -> None:
     }
 
 
+def test_voters_see_whether_their_quorum_was_formed() -> None:
+    """Neither ConfigMap has to be there for a pod to start; brokers apart, which have no vote, do not ask."""
+    combined, apart = dict(kafka(nodes=3).pods()), dict(kafka(nodes=3, controllers=3).pods())
+    for pod in (combined["StatefulSet/kafka"], apart["StatefulSet/kafka-controller"]):
+        (container,) = pod["containers"]
+        (mount,) = (one for one in container["volumeMounts"] if one["name"] == "quorum")
+        assert f"quorum={mount['mountPath']}\n" in (FOLDER / "kafka" / "start").read_text()
+        (volume,) = (one for one in pod["volumes"] if one["name"] == "quorum")
+        sources = [one["configMap"] for one in volume["projected"]["sources"]]
+        assert sources == [{"name": name, "optional": True} for name in (FORMED, "kafka-rejoin")]
+    assert "quorum" not in [one["name"] for one in apart["StatefulSet/kafka"]["volumes"]]
+
+
 def test_external_access() -> None:
     """Each node has a NodePort of its own, and advertises the port that outside belongs to it."""
-    objects = kafka(nodes=3, external=External(enabled=True, host="broker.example", port=19000, node_port=31000))
+    objects = kafka(nodes=3, external=External(by="NodePort", host="broker.example", port=19000, node_port=31000))
     found = properties(objects)
     assert "EXTERNAL://:9095" in found["listeners"]
     assert found["advertised.listeners"].endswith("EXTERNAL://broker.example:${EXTERNAL_PORT}")
@@ -105,8 +120,26 @@ def test_external_access() -> None:
         spec = objects.one("Service", f"kafka-external-{number}")["spec"]
         assert spec["ports"][0]["nodePort"] == 31000 + number
         assert spec["selector"]["statefulset.kubernetes.io/pod-name"] == f"kafka-{number}"
-    assert KafkaValues(image=IMAGE, nodes=3, external=External(enabled=True)).external_bootstrap == (
+    assert KafkaValues(image=IMAGE, nodes=3, external=External(by="NodePort")).external_bootstrap == (
         "127.0.0.1:12092,127.0.0.1:12093,127.0.0.1:12094"
+    )
+
+
+def test_each_broker_has_a_load_balancer_of_its_own() -> None:
+    """A broker tells clients a name, which has to lead to it and to no other."""
+    host = "kafka-{node}.example"
+    external = External(by="LoadBalancer", host=host, port=9092, annotations={"dns/name": host})
+    objects = kafka(nodes=3, external=external)
+    assert properties(objects)["advertised.listeners"].endswith(
+        "EXTERNAL://kafka-${POD_ORDINAL}.example:${EXTERNAL_PORT}"
+    )
+    for number in range(3):
+        one = objects.one("Service", f"kafka-external-{number}")
+        assert one["metadata"]["annotations"] == {"dns/name": f"kafka-{number}.example"}
+        assert one["spec"]["type"] == "LoadBalancer"
+        assert one["spec"]["ports"] == [{"name": "external", "port": 9092 + number, "targetPort": "external"}]
+    assert KafkaValues(image=IMAGE, nodes=3, external=external).external_bootstrap == (
+        "kafka-0.example:9092,kafka-1.example:9093,kafka-2.example:9094"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues
 from infra.values.minio import External, MinioValues
 from infra.values.postgres import PostgresValues
@@ -21,16 +22,80 @@ def only_pod(rendered: Rendered) -> Object:
 
 
 def test_object_store_takes_its_credentials_from_the_secret() -> None:
-    """And serves two NodePorts when outside access is asked for."""
-    values = MinioValues(image=IMAGE, credentials_secret="root", external=External(enabled=True, api_node_port=31900))
-    rendered = render("minio", values.to_helm())
+    rendered = render("minio", MinioValues(image=IMAGE, credentials_secret="root").to_helm())
     found = environment(only_pod(rendered))
     assert found["MINIO_ROOT_USER"] == {"secretKeyRef": {"name": "root", "key": "rootUser"}}
     assert found["MINIO_ROOT_PASSWORD"] == {"secretKeyRef": {"name": "root", "key": "rootPassword"}}
-    ports = {port["name"]: port["nodePort"] for port in rendered.one("Service", "minio-external")["spec"]["ports"]}
-    assert ports == {"api": 31900, "console": 30901}
-    inside = MinioValues(image=IMAGE).to_helm()
-    assert [one["metadata"]["name"] for one in render("minio", inside).of("Service")] == ["minio"]
+
+
+def minio(api: Exposure, console: Exposure) -> Rendered:
+    return render("minio", MinioValues(image=IMAGE, external=External(api=api, console=console)).to_helm())
+
+
+NOT = Exposure(port=1, node_port=30001)
+NODE_PORT = Exposure(by="NodePort", port=12000, node_port=31900)
+BALANCED = Exposure(by="LoadBalancer", host="s3.example", port=9443, node_port=30900, annotations={"lb": "inner"})
+INGRESS = Exposure(
+    by="Ingress",
+    host="s3.example",
+    port=443,
+    node_port=30900,
+    annotations={"a": "b"},
+    ingress_class="own",
+    tls_secret="t",
+)
+
+
+def test_node_ports_share_a_service_and_nothing_is_exposed_unasked() -> None:
+    both = minio(NODE_PORT, NODE_PORT.model_copy(update={"node_port": 31901}))
+    ports = {port["name"]: port["nodePort"] for port in both.one("Service", "minio-external")["spec"]["ports"]}
+    assert ports == {"api": 31900, "console": 31901}
+    (port,) = minio(NOT, NODE_PORT).one("Service", "minio-external")["spec"]["ports"]
+    assert (port["name"], port["port"], port["nodePort"]) == ("console", 9001, 31900)
+    inside = render("minio", MinioValues(image=IMAGE).to_helm())
+    assert [one["metadata"]["name"] for one in inside.of("Service")] == ["minio"]
+
+
+def test_a_load_balancer_has_a_service_of_its_own() -> None:
+    objects = minio(BALANCED, NODE_PORT)
+    one = objects.one("Service", "minio-api-external")
+    assert one["metadata"]["annotations"] == {"lb": "inner"}
+    assert one["spec"]["type"] == "LoadBalancer"
+    assert one["spec"]["ports"] == [{"name": "api", "port": 9443, "targetPort": "api"}]
+    assert [port["name"] for port in objects.one("Service", "minio-external")["spec"]["ports"]] == ["console"]
+    assert objects.of("Ingress") == []
+    assert BALANCED.url == "http://s3.example:9443"
+
+
+def test_an_ingress_leads_to_the_service_inside() -> None:
+    objects = minio(NOT, INGRESS)
+    one = objects.one("Ingress", "minio-console-external")
+    assert (one["apiVersion"], one["metadata"]["annotations"]) == ("networking.k8s.io/v1", {"a": "b"})
+    assert one["spec"]["ingressClassName"] == "own"
+    assert one["spec"]["tls"] == [{"hosts": ["s3.example"], "secretName": "t"}]
+    (rule,) = one["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    service, port = (path["backend"]["service"][key] for key in ("name", "port"))
+    assert (rule["host"], path["path"], service) == ("s3.example", "/", "minio")
+    assert port["name"] in [each["name"] for each in objects.one("Service", "minio")["spec"]["ports"]]
+    assert [each["metadata"]["name"] for each in objects.of("Service")] == ["minio"]
+    assert INGRESS.url == "https://s3.example"
+
+
+@pytest.mark.parametrize(
+    ("way", "made"),
+    [
+        (NOT, ["Service/history-server"]),
+        (NODE_PORT, ["Service/history-server", "Service/history-server-external"]),
+        (BALANCED, ["Service/history-server", "Service/history-server-external"]),
+        (INGRESS, ["Service/history-server", "Ingress/history-server-external"]),
+    ],
+    ids=lambda one: getattr(one, "by", ""),
+)
+def test_the_history_server_is_reached_in_each_way(way: Exposure, made: list[str]) -> None:
+    values = HistoryServerValues(image=IMAGE, s3_endpoint="http://s3:9", bucket="logs", external=way)
+    names = render("history-server", values.to_helm()).names()
+    assert [one for one in names if one.startswith(("Service/", "Ingress/"))] == made
 
 
 def test_result_store_is_ready_when_its_database_is() -> None:

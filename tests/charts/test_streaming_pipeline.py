@@ -14,6 +14,7 @@ from effectively_once import metrics
 from effectively_once.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
+from infra.values.network import PipelinePolicies
 from infra.values.streaming_pipeline import EventLog, Executors, SecretEnvironment, Service, Source
 from tests.charts.render import NAMESPACE, Object, Rendered, environment, render
 from tests.charts.samples import WHEEL, pipeline, with_database
@@ -285,6 +286,29 @@ def test_given_conf_wins_and_reaches_the_session() -> None:
     assert session["spark.ui.enabled"] == "true"
 
 
+def test_policies_open_the_ports_that_spark_is_told() -> None:
+    """Those of executors are any by default, which no policy could name."""
+    own = {"spark.driver.port": "7001", "spark.driver.blockManager.port": "7002", "spark.blockManager.port": "7003"}
+    for conf, expected in (({}, [(7078, 7079), (7079,)]), (own, [(7001, 7002), (7003,)])):
+        rendered = objects(spark_conf=conf)
+        told = application(rendered)["spec"]["sparkConf"]
+        assert (int(told["spark.driver.port"]), int(told["spark.blockManager.port"])) == (expected[0][0], *expected[1])
+        for role, ports in zip(("driver", "executor"), expected, strict=True):
+            rule = rendered.one("NetworkPolicy", f"user-counts-{role}")["spec"]["ingress"][0]
+            assert tuple(one["port"] for one in rule["ports"]) == ports
+    for wrong in ("0", "any", "70000"):
+        with pytest.raises(ValidationError, match=f"spark.blockManager.port: a port .* got '{wrong}'"):
+            objects(spark_conf={"spark.blockManager.port": wrong})
+
+
+def test_without_policies_spark_makes_none_either() -> None:
+    step = "spark.kubernetes.driver.pod.excludedFeatureSteps"
+    assert step not in application(objects())["spec"]["sparkConf"]
+    rendered = objects(network_policies=PipelinePolicies(enabled=False))
+    assert application(rendered)["spec"]["sparkConf"][step].endswith(".NetworkPolicyFeatureStep")
+    assert not rendered.of("NetworkPolicy")
+
+
 def test_conf_holds_text_alone() -> None:
     """The custom resource takes no numbers and no booleans there."""
     conf = application(objects(event_log=EventLog(enabled=True)))["spec"]["sparkConf"]
@@ -343,6 +367,14 @@ def test_pulumi_waits_for_job_and_driver() -> None:
     assert annotations["config.kubernetes.io/depends-on"] == f"batch/namespaces/{NAMESPACE}/Job/{name}"
     assert "pulumi.com/waitFor" not in application(suspended)["metadata"]["annotations"]
     assert application(suspended)["spec"]["suspend"] is True
+
+
+def test_a_driver_that_is_replaced_keeps_its_executors_while_it_finishes_its_epoch() -> None:
+    """A foreground deletion is handed on to the driver's pod, and from there to executors: they would go at once."""
+    made = application(objects(driver_grace_s=90))
+    assert made["metadata"]["annotations"]["pulumi.com/deletionPropagationPolicy"] == "background"
+    driver, executor = (made["spec"][role]["template"]["spec"] for role in ("driver", "executor"))
+    assert (driver["terminationGracePeriodSeconds"], executor["terminationGracePeriodSeconds"]) == (90, 5)
 
 
 def test_driver_may_make_executors_and_no_more() -> None:

@@ -14,13 +14,18 @@ from infra.toolchain.prepare import default_console
 from tests.cli.app import PASS_ON, app, register
 
 register(
+    "chaos",
+    "tests.harness.campaigns.chaos",
+    "Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown.",
+)
+register(
     "soak",
     "tests.harness.soak.__main__",
     "A campaign of hours in parts, resumable; exit 0 pass, 1 fail, 2 unknown or not all run.",
 )
 register(
     "report",
-    "tests.harness.report.__main__",
+    "tests.cli.report",
     "Draw a run's page, the index of runs, or the sum of a campaign that was run in parts.",
 )
 
@@ -65,23 +70,6 @@ def acceptance(
     results = suites.on_this_machine(suite, drawn, default_console())
     show(results, console_out())
     raise typer.Exit(results.verdict.exit_code)
-
-
-@app.command(context_settings={**PASS_ON, "help_option_names": []})
-def chaos(
-    context: typer.Context, on: Annotated[str, typer.Option(help="embedded, or cluster: that of `up`.")] = "embedded"
-) -> None:
-    """Strike every role of the embedded stack or of the cluster, judge the outputs; exit 0 pass, 1 fail, 2 unknown."""
-    words = {word.partition("=")[0] for word in context.args}
-    if {"--key", "--time"} & words and "--input" not in words:
-        raise RefusedError("KEY and TIME name columns of a file: give INPUT as well")
-    if on == "embedded":
-        from tests.harness.campaigns.chaos import main as campaign  # noqa: PLC0415
-    elif on == "cluster":
-        from tests.harness.campaigns.cluster_chaos import main as campaign  # noqa: PLC0415
-    else:
-        raise RefusedError(f"there is no stack {on!r} to strike; there are: embedded, cluster")
-    raise typer.Exit(campaign(context.args))
 
 
 @app.command()

@@ -5,27 +5,40 @@ Exit code 0 pass, 1 fail, 2 unknown.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from infra.errors import RefusedError
+from infra.options import ask
 from tests.experiments.kinds import EXPERIMENTS, experiment, judged_again, kind_of
 from tests.experiments.run_folder import RESULTS, keep
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Judge a run of an experiment again, and copy what is kept of it; exit code 0 pass, 1 fail, 2 unknown."""
+
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Its folder.")]
+    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to copy its results.")] = None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.experiments", description=__doc__)
-    parser.add_argument("run", type=Path, help="its folder")
-    parser.add_argument("--to", type=Path, help="where to copy its results")
-    given = parser.parse_args(arguments)
-    if (kind := kind_of(given.run)) not in EXPERIMENTS:
-        sys.stderr.write(f"✗ {given.run} is a run of {kind}, no experiment: `make check RUN={given.run}`\n")
-        return 2
-    code = judged_again(experiment(kind), given.run)
-    if given.to is not None and (given.run / RESULTS).is_file():
-        keep(given.run, given.to)
+    return ask(Asked, play, arguments, name="experiments")
+
+
+def play(asked: Asked) -> int:
+    """Judge it, and keep it; returns the exit code."""
+    if (kind := kind_of(asked.run)) not in EXPERIMENTS:
+        raise RefusedError(f"{asked.run} is a run of {kind}, no experiment: `make check RUN={asked.run}`")
+    code = judged_again(experiment(kind), asked.run)
+    if asked.to is not None and (asked.run / RESULTS).is_file():
+        keep(asked.run, asked.to)
     return code
 
 

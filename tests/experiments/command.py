@@ -6,22 +6,22 @@ missed, an arm that broke off).
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, fields, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from infra.embedded.guard import interrupted
-from infra.embedded.job import RunError
-from infra.embedded.process import ServerError
-from infra.toolchain.command import ToolchainError
+from infra.errors import RefusedError
+from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.experiments import page
-from tests.experiments.embedded import LASTING, QUICK, embedded
+from tests.experiments.embedded import QUICK, embedded
 from tests.experiments.experiment import Experiment
 from tests.experiments.results import Results
 from tests.experiments.run_folder import PAGE, begun
@@ -29,32 +29,48 @@ from tests.harness.evidence import EvidenceError
 from tests.harness.workload.errors import InputError
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What any experiment is asked for, beside the sizes of its plan."""
+
+    seed: Annotated[int | None, typer.Option(help="Draws records and kills; drawn when left out.")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes.")] = False
+    jvm: Annotated[Literal["lasting", "quick"] | None, typer.Option(help="For throughput, or to be up soon.")] = None
+    only: Annotated[list[str] | None, typer.Option(metavar="ARM...", help="Some of the arms: never a pass.")] = None
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Play what is left of this run; sizes are its own.")
+    ] = None
+    runs: Annotated[Path | None, typer.Option(help="Where runs are kept; below runs/ when left out.")] = None
+
+
 def main(experiment: Experiment[Any, Any], arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code. What a user can act on is one line."""
-    given = _given(experiment, arguments)
-    try:
-        results = _played(experiment, given.resume or _begun(experiment, given), given.only)
-    except (EvidenceError, InputError, RunError, ToolchainError, ServerError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
-    sys.stdout.write(page.markdown(experiment.page, results) + "\n")
-    return results.verdict.exit_code
+
+    def act(asked: Any) -> int:
+        try:
+            results = _played(experiment, asked.resume or _begun(experiment, asked), asked.only)
+        except (EvidenceError, InputError) as error:
+            raise RefusedError(str(error)) from error
+        except (KeyboardInterrupt, SystemExit) as end:
+            return interrupted(end, "everything that was started has been stopped; --resume RUN plays what is left")
+        sys.stdout.write(page.markdown(experiment.page, results) + "\n")
+        return results.verdict.exit_code
+
+    return ask(_asked(experiment), act, arguments, name=experiment.command)
 
 
-def _begun(experiment: Experiment[Any, Any], given: argparse.Namespace) -> Path:
+def _begun(experiment: Experiment[Any, Any], asked: Any) -> Path:
     """Make the folder of a new run, with what is to be played in it."""
-    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    sizes: dict[str, Any] = dict(experiment.small) if given.quick else {}
+    seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
+    sizes: dict[str, Any] = dict(experiment.small) if asked.quick else {}
     for option in _options(experiment):
-        if (asked := getattr(given, option.name)) is not None:
-            sizes[option.name] = tuple(asked) if isinstance(asked, list) else asked
+        if (size := getattr(asked, option.name)) is not None:
+            sizes[option.name] = tuple(size) if isinstance(size, list) else size
     plan = experiment.plan(seed, **sizes)
-    jvm = given.jvm or (QUICK if given.quick else experiment.jvm)
+    jvm = asked.jvm or (QUICK if asked.quick else experiment.jvm)
     told = " ".join(f"{_flag(one)} {_words(getattr(plan, one.name))}" for one in _options(experiment))
     command = f'make {experiment.command} SEED={seed} ARGS="{told} --jvm {jvm}"'
-    return begun(given.runs, experiment.name, command, plan, jvm)
+    return begun(asked.runs or CHECKOUT / "runs" / experiment.command, experiment.name, command, plan, jvm)
 
 
 def _played(experiment: Experiment[Any, Any], run: Path, only: Sequence[str] | None) -> Results[Any, Any]:
@@ -83,23 +99,17 @@ def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
 
 
-def _given(experiment: Experiment[Any, Any], arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=f"make {experiment.command}", description=__doc__)
-    parser.add_argument("--seed", type=int, help="draws records and kills; drawn when left out")
-    parser.add_argument("--quick", action="store_true", help=f"small sizes: {_told(experiment.small)}")
-    for option in _options(experiment):
-        usual: Any = option.default
-        several = isinstance(usual, tuple)
-        words: dict[str, Any] = {"nargs": "+", "type": type(usual[0])} if several else {"type": type(usual)}
-        where = f"see tests/experiments/{experiment.name}/plan.py"
-        parser.add_argument(_flag(option), help=f"{_words(usual)}; {where}", **words)
-    parser.add_argument("--jvm", choices=(LASTING, QUICK), help="for throughput, or to be up soon")
-    parser.add_argument("--only", nargs="+", metavar="ARM", help="some of the arms: never a pass")
-    parser.add_argument("--resume", type=Path, metavar="RUN", help="play what is left of this run; sizes are its own")
-    runs = CHECKOUT / "runs" / experiment.command
-    parser.add_argument("--runs", type=Path, default=runs, help="where runs are kept")
-    return parser.parse_args(arguments)
-
-
-def _told(sizes: Any) -> str:
-    return ", ".join(f"{name} {_words(value)}" for name, value in sizes.items())
+def _asked(experiment: Experiment[Any, Any]) -> type[Asked]:
+    """With the sizes of its plan, each of which is as in the plan where nothing is said."""
+    sizes = []
+    for one in _options(experiment):
+        usual: Any = one.default
+        kind: Any = list[type(usual[0])] if isinstance(usual, tuple) else type(usual)  # type: ignore[misc]
+        small = f"; with --quick {_words(experiment.small[one.name])}" if one.name in experiment.small else ""
+        says = typer.Option(
+            help=f"{_words(usual)}{small}.", rich_help_panel=f"Sizes: tests/experiments/{experiment.name}/plan.py"
+        )
+        sizes.append((one.name, Annotated[kind | None, says], None))
+    made = make_dataclass("Asked", sizes, bases=(Asked,), frozen=True, kw_only=True)
+    made.__doc__ = __doc__
+    return made

@@ -22,6 +22,7 @@ from tests.harness.adapters.job_home import PROGRAM
 from tests.harness.adapters.pod_database import PodDatabase, secret_name
 from tests.harness.adapters.pod_hold import ENVIRONMENT, PodHold
 from tests.harness.adapters.pod_log import DRIVER, EXECUTOR
+from tests.harness.adapters.service_policies import policies
 from tests.harness.faults.cluster_platform import Platform
 from tests.harness.history import History
 from tests.harness.platform_sorts import RESULT_STORE
@@ -130,6 +131,7 @@ def pods(path: Path, seed: int, console: Console, found: Found, needs: str | Non
         RunError: the platform has no PostgreSQL of its own.
     """
     with staged(found, found.target(), seed, console, RunDirectory(path)) as stage:
+        stage.cluster.apply(policies(stage.run, stage.target.values))
         if needs is None:
             yield PodGround(stage, None)
             return

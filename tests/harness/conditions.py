@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+import typer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.spread import BLOCKS, NETWORK_S, SHORT_PIPES, heartbeats
@@ -16,42 +16,76 @@ HOLD_MAX_MS = 600_000
 LONGEST_S = 150.0
 """The harness gives up a store that does not answer for 180 s."""
 Length = Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+Lengths = Annotated[
+    tuple[Length, ...],
+    Field(min_length=1),
+    BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
+]
+"""Each comes once before one comes twice."""
+
+
+PANEL = "Under which conditions the pipeline runs"
+
+
+def _says(help_: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help_, metavar=metavar, rich_help_panel=PANEL)
+
+
+def _flag(name: str, help_: str) -> Any:
+    """One that has no opposite."""
+    return typer.Option(name, help=help_, rich_help_panel=PANEL)
 
 
 class Conditions(BaseModel):
-    """What a command line or a part of a soak sets beside seed, faults and records.
-
-    Attributes:
-        stall_s: lengths of stalls, of which each comes once before one comes twice; likewise of slow disks.
-        cut_s: likewise of cuts.
-        network_s: Spark's time-out of heartbeats.
-        payload_bytes: of each record, at least.
-        short_pipes: Spark hands rows to Python by pipes that hold little, so that streams end in the middle; in pods
-            a pipeline has four executors then, as it has embedded.
-        unproven: the pipeline goes without proof that a shard's input is whole (R13). Then the run has to fail.
-        rate: records/s that are sent whatever the pipeline does; None: the chain holds the sender back.
-        idle_ms: the pipeline's time goes by partition, and one that was silent for so long is not waited for.
-        skew: the first partition gets so many times the records of each other one.
-        lag_s: likewise of drivers and gateways that are away and partitions that lag, of an unpaced sender.
-        hold_max_ms: so long windows wait for a gateway that says nothing; only where one is away.
-        repair: but for the way out, which is taken once drivers were refused: `effectively-once repair`, and drivers
-            with proof from then on.
-    """
+    """What a command line or a part of a soak sets beside seed, faults and records; each is an option of that name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    stall_s: tuple[Length, ...] = Field(default=stall_sorts.LENGTHS_S, min_length=1)
-    cut_s: tuple[Length, ...] = Field(default=cut_sorts.LENGTHS_S, min_length=1)
-    network_s: float = Field(default=NETWORK_S, ge=1, le=LONGEST_S)
-    payload_bytes: int = Field(default=0, ge=0, le=1 << 19)
-    short_pipes: bool = False
-    unproven: bool = False
-    repair: bool = False
-    rate: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
-    idle_ms: int | None = Field(default=None, ge=1)
-    skew: float | None = Field(default=None, ge=1, allow_inf_nan=False)
-    lag_s: tuple[Length, ...] = Field(default=lag_sorts.LENGTHS_S, min_length=1)
-    hold_max_ms: int = Field(default=HOLD_MAX_MS, ge=1)
+    stall_s: Annotated[Lengths, _says("lengths of stalls and slow disks, each once before one comes twice", "S,S")] = (
+        stall_sorts.LENGTHS_S
+    )
+    cut_s: Annotated[Lengths, _says("likewise of cuts", "S,S")] = cut_sorts.LENGTHS_S
+    network_s: Annotated[float, Field(ge=1, le=LONGEST_S), _says("Spark's time-out of heartbeats", "S")] = NETWORK_S
+    payload_bytes: Annotated[
+        int, Field(ge=0, le=1 << 19), _says("of each record, at least: input that no pipe holds", "N")
+    ] = 0
+    # In pods a pipeline has four executors then, as it has embedded.
+    short_pipes: Annotated[
+        bool,
+        _flag(
+            "--short-pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"
+        ),
+    ] = False
+    unproven: Annotated[
+        bool, _flag("--unproven", "leave out the proof that a shard's input is whole (R13); then the run has to fail")
+    ] = False
+    repair: Annotated[
+        bool,
+        _flag(
+            "--repair", "with --unproven: once drivers were refused, repair the epoch and go on with proof (embedded)"
+        ),
+    ] = False
+    rate: Annotated[
+        float | None,
+        Field(gt=0, le=100_000, allow_inf_nan=False),
+        _says("send so many records a second, whatever the pipeline does; else the chain holds the sender back", "N"),
+    ] = None
+    idle_ms: Annotated[
+        int | None,
+        Field(ge=1),
+        _says("with --rate: time goes by partition; one silent for so long is not waited for", "MS"),
+    ] = None
+    skew: Annotated[
+        float | None,
+        Field(ge=1, allow_inf_nan=False),
+        _says("with --rate: the first partition gets so many times the records of another", "N"),
+    ] = None
+    lag_s: Annotated[Lengths, _says("likewise of driver-away, partition-lag and gateway-away, with --rate", "S,S")] = (
+        lag_sorts.LENGTHS_S
+    )
+    hold_max_ms: Annotated[int, Field(ge=1), _says("with gateway-away: windows wait so long for one", "MS")] = (
+        HOLD_MAX_MS
+    )
 
     @model_validator(mode="after")
     def _repairs_what_breaks(self) -> Self:
@@ -68,11 +102,6 @@ class Conditions(BaseModel):
         if self.rate is None and self.hold_max_ms != HOLD_MAX_MS:
             raise ValueError("--hold-max-ms needs --rate: a sender that waits for the chain has no gateways")
         return self
-
-    @classmethod
-    def of(cls, given: argparse.Namespace) -> Self:
-        """What a command line with `add_conditions` says."""
-        return cls(**{name: getattr(given, name) for name in cls.model_fields})
 
     def pipeline(self, gateways: Sequence[str] = ()) -> dict[str, Any]:
         """Settings of the pipeline, where records come from these registered sources."""
@@ -105,56 +134,8 @@ def words_of(named: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(word for option, text in options for word in ((option,) if text == _SET else (option, text)))
 
 
-def add_conditions(parser: argparse.ArgumentParser) -> None:
-    """Have a command line set all of them."""
-    says = "lengths of stalls and slow disks, of which each comes once before one comes twice"
-    _add(parser, "stall_s", _lengths, "S,S", says)
-    _add(parser, "cut_s", _lengths, "S,S", "lengths of cuts, of which each comes once before one comes twice")
-    _add(parser, "network_s", float, "S", "Spark's time-out of heartbeats")
-    _add(parser, "rate", float, "N", "send so many records a second, whatever the pipeline does")
-    _add(parser, "idle_ms", int, "MS", "with --rate: time goes by partition; one silent for so long is not waited for")
-    _add(parser, "skew", float, "N", "with --rate: the first partition gets so many times the records of another")
-    _add(parser, "lag_s", _lengths, "S,S", "lengths of driver-away, partition-lag and gateway-away, with --rate")
-    _add(parser, "hold_max_ms", int, "MS", "with gateway-away: windows wait so long for one")
-    _add(parser, "payload_bytes", int, "N", "of each record, at least: input that no pipe holds")
-    for name, says in (
-        ("short_pipes", "pipes between Spark and Python that hold 0.2 MB, not some MB: input ends in the middle"),
-        ("unproven", "leave out the proof that a shard's input is whole; then the run has to fail"),
-        ("repair", "with --unproven: once drivers were refused, repair the epoch and go on with proof (embedded)"),
-    ):
-        parser.add_argument(_option(name), action="store_true", help=says)
-
-
-def refuse_contradictions(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    """Refuse options that do not go together; each of them alone was looked at when it was read."""
-    try:
-        Conditions.of(given)
-    except ValidationError as error:
-        parser.error(error.errors()[0]["msg"].removeprefix("Value error, "))
-
-
-def _add(parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Any], shape: str, says: str) -> None:
-    # The field alone: what it needs beside it may stand further on in the command line.
-    field = TypeAdapter(Conditions.model_fields[name].rebuild_annotation())
-
-    def checked(text: str) -> Any:
-        try:
-            return field.validate_python(kind(text))
-        except ValidationError as error:
-            raise argparse.ArgumentTypeError(f"{text}: {error.errors()[0]['msg']}") from error
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text}: {error}") from error
-
-    usual = getattr(USUAL, name)
-    parser.add_argument(_option(name), type=checked, default=usual, metavar=shape, help=f"{says} ({_text(usual)})")
-
-
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _lengths(text: str) -> list[float]:
-    return [float(word) for word in text.split(",")]
 
 
 def _text(value: Any) -> str:

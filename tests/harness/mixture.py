@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tests.harness import cut_sorts, lag_sorts, stall_sorts
 from tests.harness.adapters.drivers import SIGKILL
@@ -36,6 +37,9 @@ from tests.harness.stall_sorts import (
     Steps,
     with_declaration,
 )
+
+Stack = Literal["embedded", "cluster"]
+STACKS: tuple[Stack, ...] = ("embedded", "cluster")
 
 SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
 ERRORS, LATE, LOST, NO_ROOM = "error_answers", "late_answers", "lost_answers", "no_room"

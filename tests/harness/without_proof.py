@@ -21,7 +21,7 @@ from effectively_once.main import run
 from effectively_once_jobs import user_counts
 
 JOB, MODULE = "tests.harness.without_proof", "without_proof"
-"""Its name in this checkout, and where it is a file alone (`tests.harness.campaigns.chaos.UNPROVEN`)."""
+"""Its name in this checkout, and where it is a file alone (`tests.harness.definition.packaged.UNPROVEN`)."""
 
 
 def take(

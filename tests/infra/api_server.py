@@ -23,7 +23,7 @@ def missing() -> str | None:
     """Say what is not built; None when both programs are."""
     cache = Cache(cache_root())
     absent = [tool.name for tool in (ETCD_TOOL, KUBERNETES_TOOL) if not built(cache, tool)]
-    return f"not built yet: {', '.join(absent)}; `make tools` does" if absent else None
+    return f"not built yet: {', '.join(absent)}; `make tools ALL=1` does" if absent else None
 
 
 @dataclass(frozen=True)

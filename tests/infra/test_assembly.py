@@ -55,6 +55,19 @@ def test_the_history_server_waits_for_the_bucket_that_pipelines_make(ci: Deploye
     assert "user-counts" in ci.engine.below(ci.engine.of("Chart")["history-server"])
 
 
+@pytest.mark.parametrize("profile", ["ci", "brokers", "production"])
+def test_a_quorum_counts_as_formed_once_its_nodes_are_ready(environment: dict[str, str], profile: str) -> None:
+    """Before that a node has to be formatted; and what says so lives as long as the disks."""
+    wanted = settings(profile=profile)
+    engine = deploy(wanted, environment).engine
+    formed = engine.of("ConfigMap")["kafka-formed"]
+    assert "kafka" in engine.below(formed)
+    assert formed.inputs["metadata"]["namespace"] == wanted.namespace
+    assert set(formed.inputs["data"]) == {"formed"}
+    assert formed.retained is not wanted.storage.delete_volumes
+    assert "kafka-formed" not in deploy(settings(kafka={"external": "b:9092"}), environment).engine.of("ConfigMap")
+
+
 @pytest.mark.parametrize("release", sorted(RELEASES))
 def test_everything_waits_for_its_namespace(ci: Deployed, release: str) -> None:
     chart = ci.engine.of("Chart")[release]
@@ -141,7 +154,7 @@ def test_volumes_and_passwords_stay_unless_their_removal_is_asked_for(environmen
     for delete in (True, False):
         engine = deploy(settings(profile="ci", storage={"delete_volumes": delete}), environment).engine
         kept = {one.name for one in engine.registered if one.retained}
-        assert kept == (set() if delete else {"effectively-once", "minio-root", "postgres-credentials"})
+        assert kept == (set() if delete else {"effectively-once", "minio-root", "postgres-credentials", "kafka-formed"})
 
 
 def test_passwords_that_were_kept_are_taken_over(environment: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from prometheus_client import generate_latest
 from effectively_once.control import State, Wish, stopped_line
 from effectively_once.metrics import Metrics
 from infra.cluster.api import ApiError, Lines
-from infra.operate.ready import IDLE_S, LIMIT_S, NotReadyError, Wait
+from infra.operate.ready import IDLE_S, LIMIT_S, OLD, NotReadyError, Wait
 from tests.infra.platform import crds, deploy, settings
 
 PODS = "/api/v1/namespaces/pipelines/pods"
+TODAY = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def told(*, reads: bool = False, shown: bool = False) -> str:
@@ -74,7 +76,11 @@ class Cluster:
 def wait(*looks: Look | None) -> tuple[str, float]:
     """Return by what a pipeline is known to work, and after which time."""
     cluster = Cluster(*looks)
-    found = Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep).until_ready()
+
+    def today() -> datetime:
+        return TODAY + timedelta(seconds=cluster.at_s)
+
+    found = Wait(cluster, "pipelines", "a", lambda: cluster.at_s, cluster.sleep, today).until_ready()
     return found, cluster.at_s
 
 
@@ -96,6 +102,24 @@ def test_one_that_has_nothing_to_do_has_to_stay_for_a_minute() -> None:
     found, took_s = wait(driver("1", READS))
     assert found == "its driver has nothing to do"
     assert IDLE_S < took_s < IDLE_S + 5
+
+
+def since(began: datetime, look: Look) -> Look:
+    """Return a look at a driver whose container began then."""
+    container = {"name": "driver", "state": {"running": {"startedAt": began.isoformat()}}}
+    return {**look, "pod": {**look["pod"], "status": {"phase": "Running", "containerStatuses": [container]}}}
+
+
+def test_nobody_waits_for_an_idle_driver_that_the_update_did_not_start() -> None:
+    old = TODAY - OLD - timedelta(seconds=1)
+    assert wait(since(old, driver("1", READS))) == ("its driver has nothing to do", 0)
+
+
+def test_one_that_has_not_run_for_long_has_to_stay_and_an_old_one_has_to_read() -> None:
+    young = TODAY - OLD + timedelta(seconds=IDLE_S + 10)
+    assert wait(since(young, driver("1", READS)))[1] > IDLE_S
+    old = since(TODAY - 2 * OLD, driver("1", FRESH))
+    assert wait(old, old, since(TODAY - 2 * OLD, driver("1", READS)))[1] == 4
 
 
 def test_a_driver_that_ends_before_the_minute_is_over_does_not_pass() -> None:

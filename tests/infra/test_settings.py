@@ -67,6 +67,19 @@ def test_an_image_of_ones_own_is_named_by_what_does_not_change(image: str) -> No
     assert settings(pipelines={"a": {"image": image, "job": "clicks"}}).pipelines["a"].image == image
 
 
+@pytest.mark.parametrize(
+    ("config", "grace"),
+    [
+        ({}, 30),
+        ({"profile": "production"}, 120),
+        ({"pipelines": {"user_counts": {"driver_grace_s": 7}}, "profile": "production"}, 7),
+    ],
+)
+def test_how_long_a_driver_may_finish_its_epoch_is_a_setting(config: dict[str, object], grace: int) -> None:
+    wanted = settings(**config)
+    assert streaming_pipeline.values(wanted, wanted.pipelines["user_counts"]).driver_grace_s == grace
+
+
 WRONG: list[tuple[dict[str, object], list[str]]] = [
     ({"profile": "prod"}, ["profile: one of laptop, ci, chaos, brokers, production is allowed, got 'prod'"]),
     ({"kafka": {"nodes": 2}}, ["kafka.nodes: ", "1 or 3", "got 2"]),
@@ -78,6 +91,7 @@ WRONG: list[tuple[dict[str, object], list[str]]] = [
     ),
     ({"object_store": {"external": {"endpoint": "s3:9", "credentials_secret": "a/b"}}}, ["endpoint: ", "got 's3:9'"]),
     ({"pipelines": {"a": {"shard": 1}}}, ["pipelines.a.shard: no such setting; allowed are identity, job"]),
+    ({"pipelines": {"a": {"driver_grace_s": 301}}}, ["pipelines.a.driver_grace_s: ", "less than or equal to 300"]),
     ({"pipelines": {"a": {"shards": 0}}}, ["pipelines.a.shards: ", "greater than or equal to 1", "got 0"]),
     ({"pipelines": {"A-b": {"job": "own.a"}}}, ["pipelines.A-b.identity: ", "got 'A-b'"]),
     ({"pipelines": 3}, ["pipelines: ", "got 3"]),

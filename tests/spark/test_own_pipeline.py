@@ -13,9 +13,9 @@ from infra.embedded.job import RunError
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.prepare import Toolchain
-from tests.harness.campaigns.chaos import Chaos
 from tests.harness.definition.asked import Definition
 from tests.harness.mixture import asked_for
+from tests.harness.play.embedded_run import EmbeddedRun
 from tests.harness.portions import rows_of
 from tests.harness.results import Results, Verdict
 
@@ -63,7 +63,7 @@ def struck(folder: Path, events: Path, toolchain: Toolchain, faults: str) -> Res
     strikes = asked_for(faults, SEED)
     own = Definition.at(folder, None, Cache(cache_root()), toolchain)
     subject = rows_of(events, "key", "event_time_ms", strikes, own.settings)
-    return Chaos(folder.parent, toolchain, strikes, SEED, subject, Console(), definition=own).run()
+    return EmbeddedRun(folder.parent, toolchain, strikes, SEED, subject, Console(), own).run(faults)
 
 
 def test_a_skeleton_of_somebody_else_passes(folder: Path, events: Path, toolchain: Toolchain) -> None:

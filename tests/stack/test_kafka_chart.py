@@ -29,7 +29,7 @@ TIMEOUT_S = 60.0
 )
 def test_node_is_formatted(changes: dict[str, Any], node: str, mode: str, tmp_path: Path) -> None:
     """Properties, cluster id and, in a quorum, the directory id that the other members expect of this node."""
-    values = KafkaValues(image=IMAGE, external=External(enabled=True), **changes)
+    values = KafkaValues(image=IMAGE, external=External(by="NodePort"), **changes)
     rendered = render("kafka", values.to_helm())
     found = environment(dict(rendered.pods())[f"StatefulSet/{node}"])
     number = int(found["KAFKA_NODE_ID_OFFSET"]) + 1 if mode != "--standalone" else 0

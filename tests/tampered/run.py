@@ -6,12 +6,17 @@ or a run that does not pass before it is altered.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from infra.embedded.guard import guarded, interrupted
+from infra.errors import RefusedError
+from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
 from tests.tampered import matrix, season
 from tests.tampered.trial import TrialError
@@ -20,76 +25,56 @@ OUT = CHECKOUT / "runs" / "tampered"
 SEED, COUNT = 1, 10_000
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Small alterations of a run's evidence, one at a time; the judge has to catch each.
+
+    Exit code 0 when each was caught or is listed as harmless, 1 when one was not, 2 when nothing can be said.
+    """
+
+    seed: Annotated[int, typer.Option(min=0, help="Draws lines and values.")] = SEED
+    count: Annotated[int, typer.Option(min=1, help="How many alterations.")] = COUNT
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Files, or 'FILE: FIELD', with *.")] = None
+    number: Annotated[int | None, typer.Option(min=0, help="Only this one of the plan, and what is said of it.")] = None
+    out: Annotated[Path, typer.Option(metavar="DIR", file_okay=False, help="For the matrix.", show_default=False)] = OUT
+
+    @property
+    def words(self) -> str:
+        """The options that plan the same alterations."""
+        only = ["--only", *(f"'{one}'" for one in self.only)] if self.only else []
+        return " ".join(["--seed", str(self.seed), "--count", str(self.count), *only])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try what the command line asks for; return the exit code."""
-    given = _given(arguments)
+    return ask(Asked, play, arguments, name="tampered")
+
+
+def play(asked: Asked) -> int:
+    """Try alterations, and write the matrix of what became of them; return the exit code."""
     console = default_console()
-    planned = " ".join(
-        [
-            "--seed",
-            str(given.seed),
-            "--count",
-            str(given.count),
-            *(["--only", *(f"'{one}'" for one in given.only)] if given.only else []),
-        ]
-    )
     try:
-        tried = season.go(given.seed, given.count, given.only, given.number, console.say)
+        tried = season.go(asked.seed, asked.count, asked.only or [], asked.number, console.say)
     except TrialError as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
+        raise RefusedError(str(error)) from error
     except (KeyboardInterrupt, SystemExit) as end:
         return interrupted(end, "nothing is left of it, and the same command begins anew")
     if not tried:
-        sys.stderr.write("✗ no alteration is of these: --only takes names of files, or 'FILE: FIELD', with *\n")
-        return 2
+        raise RefusedError("no alteration is of these: --only takes names of files, or 'FILE: FIELD', with *")
     lost = [one for one in tried if one.lost]
-    if given.number is not None:
+    if asked.number is not None:
         for one in tried:
             sys.stdout.write(f"{one.alteration}\n{', '.join(one.objecting) or 'nobody objected'}: {one.says}\n")
             sys.stdout.write(f"harmless: {one.harmless.why}\n" if one.harmless else "")
         return int(bool(lost))
-    page = matrix.write(tried, planned, given.out)
+    page = matrix.write(tried, asked.words, asked.out)
     sys.stdout.write(page.read_text())
     for entry in matrix.stale(tried) if len(tried) >= COUNT else []:
         console.say(f"stale: all alterations of this entry are caught: {entry}")
     console.say(f"{len(tried) - len(lost)} of {len(tried)} alterations are caught or harmless; {page}")
     if lost:
-        console.say(f"✗ {len(lost)} are lost; see one again: {planned} --number {lost[0].alteration.number}")
+        console.say(f"✗ {len(lost)} are lost; see one again: {asked.words} --number {lost[0].alteration.number}")
     return int(bool(lost))
-
-
-def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.tampered.run", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("--seed", type=_natural, default=SEED, help=f"draws lines and values ({SEED})")
-    parser.add_argument("--count", type=_positive, default=COUNT, help=f"how many alterations ({COUNT})")
-    parser.add_argument(
-        "--only", nargs="+", action="extend", default=[], metavar="NAME", help="files, or 'FILE: FIELD', with *"
-    )
-    parser.add_argument("--number", type=_natural, help="only this one of the plan, and what is said of it")
-    parser.add_argument("--out", type=_folder, default=OUT, metavar="DIR", help="for the matrix (runs/tampered)")
-    return parser.parse_args(arguments)
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if _natural(text) == 0:
-        raise argparse.ArgumentTypeError("0 alterations show nothing; name a number of 1 or more")
-    return int(text)
-
-
-def _folder(text: str) -> Path:
-    path = Path(text)
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a file; name a folder")
-    return path
 
 
 if __name__ == "__main__":

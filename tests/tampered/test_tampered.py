@@ -93,17 +93,16 @@ def test_brackets_of_names_stand_for_themselves(pattern: str, name: str, is_of_i
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--count", "0"], "0 alterations show nothing"),
-        (["--seed", "x"], "'x' is no number"),
-        (["--out", __file__], "is a file; name a folder"),
+        (["--count", "0"], "'--count': Input should be greater than or equal to 1"),
+        (["--seed", "x"], "'--seed'"),
+        (["--out", __file__], "is a file"),
     ],
 )
 def test_arguments_are_checked_before_work_begins(
     arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(season, "go", lambda *_: pytest.fail("work began"))
-    with pytest.raises(SystemExit, match="2"):
-        run.main(arguments)
+    assert run.main(arguments) == 2
     assert says in capsys.readouterr().err
 
 

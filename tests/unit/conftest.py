@@ -1,4 +1,4 @@
-"""For every suite below: no deadline per example, a loaded machine is not a failure; and no cluster of this machine."""
+"""For every suite below: no deadline per example, a loaded machine is not a failure; and no test finds a cluster."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from infra.cluster import engine
+
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A test that patches too little would play on the cluster that somebody works with."""
+    """Hide the cluster of this machine: whatever a test goes on to, without a guard of ours, strikes nothing."""
+    nowhere = tmp_path_factory.mktemp("no-cluster")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EFFECTIVELY_ONCE_STATE", str(tmp_path_factory.mktemp("state")))
-        patch.delenv("KUBECONFIG", raising=False)
+        patch.delenv("EFFECTIVELY_ONCE_STATE", raising=False)
+        patch.setenv("XDG_STATE_HOME", str(nowhere))
+        patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
+        # By it the machine's lock is named.
+        patch.setattr(engine, "RUN", nowhere)
         yield

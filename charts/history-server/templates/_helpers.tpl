@@ -47,3 +47,47 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end }}
+
+{{- /*
+A way in for one port, but by node port: (dict "root" $ "name" "x-external" "service" "x" "port" "ui" "way" ...).
+*/}}
+{{- define "exposed" -}}
+{{- $balanced := eq .way.by "LoadBalancer" }}
+apiVersion: {{ ternary "v1" "networking.k8s.io/v1" $balanced }}
+kind: {{ ternary "Service" "Ingress" $balanced }}
+metadata:
+  name: {{ .name }}
+  labels: {{- include "labels" .root | nindent 4 }}
+  {{- with .way.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- if $balanced }}
+  type: LoadBalancer
+  selector: {{- include "selector" .root | nindent 4 }}
+  ports:
+    - name: {{ .port }}
+      port: {{ .way.port }}
+      targetPort: {{ .port }}
+  {{- else }}
+  {{- with .way.ingressClass }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .way.tlsSecret }}
+  tls:
+    - hosts: [{{ $.way.host | quote }}]
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    - host: {{ .way.host | quote }}
+      http:
+        paths:
+          - path: /
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ .service }}
+                port:
+                  name: {{ .port }}
+  {{- end }}
+{{- end }}

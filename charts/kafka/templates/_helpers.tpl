@@ -134,7 +134,7 @@ containers:
       - name: KAFKA_INITIAL_CONTROLLERS
         value: {{ include "initial-controllers" $root }}
       {{- end }}
-      {{- if and (eq .component "broker") $root.Values.external.enabled }}
+      {{- if and (eq .component "broker") (ne $root.Values.external.by "none") }}
       - name: KAFKA_EXTERNAL_PORT_BASE
         value: {{ $root.Values.external.port | quote }}
       {{- end }}
@@ -153,12 +153,28 @@ containers:
       - name: properties
         mountPath: /etc/kafka
         readOnly: true
+      {{- if .quorum }}
+      - name: quorum
+        mountPath: /etc/kafka-quorum
+        readOnly: true
+      {{- end }}
       - name: tmp
         mountPath: /tmp
 volumes:
   - name: properties
     configMap:
       name: {{ .set }}
+  {{- if .quorum }}
+  # Whether the quorum has been formed, and who may rejoin it with an empty disk: neither is the chart's.
+  - name: quorum
+    projected:
+      sources:
+        {{- range tuple "kafka-formed" "kafka-rejoin" }}
+        - configMap:
+            name: {{ . }}
+            optional: true
+        {{- end }}
+  {{- end }}
   - name: tmp
     emptyDir: {}
 {{- end }}

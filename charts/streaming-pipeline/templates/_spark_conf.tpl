@@ -24,6 +24,14 @@ spark.shuffle.io.connectionCreationTimeout: 3s
 spark.rpc.io.connectionCreationTimeout: 5s
 # Executors look the driver up by name, which is in DNS once its pod is ready: on a busy node later than 1 s.
 spark.kubernetes.allocation.driver.readinessTimeout: 10s
+# Spark's own defaults in pods, but for an executor's blocks, whose port would be any: NetworkPolicies name ports.
+spark.driver.port: "7078"
+spark.driver.blockManager.port: "7079"
+spark.blockManager.port: "7079"
+{{- if not .Values.networkPolicies.enabled }}
+# Spark's own policy, which closes executors to all but their application, goes with ours.
+spark.kubernetes.driver.pod.excludedFeatureSteps: org.apache.spark.deploy.k8s.features.NetworkPolicyFeatureStep
+{{- end }}
 # Dead executors go away at once. Their logs go with them: set it to false for a post-mortem, and clean up by hand.
 spark.kubernetes.executor.deleteOnTermination: "true"
 # What a driver leaves is owned by its pod and goes with it; so it needs no rights on Services and volumes.

@@ -6,6 +6,7 @@ goes on.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.crds import resource_definitions
 from infra.toolchain.go_tools import machine_arch
 from infra.toolchain.prepare import CHECKOUT, Toolchain
-from infra.toolchain.programs import find_programs
+from infra.toolchain.programs import DEPLOYING, EVERY, find_programs
 
 NODES = {"laptop": 1, "ci": 1, "chaos": 2, "brokers": 1}
 BROKERS = {"brokers": 3}
@@ -74,16 +75,16 @@ class Lifecycle:
         stack.select(profile)
         stack.up(self.console)
 
-    def tools(self) -> None:
-        """Find or build programs and definitions, and put them where `make env` points."""
+    def tools(self, needed: Collection[str] = EVERY) -> None:
+        """Find or build programs and definitions, and put them where `make env` points; others than `needed` stay."""
         self.state.make()
         self.state.ensure_passphrase()
-        programs = dict(find_programs(self.cache, self.console, self.state.foreign_path()))
+        programs = dict(find_programs(self.cache, self.console, self.state.foreign_path(), needed))
         if not Path(programs["pulumi"]).with_name("pulumi-language-python").exists():
             programs["pulumi-language-python"] = write_launcher(
                 self.state, "pulumi-language-python", "infra.language_host", CHECKOUT
             )
-        link_programs(self.state, programs)
+        link_programs(self.state, programs, EVERY.difference(needed))
         link = self.state.resource_definitions
         definitions = resource_definitions(self.cache)
         if not (link.is_symlink() and link.readlink() == definitions):
@@ -105,7 +106,7 @@ class Lifecycle:
             self._show_images(toolchain, push, arch)
 
     def _show_images(self, toolchain: Toolchain, push: str, arch: str) -> None:
-        self.tools()
+        self.tools(DEPLOYING)
         engine = engines.ensure(self.state, self.console)
         prefix = push if not push or push.endswith("/") else f"{push}/"
         builder = Builder(engine, self.cache, toolchain, self.console, prefix, arch or machine_arch())

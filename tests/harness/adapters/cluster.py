@@ -31,6 +31,8 @@ KINDS = (
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("v1", "ServiceAccount"),
+    # Last: without them the pods that end just now are closed to each other.
+    ("networking.k8s.io/v1", "NetworkPolicy"),
 )
 CORDONED_BY = "effectively-once/cordoned-by"
 LEASES = "kube-node-lease"

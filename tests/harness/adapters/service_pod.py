@@ -16,6 +16,8 @@ from tests.harness.adapters.tunnel import Far, Tunnel
 
 PORT, START_S, ANSWER_S = 8080, 120.0, 10.0
 NAME = "app.kubernetes.io/name"
+PART_OF = {"app.kubernetes.io/part-of": "effectively-once"}
+"""Whom the platform's servers let in."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class ServicePod:
     @property
     def labels(self) -> dict[str, str]:
         """Of the pod, and of whatever else it needs."""
-        return {NAME: self.name, RUN_LABEL: self.run}
+        return {NAME: self.name, RUN_LABEL: self.run, **PART_OF}
 
     @property
     def inside(self) -> str:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from effectively_once.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.spark import SparkHome
-from infra.embedded.stack import EmbeddedStack, Endpoints
+from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.harness import cut_sorts, stall_sorts
 from tests.harness.act import Act
@@ -23,6 +22,7 @@ from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.adapters.transactions import open_transactions
 from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, at_their_steps, one_of, told
 from tests.harness.controls.embedded import play as play_controls
+from tests.harness.definition.packaged import JOB, PIPELINE, SHARDS, TOPIC, pipeline_settings
 from tests.harness.faults.arsenal import Arsenal, ExecutorArsenal
 from tests.harness.faults.kills import Kills
 from tests.harness.history import History
@@ -36,8 +36,6 @@ from tests.harness.run_directory import RunDirectory
 from tests.harness.schedule import PlannedFault, plan
 from tests.harness.subject import Subject
 
-PIPELINE, TOPIC, SHARDS = "user_counts", "events", 2
-JOB = "effectively_once_jobs.user_counts"
 CLAIM = (
     "Every event in time is counted exactly once per user and minute, whichever executors are killed: "
     "no sink misses, doubles, invents or alters a record."
@@ -153,20 +151,3 @@ class Demo:
             controls=NEGATIVE_CONTROLS,
             named=self.subject.named,
         )
-
-
-def pipeline_settings(endpoints: Endpoints, subject: Subject) -> PipelineSettings:
-    """The settings file's content for a stack and what is to be sent."""
-    return PipelineSettings(
-        pipeline=PIPELINE,
-        topic=TOPIC,
-        job=JOB,
-        kafka_bootstrap=endpoints.kafka_bootstrap,
-        shards=SHARDS,
-        s3_endpoint=endpoints.s3_endpoint,
-        s3_bucket=endpoints.s3_bucket,
-        window_ms=subject.window_ms,
-        lateness_ms=subject.lateness_ms,
-        epoch_rows_max=subject.epoch_rows_max,
-        dense_offsets=True,
-    )

@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import orjson
 
@@ -18,11 +18,12 @@ from infra.embedded.job import ASK_S, Job, RunError
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache
 from infra.toolchain.prepare import CHECKOUT, Toolchain
-from tests.harness.adapters.job_home import JobHome
+from tests.harness.adapters.job_home import PROGRAM, JobHome
 from tests.harness.adapters.tables import Tables
 from tests.harness.checkers.declared import Declaration
 from tests.harness.checkers.declared_run import DECLARATION
 from tests.harness.collector import Outputs
+from tests.harness.controls.names import NegativeControl
 from tests.harness.mixture import OPEN
 from tests.harness.results import OWN_PIPELINE
 from tests.harness.run_directory import RunDirectory
@@ -52,6 +53,11 @@ class Definition:
     job: Job
     toolchain: Toolchain
     said: Mapping[str, Any]
+    module: ClassVar[str] = PROGRAM
+    """What its drivers run, of the library's wheel."""
+    beside: ClassVar[Path | None] = None
+    controls: ClassVar[Sequence[NegativeControl]] = ()
+    """They are of `user_counts`."""
 
     @classmethod
     def at(cls, folder: Path | None, job: str | None, cache: Cache, toolchain: Toolchain) -> Self:
@@ -87,6 +93,17 @@ class Definition:
         return {**SHARDS, **self.said["defaults"], **self.job.settings}
 
     @property
+    def shards(self) -> int:
+        """Of every sink."""
+        shards: int = self.settings["shards"]
+        return shards
+
+    def settings_on(self, endpoints: Endpoints, subject: Subject, own: Mapping[str, Any]) -> PipelineSettings:
+        """Its settings in a run; `own` are those of the run, its addresses among them."""
+        bounds = {"s3_bucket": endpoints.s3_bucket, "epoch_rows_max": subject.epoch_rows_max}
+        return PipelineSettings.model_validate({**self.settings, **bounds, **own})
+
+    @property
     def has_tables(self) -> bool:
         """Whether it writes to a result store."""
         return bool(self.said["tables"])
@@ -104,7 +121,7 @@ class Definition:
             "claim": CLAIM.format(input=subject.named["input"], job=settings["job"]),
             "pipeline": settings["pipeline"],
             "topic": settings["topic"],
-            "shards": settings["shards"],
+            "shards": self.shards,
             "schemas": {name: SinkSchema.model_validate(one) for name, one in self.said["schemas"].items()},
             "code": self.said["code"],
             "named": {"campaign": OWN_PIPELINE, "job": settings["job"], **subject.named},
@@ -118,13 +135,16 @@ class Definition:
         """
         declaration, tables = self.said["declaration"], self.said["tables"]
         topics = tuple(sink for sink in self.said["rows"] if sink not in tables)
-        commits: Steps = tuple((step, sink) for sink in self.said["rows"] for step in (OPEN, "committed"))
+        # At least once a topic has no transaction; a table has one all the same.
+        bare = topics if self.settings.get("semantics") == "at_least_once" else ()
+        committing = [sink for sink in self.said["rows"] if sink not in bare]
+        commits: Steps = tuple((step, sink) for sink in committing for step in (OPEN, "committed"))
         ids: Steps = (("ids_decided", None),) if declaration["attached"] else ()
         windows: Steps = (("windows_decided", None),) if declaration["aggregates"] and not early else ()
         return {
             "steps": (*commits, *ids, *windows),
             "table": tuple(one for one in commits if one[1] in tables),
-            "opens": tuple((OPEN, sink) for sink in topics),
+            "opens": tuple((OPEN, sink) for sink in topics if sink not in bare),
             "rows": topics,
         }
 

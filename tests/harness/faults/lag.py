@@ -17,6 +17,8 @@ from tests.harness.faults.driver import taken_over
 from tests.harness.faults.fault import Lasting, now_ms
 from tests.harness.faults.healing import Debt, Healing
 from tests.harness.lag_sorts import GATEWAY, HELD_BACK, PARTITION
+from tests.harness.spread import PARTITIONS
+from tests.harness.subject import Subject
 from tests.harness.workload.gateways import GATEWAYS
 from tests.harness.workload.held_back import HeldBack, Name
 
@@ -125,3 +127,8 @@ class Lags:
             (HELD_BACK, PARTITION): partial(self.partition, healing),
             (HELD_BACK, GATEWAY): partial(self.gateway, healing),
         }
+
+
+def lags_of(subject: Subject, seed: int) -> Lags | None:
+    """What lets partitions lag; None where the sender waits for the chain."""
+    return None if subject.rate is None else Lags.of(subject.held, PARTITIONS, seed)

@@ -57,7 +57,7 @@ class Found:
         environment = state.process_environment()
         helm = shutil.which("helm", path=environment["PATH"])
         if helm is None:
-            raise NotDeployedError("there is no `helm` on PATH or among the project's tools: run `make tools`")
+            raise NotDeployedError("there is no `helm` on PATH or among the project's tools: run `make tools ALL=1`")
         with console.step("broker jars (Maven)"):
             jars = resolve_jars(Cache(cache_root()), "kafka")
         return cls(load_access(environment, state.root), BrokerTools(find_jdk().java, jars), Path(helm))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import random
@@ -15,11 +14,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from infra.embedded.guard import guarded, interrupted
+from infra.errors import RefusedError
+from infra.options import ask
 from infra.toolchain.prepare import CHECKOUT, default_console
-from tests.harness.soak.plan import STACKS, Part, Plan, PlanError, Stack, drawn, read_plan
+from tests.harness.mixture import STACKS, Stack
+from tests.harness.soak.plan import Part, Plan, drawn, read_plan
 from tests.harness.soak.session import More, Play, Soak, SoakError
 from tests.harness.soak.state import State
 
@@ -27,6 +33,32 @@ HOURS = 1.0
 ENDING_S = 300.0
 """An interrupted run undoes its fault first: a node that was stopped is started and waited for."""
 BELOW = Path("runs/soak")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A campaign of hours in parts, resumable; exit code 0 pass, 1 fail, 2 unknown or not all of it run."""
+
+    plan: Annotated[
+        Path | None, typer.Option(help="TOML or JSON file with the parts; drawn from the seed when left out.")
+    ] = None
+    hours: Annotated[float | None, typer.Option(help=f"Without a plan: no part begins later ({HOURS:g}).")] = None
+    seed: Annotated[int | None, typer.Option(help="Without a plan; drawn and printed when left out.")] = None
+    on: Annotated[Stack | None, typer.Option(help="Only parts of this stack; without a plan embedded.")] = None
+    at: Annotated[Path | None, typer.Option(metavar="DIR", help=f"Keeps state and sum (below {BELOW}).")] = None
+    take: Annotated[list[Path] | None, typer.Option(metavar="RUN...", help="Count runs started by hand.")] = None
+    again: Annotated[
+        list[str] | None, typer.Option(metavar="PART...", help="Run parts again, whatever they came to.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        if self.plan is not None and (self.hours, self.seed) != (None, None):
+            raise RefusedError(
+                "a plan has its seeds, and ends with its last part: HOURS= and SEED= do not go with PLAN="
+            )
+        if self.hours is not None and self.hours <= 0:
+            raise RefusedError(f"HOURS={self.hours:g}: more than 0")
 
 
 def run_part(part: Part) -> None:
@@ -78,51 +110,43 @@ def main(
         runs: where runs make their directories.
         seconds: a clock.
     """
-    given = _given(arguments)
-    try:
-        plan = _plan_of(given)
-        drawn_seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-        name = plan.name if plan else f"seed {drawn_seed}"
-        at = given.at or BELOW / name.replace(" ", "-")
-        with _alone(at):
-            soak = Soak(at, runs, play, default_console().say, seconds)
-            soak.open(name)
-            return _soak(soak, plan, given)
-    except (PlanError, SoakError) as error:
-        sys.stderr.write(f"✗ {error}\n")
-        return 2
-    except (KeyboardInterrupt, SystemExit) as end:
-        return interrupted(end, "what is noted counts, the part that was under way is run again")
+
+    def act(asked: Asked) -> int:
+        plan = read_plan(asked.plan) if asked.plan else None
+        seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
+        name = plan.name if plan else f"seed {seed}"
+        at = asked.at or BELOW / name.replace(" ", "-")
+        try:
+            with _alone(at):
+                soak = Soak(at, runs, play, default_console().say, seconds)
+                soak.open(name)
+                return _soak(soak, plan, asked)
+        except (KeyboardInterrupt, SystemExit) as end:
+            return interrupted(end, "what is noted counts, the part that was under way is run again")
+
+    return ask(Asked, act, arguments, name="soak")
 
 
-def _soak(soak: Soak, plan: Plan | None, given: argparse.Namespace) -> int:
-    stacks: Sequence[Stack] = (given.on,) if given.on else STACKS if plan else STACKS[:1]
+def _soak(soak: Soak, plan: Plan | None, asked: Asked) -> int:
+    stacks: Sequence[Stack] = (asked.on,) if asked.on else STACKS if plan else STACKS[:1]
     if plan is not None:
         soak.keep(soak.state.grown(plan.name, plan.parts))
-    more = _nothing if plan is not None else _drawing(soak, stacks, given)
-    for one in given.again:
+    more = _nothing if plan is not None else _drawing(soak, stacks, asked)
+    for one in asked.again or ():
         soak.keep(soak.state.again(one))
-    for run in given.take:
+    for run in asked.take or ():
         soak.take(run)
     return soak.go(stacks, more).exit_code
-
-
-def _plan_of(given: argparse.Namespace) -> Plan | None:
-    if given.plan is not None and (given.hours, given.seed) != (None, None):
-        raise PlanError("a plan has its seeds, and ends with its last part: HOURS= and SEED= do not go with PLAN=")
-    if given.hours is not None and given.hours <= 0:
-        raise PlanError(f"HOURS={given.hours:g}: more than 0")
-    return read_plan(given.plan) if given.plan else None
 
 
 def _nothing(_: State) -> None:
     """A plan has no more parts than it names."""
 
 
-def _drawing(soak: Soak, stacks: Sequence[Stack], given: argparse.Namespace) -> More:
+def _drawing(soak: Soak, stacks: Sequence[Stack], asked: Asked) -> More:
     """What draws the next part of a soak without a plan, until its hours are over."""
-    seed = _seed_of(soak.state, given.seed)
-    spend_s = 3600 * (HOURS if given.hours is None else given.hours)
+    seed = _seed_of(soak.state, asked.seed)
+    spend_s = 3600 * (HOURS if asked.hours is None else asked.hours)
     soak.say(f"soak of {spend_s / 3600:g} h on {' and '.join(stacks)}; after an interrupt SEED={seed} goes on with it")
     return lambda state: drawn(seed, len(state.parts) + 1, stacks) if state.spent_s < spend_s else None
 
@@ -136,20 +160,6 @@ def _seed_of(state: State, asked: int | None) -> int:
         todo = "leave SEED= out, or give AT= another folder"
         raise SoakError(f"this soak was begun with seed {number}, not {asked}: {todo}")
     return int(number)
-
-
-def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.harness.soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("--plan", type=Path, help="TOML or JSON file with the parts; drawn from the seed when left out")
-    parser.add_argument("--hours", type=float, help=f"without a plan: no part begins later ({HOURS:g})")
-    parser.add_argument("--seed", type=int, help="without a plan; drawn and printed when left out")
-    parser.add_argument("--on", choices=STACKS, help="only parts of this stack; without a plan embedded")
-    parser.add_argument("--at", type=Path, metavar="DIR", help=f"keeps state and sum (below {BELOW})")
-    parser.add_argument(
-        "--take", type=Path, nargs="+", action="extend", default=[], metavar="RUN", help="count runs started by hand"
-    )
-    parser.add_argument("--again", nargs="+", default=[], metavar="PART", help="run parts again, whatever they came to")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

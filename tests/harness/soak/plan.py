@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -16,12 +16,10 @@ from infra.errors import UserError
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL, Conditions
 from tests.harness.lag_sorts import IN_PODS
-from tests.harness.mixture import EMBEDDED, GROUPS, UNPACED, NoFaultError, asked_for, name_of
+from tests.harness.mixture import EMBEDDED, GROUPS, UNPACED, NoFaultError, Stack, asked_for, name_of
 from tests.harness.schedule import Strike
 from tests.harness.workload.shape import SMALLEST
 
-Stack = Literal["embedded", "cluster"]
-STACKS: tuple[Stack, ...] = ("embedded", "cluster")
 SORTS = {"embedded": EMBEDDED, "cluster": CLUSTER}
 OF_UNPACED = {"embedded": UNPACED, "cluster": {**CLUSTER, **IN_PODS}}
 """Where the sender goes on through outages."""
@@ -77,9 +75,9 @@ class Part(BaseModel):
     @property
     def command(self) -> tuple[str, ...]:
         """The module that runs it, and its arguments."""
-        module = f"tests.harness.campaigns.{'chaos' if self.stack == 'embedded' else 'cluster_chaos'}"
-        words = ("--seed", str(self.seed), "--faults", self.faults, "--records", str(self.records))
-        return (module, *words, *self.conditions.words, *(() if self.controls else ("--no-controls",)))
+        words = ("--on", self.stack, "--seed", str(self.seed), "--faults", self.faults, "--records", str(self.records))
+        without = () if self.controls else ("--no-controls",)
+        return ("tests.harness.campaigns.chaos", *words, *self.conditions.words, *without)
 
     def is_run(self, manifest: Mapping[str, Any]) -> bool:
         """Whether a `manifest.json` is that of a run of this part."""

@@ -12,11 +12,12 @@ from pydantic import ValidationError
 
 from infra.console import Say
 from infra.errors import UserError
+from tests.harness.mixture import STACKS, Stack
 from tests.harness.report import campaign, index
 from tests.harness.report.listing import Listed, listed
 from tests.harness.results import Verdict
 from tests.harness.run_directory import write_atomically
-from tests.harness.soak.plan import STACKS, Part, Stack
+from tests.harness.soak.plan import Part
 from tests.harness.soak.state import Standing, State
 
 MARKS = {Standing.PASSED: "✓", Standing.FAILED: "✗", Standing.UNKNOWN: "…", Standing.WAITING: "…"}

@@ -8,8 +8,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from tests.harness.mixture import Stack
 from tests.harness.results import Verdict, worst
-from tests.harness.soak.plan import Part, PlanError, Stack
+from tests.harness.soak.plan import Part, PlanError
 
 TRIES = 2
 """Runs of a part that end unknown, after which it stays unknown."""

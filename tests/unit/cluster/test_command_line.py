@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -17,7 +18,7 @@ from infra.cluster import access, engine
 from infra.cluster.api import ClusterError
 from infra.cluster.engine import EngineError
 from infra.cluster.pulumi import PulumiError
-from infra.cluster.state import StateError
+from infra.cluster.state import StateError, state_directory
 from infra.embedded.process import ServerError
 from infra.errors import UserError
 from infra.operate.rows import Row
@@ -25,15 +26,20 @@ from infra.operate.status import table
 from infra.toolchain.command import ToolchainError
 from tests.cli import demo, develop, prove
 from tests.cli.app import app
-from tests.harness.campaigns import chaos, cluster_chaos
+from tests.experiments import command as experiments
+from tests.experiments.two_ways import plan as two_ways
+from tests.harness.campaigns import cluster, embedded
+from tests.harness.campaigns.options import Campaign
 from tests.harness.play.room import Found
+from tests.harness.soak import __main__ as soak
+from tests.tampered import run as tampered
 from tests.unit.command import call
 
 ROOT = Path(cli.__file__).parents[1]
 
 
 def test_an_error_that_a_user_can_act_on_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise UserError("the port is taken; stop that")
 
     assert command_line.run(fail) == 2
@@ -41,7 +47,7 @@ def test_an_error_that_a_user_can_act_on_is_one_line_and_exit_code_2(capsys: pyt
 
 
 def test_an_error_that_nobody_foresaw_keeps_its_traceback() -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -108,7 +114,7 @@ WRONG = [
     (["chaos", "--faults", "no-such"], "no-such"),
     (["chaos", "--job", "a.b", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
     (["chaos", "--on", "cluster", "--job", "a.b", "--input", "no.jsonl", "--key", "user", "--time", "at"], "no.jsonl"),
-    (["chaos", "--on", "nowhere", "--job", "a.b"], "there is no stack 'nowhere' to strike"),
+    (["chaos", "--on", "nowhere", "--job", "a.b"], "'nowhere' is not one of 'embedded', 'cluster'"),
     (["acceptance", "--suite", "no-such"], "no-such"),
     (["acceptance", "--job", "no-such"], "no-such"),
 ]
@@ -118,13 +124,47 @@ WRONG = [
 def test_what_cannot_be_done_is_refused_before_anything_takes_a_minute(
     words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (cli, demo, chaos, cluster_chaos):
+    for module in (cli, demo, embedded, cluster):
         monkeypatch.setattr(module, "prepare", lambda *_: pytest.fail("prepared"))
     monkeypatch.setattr(Found, "here", lambda *_: pytest.fail("looked for a cluster"))
     assert call(monkeypatch, *words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("✗ ")
     assert says in line
+
+
+@pytest.mark.parametrize(
+    "words", [["chaos", "--sed", "1"], ["soak", "--sed"], ["report", "--kep"], ["two-ways", "--kil"]]
+)
+def test_a_word_that_there_is_not_is_refused_before_anything_takes_a_minute(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"✗ No such option: {words[1]}")
+    assert "--help` shows what there is" in line
+
+
+HELP = {
+    "chaos": [*Campaign.model_fields],
+    "soak": [one.name for one in fields(soak.Asked)],
+    "tampered": [one.name for one in fields(tampered.Asked)],
+    "two-ways": [one.name for one in (*fields(experiments.Asked), *fields(two_ways.Plan))],
+    "report evidence": ["to", "any_verdict"],
+    "report index": ["kept"],
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_knows_every_option(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert call(monkeypatch, *command.split(), "--help") == 0
+    shown = {*re.findall(r"--[a-z-]+", capsys.readouterr().out)}
+    missing = {f"--{name.replace('_', '-')}" for name in HELP[command]} - shown
+    assert missing == ({"--controls"} if command == "chaos" else set())
+    assert ("--no-controls" in shown) == (command == "chaos")
 
 
 def make(*words: str) -> str:
@@ -143,3 +183,10 @@ def test_the_help_of_make_shows_a_line_that_a_shell_takes() -> None:
     shown = make("help")
     assert 'eval "$(make env)"' in shown
     assert "$$" not in shown
+
+
+def test_no_unit_test_finds_the_cluster_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_directory()
+    assert not state.root.exists()
+    with pytest.raises(access.AccessError):
+        access.load_access(state.process_environment(), state.root)

@@ -15,7 +15,7 @@ from infra.cluster.firewall import BRIDGE
 from infra.cluster.kind import API_PORT, NAME, POD_RANGE, PORTS, SERVICE_RANGE, Kind, configuration, pod_network
 from infra.console import Console
 from infra.embedded.ports import LOWEST, below_ephemeral
-from infra.settings import model
+from infra.settings.exposure import NODE_PORTS, OUTSIDE
 from infra.versions import COREDNS, ETCD
 from tests.unit.cluster.fake_engine import FakeDocker
 from tests.unit.toolchain.fake_programs import program
@@ -44,10 +44,9 @@ def test_nothing_is_published_but_on_loopback() -> None:
 
 
 def test_published_ports_are_those_that_the_settings_of_the_platform_name() -> None:
-    ports = model.ExternalAccess()
-    kafka = {ports.kafka_port + node: ports.kafka_node_port + node for node in range(3)}
-    store = {ports.object_store_port: ports.object_store_node_port, ports.console_port: ports.console_node_port}
-    assert {**kafka, **store, ports.history_server_port: ports.history_server_node_port} == PORTS
+    published = {OUTSIDE[name] + node: NODE_PORTS[name] + node for name in OUTSIDE for node in range(3)}
+    assert {port: published[port] for port in PORTS} == PORTS
+    assert {*OUTSIDE.values(), OUTSIDE["kafka"] + 1, OUTSIDE["kafka"] + 2} == {*PORTS}
     assert all(30000 <= inside <= 32767 for inside in PORTS.values())
 
 

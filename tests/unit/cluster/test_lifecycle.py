@@ -20,6 +20,7 @@ from infra.cluster.record import Record
 from infra.images.builder import Builder
 from infra.settings.profiles import PROFILES
 from infra.toolchain.prepare import Toolchain
+from infra.toolchain.programs import DEPLOYING
 from tests.unit.cluster.fake_kind import FakeKind, refusing
 from tests.unit.toolchain.fake_programs import program
 
@@ -265,7 +266,13 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engines, "ensure", lambda *_: machine)
-    monkeypatch.setattr(Lifecycle, "tools", lambda self: self.state.make())
+    needed: list[object] = []
+
+    def tools(self: Lifecycle, names: object) -> None:
+        self.state.make()
+        needed.append(names)
+
+    monkeypatch.setattr(Lifecycle, "tools", tools)
     done: list[Any] = []
     monkeypatch.setattr(Builder, "published", lambda self: {"spark": f"{self.prefix}spark:1"})
     monkeypatch.setattr(Builder, "sizes", lambda _, tags: dict.fromkeys(tags, 300 * 2**20))
@@ -273,6 +280,7 @@ def test_images_are_pushed_only_when_a_registry_is_named(
     toolchain = cast(Toolchain, SimpleNamespace(wheel=SimpleNamespace(sha256="abc")))
     ours.show_images(toolchain, push, "")
     assert done == pushed
+    assert needed == [DEPLOYING], "images for another cluster build nothing that makes one here"
     assert f"300 MiB  {reference}" in said.getvalue()
     written = ours.state.pushed_images if push else ours.state.images
     assert json.loads(written.read_text()) == {"spark": reference, "wheel-digest": "abc"}

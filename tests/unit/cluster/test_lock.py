@@ -27,8 +27,10 @@ ROOT = Path(__file__).resolve().parents[3]
 HOLDER = """
 import subprocess, sys, time
 from pathlib import Path
+from infra.cluster import engine
 from infra.cluster.lock import exclusive
 from infra.cluster.state import StateDirectory
+engine.RUN = Path(sys.argv[2])
 with exclusive(StateDirectory(Path(sys.argv[1])), "make up"):
     child = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, start_new_session=True)
     print(child.pid, flush=True)
@@ -38,7 +40,7 @@ with exclusive(StateDirectory(Path(sys.argv[1])), "make up"):
 
 @pytest.fixture
 def holder(state: StateDirectory) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-c", HOLDER, str(state.root)]
+    words = [sys.executable, "-c", HOLDER, str(state.root), str(engines.RUN)]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     child = int(process.stdout.readline())
@@ -71,7 +73,7 @@ def test_a_second_command_is_refused_with_the_firsts_name_and_changes_nothing(
 ) -> None:
     for step in ("ensure", "running", "stop"):
         monkeypatch.setattr(engines, step, lambda *_: pytest.fail("went on"))
-    assert run(lambda: command(ours)) == 2
+    assert run(lambda **_: command(ours)) == 2
     assert f"✗ {name}: make up (process {holder.pid}, since " in capsys.readouterr().err
 
 
@@ -92,6 +94,19 @@ def test_a_run_looks_for_no_cluster_that_somebody_is_at_work_on(
     ):
         assert cast(object, found) == "found"
         exclusive(state, "make down").__enter__()
+
+
+def test_another_state_directory_is_no_way_around_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Both mean the one cluster of this machine: who fails to make it would delete the other's."""
+    other = StateDirectory(tmp_path / "other")
+    said = f"make up: process {holder.pid} is at work on the cluster of this machine with another state directory"
+    with pytest.raises(BusyError, match=said), exclusive(other, "make up"):
+        pass
+    assert other.lock.read_text() == ""
+    holder.kill()
+    holder.wait()
+    with exclusive(other, "make up"):
+        assert other.lock.read_text().startswith("make up (process ")
 
 
 def test_a_holder_that_was_killed_frees_it_though_what_it_started_lives(

@@ -160,6 +160,14 @@ def test_the_folder_of_programs_holds_exactly_the_ones_that_are_named(state: Sta
     assert {path.name: path.readlink() for path in state.programs.iterdir()} == {"kind": two}
 
 
+def test_what_is_kept_stays_while_it_leads_somewhere(state: StateDirectory, tmp_path: Path) -> None:
+    """Images are built for another cluster: kind of the one here is needed for its end."""
+    one = program(tmp_path / "one", "kind", "")
+    link_programs(state, {"kind": one, "helm": tmp_path / "gone", "etcd": one})
+    link_programs(state, {"kubectl": one}, {"kind", "helm"})
+    assert {path.name for path in state.programs.iterdir()} == {"kind", "kubectl"}
+
+
 def test_a_link_that_is_right_is_left_alone_and_a_dangling_one_replaced(state: StateDirectory, tmp_path: Path) -> None:
     gone, there = tmp_path / "gone" / "kind", program(tmp_path / "there", "kind", "")
     link_programs(state, {"kind": gone})

@@ -21,9 +21,9 @@ from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
 from tests.harness.adapters.server_pods import ServerPods
 from tests.harness.adapters.supervised_pods import SupervisedPods
-from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.chaos import described
-from tests.harness.campaigns.cluster_chaos import changes_of, main, programme_of, refuse_requests, strikes_of, table_of
+from tests.harness.campaigns import chaos
+from tests.harness.campaigns import cluster as campaign
+from tests.harness.campaigns.cluster import changes_of, programme_of, refuse_requests, strikes_of, table_of
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
     CLUSTER,
@@ -47,6 +47,7 @@ from tests.harness.mixture import EMBEDDED, SORTS, TABLE, NoFaultError, plan
 from tests.harness.platform_sorts import API_SERVER, BROKER, DNS, RESULT_STORE
 from tests.harness.play.cluster_run import Programme, leaders_of
 from tests.harness.play.deployed import NotDeployedError
+from tests.harness.play.planned import described
 from tests.harness.play.room import Found
 from tests.harness.play.stage import SHARDS, BrokerTools, Stage, laid_over
 from tests.harness.portions import sent_by
@@ -204,9 +205,9 @@ def test_a_sort_that_needs_several_brokers_is_refused_with_the_way_out(name: str
 def test_its_plan_can_be_asked_for_by_name_and_all_is_the_plan_it_was(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--plan", "--seed", "3", "--faults", f"{name}*3"]) == 0
+    assert chaos.main(["--on", "cluster", "--plan", "--seed", "3", "--faults", f"{name}*3"]) == 0
     assert capsys.readouterr().out.count(name) == 3
-    assert main(["--plan", "--seed", "3"]) == 0
+    assert chaos.main(["--on", "cluster", "--plan", "--seed", "3"]) == 0
     assert name not in capsys.readouterr().out
 
 
@@ -234,7 +235,7 @@ def test_what_there_is_not_is_refused_in_one_line_before_anything_is_looked_for(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Found, "here", lambda _: pytest.fail("looked for a cluster"))
-    assert main(["--seed", "3", *words]) == 2
+    assert chaos.main(["--on", "cluster", "--seed", "3", *words]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     if words[0] == "--faults":
@@ -251,13 +252,13 @@ def test_a_zombie_on_one_node_is_refused_before_anything_is_touched(
             return type("T", (), {"namespace": "pipelines"})
 
     cluster = type("C", (), {"nodes": lambda _: [{"metadata": {"name": "only"}}], "reader": None})()
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", lambda _: Deployed())
-    monkeypatch.setattr(cluster_chaos, "Cluster", lambda *_: cluster)
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Nodes.here", lambda *_: object())
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Platform.of", lambda *_, **__: platform(None))
-    monkeypatch.setattr(cluster_chaos, "heal_nodes", lambda *_: pytest.fail("touched a node"))
-    monkeypatch.setattr(cluster_chaos, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))
-    assert main(["--seed", "3", "--faults", "zombie"]) == 2
+    monkeypatch.setattr("tests.harness.campaigns.cluster.Found.here", lambda _: Deployed())
+    monkeypatch.setattr(campaign, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr("tests.harness.campaigns.cluster.Nodes.here", lambda *_: object())
+    monkeypatch.setattr("tests.harness.campaigns.cluster.Platform.of", lambda *_, **__: platform(None))
+    monkeypatch.setattr(campaign, "heal_nodes", lambda *_: pytest.fail("touched a node"))
+    monkeypatch.setattr(campaign, "ClusterRun", type("R", (), {"of": lambda *_: pytest.fail("ran")}))
+    assert chaos.main(["--on", "cluster", "--seed", "3", "--faults", "zombie"]) == 2
     assert "PROFILE=chaos" in capsys.readouterr().err
 
 
@@ -265,8 +266,8 @@ def test_nothing_deployed_is_one_line(capsys: pytest.CaptureFixture[str], monkey
     def here(_: Any) -> Any:
         raise NotDeployedError("nothing is deployed: run `make up`")
 
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", here)
-    assert main(["--seed", "3"]) == 2
+    monkeypatch.setattr("tests.harness.campaigns.cluster.Found.here", here)
+    assert chaos.main(["--on", "cluster", "--seed", "3"]) == 2
     assert capsys.readouterr().err == "✗ nothing is deployed: run `make up`\n"
 
 
@@ -277,18 +278,15 @@ def test_an_interrupted_run_says_that_faults_are_undone(
     def interrupted(*_: Any, **__: Any) -> Any:
         raise end
 
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.Found.here", lambda _: None)
-    monkeypatch.setattr(cluster_chaos, "_played", interrupted)
-    if isinstance(end, SystemExit):
-        with pytest.raises(SystemExit):
-            main(["--seed", "3"])
-    else:
-        assert main(["--seed", "3"]) == 130
+    monkeypatch.setattr(Found, "here", lambda *_: None)
+    monkeypatch.setattr(campaign, "_played", interrupted)
+    code = 143 if isinstance(end, SystemExit) else 130
+    assert chaos.main(["--on", "cluster", "--seed", "3"]) == code
     assert "every fault is undone" in capsys.readouterr().err
 
 
 def test_the_plan_can_be_asked_for_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plan", "--seed", "3"]) == 0
+    assert chaos.main(["--on", "cluster", "--plan", "--seed", "3"]) == 0
     planned = plan(3, strikes_of("all", 3, USUAL_NODES, USUAL_ROLES), SHARDS, steps=EARLY_STEPS, table=TABLE)
     assert capsys.readouterr().out.rstrip("\n") == described(planned)
     others = {(one.step, one.sink) for one in planned if one.strike.target != RESULT_STORE}
@@ -307,7 +305,7 @@ def test_without_a_result_store_of_ours_there_is_no_table_which_is_said(monkeypa
     said: list[str] = []
     console = cast("Console", type("C", (), {"say": lambda _, text: said.append(text)})())
     deployed = cast("Access", type("D", (), {"platform": "told", "kubeconfig": "k", "context": None}))
-    monkeypatch.setattr("tests.harness.campaigns.cluster_chaos.PodDatabase.of", lambda *found: found)
+    monkeypatch.setattr("tests.harness.campaigns.cluster.PodDatabase.of", lambda *found: found)
     assert table_of(deployed, Platform({}, None), console) is None
     assert "faults of the result store" in said.pop()
     table = table_of(deployed, platform(None), console)

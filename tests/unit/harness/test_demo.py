@@ -21,10 +21,11 @@ from infra.toolchain.prepare import CHECKOUT, Toolchain
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.supervised import SupervisedDrivers
 from tests.harness.aftermath import shown_by
-from tests.harness.campaigns.demo import CLAIM, CLAIM_BEYOND, SHARDS, Demo
+from tests.harness.campaigns.demo import CLAIM, CLAIM_BEYOND, Demo
 from tests.harness.campaigns.strikes import KILLS_OF_THE_DEMO, one_of, told
 from tests.harness.cut_sorts import CUT, TO_BROKER, TO_RESULTS, TO_STORE
 from tests.harness.cut_sorts import SHORT_S as CUTS_S
+from tests.harness.definition.packaged import SHARDS
 from tests.harness.evidence import Manifest
 from tests.harness.faults.arsenal import ExecutorArsenal
 from tests.harness.faults.kills import Kills

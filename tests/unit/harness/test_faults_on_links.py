@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from infra.embedded.process import identity
 from tests.harness.adapters.tcp_link import TcpLink
-from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.chaos import described, main
+from tests.harness.campaigns.chaos import main
 from tests.harness.checkers import faults as checked_faults
 from tests.harness.cut_sorts import (
     BETWEEN,
@@ -32,6 +31,7 @@ from tests.harness.faults.cut import CutLink
 from tests.harness.lengths import READING_S
 from tests.harness.mixture import EMBEDDED, TABLE, NoFaultError, asked_for, plan, without_result_store
 from tests.harness.play.cut_links import cut_links
+from tests.harness.play.planned import described
 from tests.harness.schedule import DECLARED, STEPS, PlannedFault
 from tests.harness.stall_sorts import LENGTHS_S as STALLS_S
 from tests.harness.stall_sorts import STALL
@@ -183,7 +183,7 @@ def test_lengths_of_cuts_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFi
     told = capsys.readouterr().out
     assert told.rstrip("\n") == described(plan(5, asked_for("broker-cut*4", 5), 2, table=TABLE, cuts_s=(3.0, 12.0)))
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
-    assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
+    assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "driver-api-cut*2", "--cut-s", "7"]) == 0
     assert capsys.readouterr().out.count(" for 7 s") == 2
 
 

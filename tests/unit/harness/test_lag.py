@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.events import Watch
 from tests.harness.aftermath import shown_by
-from tests.harness.campaigns.chaos import main, planned_faults
-from tests.harness.campaigns.cluster_chaos import changes_of, strikes_of
+from tests.harness.campaigns.chaos import main
+from tests.harness.campaigns.cluster import changes_of, strikes_of
 from tests.harness.cluster_sorts import USUAL_ROLES
 from tests.harness.conditions import Conditions
 from tests.harness.faults.healing import Healing
@@ -23,6 +23,7 @@ from tests.harness.faults.lag import AwayDriver, KeptBack, Lags
 from tests.harness.history import History
 from tests.harness.lag_sorts import IN_PODS, LAGS, LASTING
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, name_of
+from tests.harness.play.planned import planned_faults
 from tests.harness.portions import sent_by
 from tests.harness.report.naming import done
 from tests.harness.schedule import PlannedFault
@@ -184,8 +185,7 @@ def test_who_waits_for_the_chain_shows_no_lag(word: str, capsys: pytest.CaptureF
     with pytest.raises(ValidationError, match="need --rate"):
         Conditions.model_validate({word: 100})
     option = f"--{word.replace('_', '-')}"
-    with pytest.raises(SystemExit):
-        main(["--plan", "--seed", "1", option, "100"])
+    assert main(["--plan", "--seed", "1", option, "100"]) == 2
     assert "need --rate" in capsys.readouterr().err
     assert main(["--plan", "--seed", "1", "--faults", "driver-away", "--rate", "250", option, "100"]) == 0
 

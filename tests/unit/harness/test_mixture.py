@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.toolchain.command import ToolchainError
-from tests.harness.campaigns import chaos
+from tests.harness.campaigns import embedded
 from tests.harness.campaigns.chaos import main
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.cut_sorts import CUT
@@ -140,7 +140,7 @@ def test_what_a_machine_lacks_is_left_out_refused_by_name_and_looked_for_only_wh
         return None if name == tool else Path("/")
 
     for name in LACKING:
-        monkeypatch.setattr(chaos, name, partial(find, name))
+        monkeypatch.setattr(embedded, name, partial(find, name))
     assert main(["--plan", "--seed", "3", "--faults", "zombie"]) == 0
     assert looked == ["find_postgres"]
     capsys.readouterr()

@@ -18,8 +18,9 @@ from infra.new_pipeline import new_pipeline
 from infra.toolchain.prepare import CHECKOUT, Toolchain
 from infra.toolchain.wheel import Wheel
 from tests.harness.adapters.nodes import Nodes
-from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.cluster_chaos import main, programme_of, strikes_of, table_of
+from tests.harness.campaigns import chaos
+from tests.harness.campaigns import cluster as campaign
+from tests.harness.campaigns.cluster import programme_of, strikes_of, table_of
 from tests.harness.checkers.declared_run import DECLARATION
 from tests.harness.conditions import USUAL
 from tests.harness.definition.asked import Definition
@@ -255,17 +256,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pr
         raise RunError("not played")
 
     monkeypatch.setattr(Found, "here", lambda _: Looked())
-    monkeypatch.setattr(cluster_chaos, "Cluster", lambda *_: SimpleNamespace(reader=None))
+    monkeypatch.setattr(campaign, "Cluster", lambda *_: SimpleNamespace(reader=None))
     monkeypatch.setattr(Nodes, "here", lambda *_: None)
     monkeypatch.setattr(Platform, "of", lambda *_: Platform({}, None))
-    monkeypatch.setattr(cluster_chaos, "prepare", lambda _: None)
-    monkeypatch.setattr(cluster_chaos, "definition_of", lambda *_: definition(tmp_path))
+    monkeypatch.setattr(campaign, "prepare", lambda _: None)
+    monkeypatch.setattr(campaign, "definition_of", lambda *_: definition(tmp_path))
     monkeypatch.setattr(ClusterRun, "of", of)
 
     def command(*words: str) -> Programme:
         subject(tmp_path)
         own = ["--at", "clicks", "--input", str(tmp_path / "events.jsonl"), "--key", "key", "--time", "at"]
-        assert main([*own, "--seed", "7", *words]) == 2
+        assert chaos.main(["--on", "cluster", *own, "--seed", "7", *words]) == 2
         assert asked == ["clicks"]
         return played.pop()
 

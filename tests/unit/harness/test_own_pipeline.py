@@ -11,10 +11,11 @@ import pytest
 from infra.new_pipeline import new_pipeline
 from infra.toolchain.prepare import CHECKOUT
 from infra.toolchain.wheel import Wheel
-from tests.harness.campaigns import chaos, cluster_chaos
+from tests.harness.campaigns import chaos, cluster, embedded
+from tests.harness.campaigns.options import ALONE
+from tests.harness.mixture import STACKS, Stack
 from tests.harness.play.room import Found
 
-CAMPAIGNS = {"embedded": chaos, "cluster": cluster_chaos}
 OF_TASKS = {"embedded": "worker-kill", "cluster": "worker-stall"}
 ROW = '{{"id": "{0}", "event_time_ms": {0}, "key": "a", "amount": 1}}\n'
 
@@ -25,9 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     new_pipeline("clicks", tmp_path / "clicks")
     library = Wheel(Path("library.whl"), "ab" * 32, CHECKOUT / "pipelines" / "src")
     monkeypatch.setenv("EFFECTIVELY_ONCE_CACHE", str(tmp_path / "cache"))
-    for campaign in CAMPAIGNS.values():
+    for campaign in (embedded, cluster):
         monkeypatch.setattr(campaign, "prepare", lambda _: SimpleNamespace(wheel=library))
-    monkeypatch.setattr(chaos, "class_archive", _never)
+    monkeypatch.setattr(embedded, "class_archive", _never)
     monkeypatch.setattr(Found, "here", _never)
     return tmp_path / "clicks"
 
@@ -41,7 +42,7 @@ def refused(on: str, capsys: pytest.CaptureFixture[str], folder: Path, text: str
     events = folder.with_name("events.jsonl")
     events.write_text(text)
     words = ["--at", str(folder), "--input", str(events), "--key", "key", "--time", "event_time_ms", *more]
-    assert CAMPAIGNS[on].main(words) == 2
+    assert chaos.main(["--on", on, *words]) == 2
     return capsys.readouterr().err
 
 
@@ -75,7 +76,7 @@ def test_the_clock_of_its_driver_is_not_stepped(folder: Path, capsys: pytest.Cap
     assert "runs without libfaketime" in refused("embedded", capsys, folder, ONE, "--faults", "clock-step")
 
 
-@pytest.mark.parametrize("on", CAMPAIGNS)
+@pytest.mark.parametrize("on", STACKS)
 def test_a_folder_that_is_none(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], on: str) -> None:
     assert "`make new-pipeline` makes one" in refused(on, capsys, tmp_path / "nothing", ONE)
 
@@ -89,20 +90,34 @@ WITHOUT = [
 ]
 
 
-@pytest.mark.parametrize("on", CAMPAIGNS)
+@pytest.mark.parametrize("on", STACKS)
 @pytest.mark.parametrize(("words", "why"), WITHOUT)
-def test_words_that_do_not_go_together(capsys: pytest.CaptureFixture[str], on: str, words: list[str], why: str) -> None:
-    with pytest.raises(SystemExit):
-        CAMPAIGNS[on].main(words)
+def test_words_that_do_not_go_together(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, on: str, words: list[str], why: str
+) -> None:
+    monkeypatch.setattr(chaos, "play", _never)
+    assert chaos.main(["--on", on, *words]) == 2
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("on", CAMPAIGNS)
+@pytest.mark.parametrize(("on", "option"), [(on, option) for on, options in ALONE.items() for option in options])
+def test_what_one_stack_has_alone_is_refused_on_the_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, on: Stack, option: str
+) -> None:
+    monkeypatch.setattr(chaos, "play", _never)
+    (other,) = {*STACKS} - {on}
+    word = f"--{option.replace('_', '-')}"
+    words = ["--unproven", word] if option == "repair" else [word, "3"]
+    assert chaos.main(["--on", other, *words]) == 2
+    assert f"{word} is for the {on} stack" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", STACKS)
 def test_its_plan_is_of_its_own_steps(folder: Path, capsys: pytest.CaptureFixture[str], on: str) -> None:
     events = folder.with_name("events.jsonl")
     events.write_text("".join(map(ROW.format, range(3_000))))
     words = ["--at", str(folder), "--input", str(events), "--key", "key", "--time", "event_time_ms"]
-    assert CAMPAIGNS[on].main([*words, "--seed", "3", "--plan"]) == 0
+    assert chaos.main(["--on", on, *words, "--seed", "3", "--plan"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.split()[1] for line in lines) == sorted(
         ["executor-kill", "executor-kill", "driver-kill", "broker-kill", "store-kill", OF_TASKS[on]]

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from infra.embedded.job import Job
-from tests.harness.campaigns.chaos import planned_faults
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import USUAL
 from tests.harness.definition.asked import Definition
 from tests.harness.mixture import EMBEDDED, NoFaultError, asked_for, steps_of
+from tests.harness.play.planned import planned_faults
 from tests.harness.portions import rows_of
 from tests.harness.schedule import PlannedFault, Strike
 from tests.harness.stall_sorts import READING, Steps
@@ -83,6 +83,17 @@ def test_a_pipeline_without_ids_and_windows_announces_neither() -> None:
     assert {step for step, _ in steps(EMBEDDED["worker-kill"], plain)} == {"transaction_open", "committed"}
     assert ("declared", None) in steps(EMBEDDED["driver-kill"], plain)
     assert ("declared", None) not in steps(EMBEDDED["worker-kill"], plain)
+
+
+def test_at_least_once_topics_have_no_transaction_to_come_at() -> None:
+    job = Job({"semantics": "at_least_once"})
+    own = Definition(job, NONE, SAID).steps()
+    assert {sink for _, sink in own["steps"] if sink} == set(SAID["tables"])
+    assert own["opens"] == ()
+    with pytest.raises(
+        NoFaultError, match=r"restart of the broker needs a transaction of rows.*leave it out of FAULTS"
+    ):
+        planned_faults(1, asked_for("broker-restart", 1), USUAL, Definition(job, NONE, SAID))
 
 
 def test_a_fault_without_a_step_to_come_at_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.toolchain.prepare import CHECKOUT
-from tests.harness.campaigns import chaos, cluster_chaos
+from tests.harness.campaigns import chaos
+from tests.harness.campaigns.options import Campaign
 from tests.harness.cluster_sorts import CLUSTER, USUAL_NODES, USUAL_ROLES, sorts_on
 from tests.harness.conditions import Conditions
 from tests.harness.cut_sorts import CUT
-from tests.harness.mixture import EMBEDDED, asked_for
+from tests.harness.mixture import EMBEDDED, STACKS, Stack, asked_for
 from tests.harness.portions import seeded_for
 from tests.harness.slow_disk_sorts import SLOW_DISK
-from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, STACKS, Part, Plan, PlanError, drawn, read_plan
+from tests.harness.soak.plan import DRAWN_FAULTS, SORTS, Part, Plan, PlanError, drawn, read_plan
 from tests.harness.stall_sorts import DELAYED
 from tests.harness.subject import PLACES
 from tests.harness.workload.bounds import LATE_COPIES, LATE_OWN
@@ -119,21 +121,34 @@ def test_a_file_in_another_format_is_refused(name: str, content: str, tmp_path: 
         read_plan(tmp_path / "absent.toml")
 
 
+@pytest.fixture
+def asked_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Part], Campaign]:
+    """What the campaign takes the command of a part for."""
+    asked: list[Campaign] = []
+    monkeypatch.setattr(chaos, "play", lambda campaign: 7 * (asked.append(campaign) is None))  # type: ignore[func-returns-value]
+
+    def ask(part: Part) -> Campaign:
+        module, *words = part.command
+        assert (module, chaos.main(words)) == (chaos.__name__, 7)
+        return asked.pop()
+
+    return ask
+
+
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("controls", [True, False])
-def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(stack: str, controls: bool) -> None:
-    part = Part.model_validate(GOOD | {"stack": stack, "controls": controls})
-    module, *words = part.command
-    runner = {"tests.harness.campaigns.chaos": chaos, "tests.harness.campaigns.cluster_chaos": cluster_chaos}[module]
-    given = runner._given(words)
-    assert (given.seed, given.faults, given.records, given.controls) == (7, "zombie*2", 9000, controls)
-    assert (runner is chaos) == (stack == "embedded")
+def test_the_command_of_a_part_is_understood_and_asks_for_what_the_part_says(
+    asked_by: Callable[[Part], Campaign], stack: Stack, controls: bool
+) -> None:
+    asked = asked_by(Part.model_validate(GOOD | {"stack": stack, "controls": controls}))
+    assert (asked.on, asked.seed, asked.faults, asked.records) == (stack, 7, "zombie*2", 9000)
+    assert asked.controls == controls
 
 
-def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run() -> None:
+def test_the_conditions_of_a_part_are_asked_for_and_told_by_its_run(asked_by: Callable[[Part], Campaign]) -> None:
     asked = {"stall_s": [6, 12], "network_s": 5, "short_pipes": True}
     part = Part.model_validate(GOOD | {"conditions": asked})
-    given = Conditions.of(chaos._given(part.command[1:]))
+    given = asked_by(part).conditions
     assert given == part.conditions == Conditions(stall_s=(6.0, 12.0), network_s=5.0, short_pipes=True)
     settings = {"campaign": "embedded", "records": "9000", "faults": "zombie,zombie"}
     manifest: dict[str, Any] = {"seed": 7, "settings": settings | given.named, "controls": []}

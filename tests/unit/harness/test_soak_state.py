@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.mixture import STACKS, Stack
 from tests.harness.results import Verdict
-from tests.harness.soak.plan import STACKS, Part, PlanError, Stack
+from tests.harness.soak.plan import Part, PlanError
 from tests.harness.soak.state import TRIES, PlanChangedError, Standing, State
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN

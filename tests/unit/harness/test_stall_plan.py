@@ -13,15 +13,17 @@ from pydantic import ValidationError
 
 from infra.embedded.job import Job
 from infra.toolchain.prepare import Toolchain
-from tests.harness.campaigns import cluster_chaos
-from tests.harness.campaigns.chaos import UNPROVEN_JOB, described, main, planned_faults
+from tests.harness.campaigns import cluster
+from tests.harness.campaigns.chaos import main
 from tests.harness.cluster_sorts import CLUSTER
 from tests.harness.conditions import LONGEST_S, USUAL, Conditions
 from tests.harness.definition.asked import Definition
+from tests.harness.definition.packaged import UNPROVEN_JOB
 from tests.harness.lengths import AFTER_DECLARATION, READING_S
 from tests.harness.mixture import (
     EMBEDDED,
     GROUPS,
+    STACKS,
     TABLE,
     NoFaultError,
     asked_for,
@@ -29,6 +31,7 @@ from tests.harness.mixture import (
     plan,
     without_requests,
 )
+from tests.harness.play.planned import described, planned_faults
 from tests.harness.schedule import DECLARED, STEPS
 from tests.harness.slow_disk_sorts import SERVER_DISKS
 from tests.harness.stall_sorts import (
@@ -111,15 +114,14 @@ def test_lengths_can_be_set_and_are_in_the_plan(capsys: pytest.CaptureFixture[st
     assert told.rstrip("\n") == described(planned)
     assert (told.count(" for 3 s"), told.count(" for 12 s")) == (2, 2)
     assert told.count(" s later") == sum(one.after_s > 0 for one in planned)
-    assert cluster_chaos.main(["--plan", "--seed", "5", "--faults", "kubelet-stall*2", "--stall-s", "7"]) == 0
+    assert main(["--on", "cluster", "--plan", "--seed", "5", "--faults", "kubelet-stall*2", "--stall-s", "7"]) == 0
     assert capsys.readouterr().out.count("kubelet-stall") == 2
 
 
 @pytest.mark.parametrize(("option", "fault"), [("--stall-s", "executor-stall"), ("--cut-s", "broker-cut")])
 @pytest.mark.parametrize("text", ["0", "-3", "3,x", "", f"{LONGEST_S + 1}", "nan", "inf"])
 def test_other_lengths_are_refused(text: str, option: str, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--plan", "--faults", fault, option, text])
+    assert main(["--plan", "--faults", fault, option, text]) == 2
     assert option in capsys.readouterr().err
 
 
@@ -133,18 +135,17 @@ def test_a_manifest_names_conditions_only_where_they_are_not_the_usual_ones() ->
 
 @pytest.mark.parametrize("words", [("--network-s", "0.5"), ("--payload-bytes", "-1"), ("--payload-bytes", "2k")])
 def test_impossible_conditions_are_refused_on_both_stacks(words: tuple[str, str]) -> None:
-    for command in (main, cluster_chaos.main):
-        with pytest.raises(SystemExit):
-            command(["--plan", *words])
+    for stack in STACKS:
+        assert main(["--on", stack, "--plan", *words]) == 2
 
 
 def test_only_what_goes_without_proof_is_repaired_and_only_where_the_harness_starts_drivers() -> None:
     assert Conditions(unproven=True, repair=True).words == ("--unproven", "--repair")
     with pytest.raises(ValidationError, match="--repair needs --unproven"):
         Conditions(repair=True)
-    for command, words in ((main, ["--repair"]), (cluster_chaos.main, ["--unproven", "--repair"])):
-        with pytest.raises(SystemExit):
-            command(["--plan", *words])
+    assert main(["--plan", "--repair"]) == 2
+    assert main(["--plan", "--unproven", "--repair"]) == 0
+    assert main(["--on", "cluster", "--plan", "--unproven", "--repair"]) == 2
 
 
 def test_the_job_without_proof_has_its_name_here() -> None:
@@ -152,9 +153,9 @@ def test_the_job_without_proof_has_its_name_here() -> None:
 
 
 def test_pods_run_under_the_same_conditions_and_go_without_proof_by_a_file() -> None:
-    assert cluster_chaos.changes_of(Conditions(network_s=5.0)) == {"sparkConf": Conditions(network_s=5.0).spark}
+    assert cluster.changes_of(Conditions(network_s=5.0)) == {"sparkConf": Conditions(network_s=5.0).spark}
     assert Conditions(network_s=5.0).spark["spark.network.timeout"] == "5s"
-    assert cluster_chaos.changes_of(Conditions(short_pipes=True))["executors"] == {"count": 4}
-    changes = cluster_chaos.changes_of(Conditions(unproven=True))
+    assert cluster.changes_of(Conditions(short_pipes=True))["executors"] == {"count": 4}
+    changes = cluster.changes_of(Conditions(unproven=True))
     assert changes["settings"] == {"job": "without_proof"}
     assert "whole_input.require, task_token.confirm = take, go_on" in changes["extraFiles"]["without_proof.py"]

@@ -23,20 +23,25 @@ NO_TOOLCHAIN = cast(Toolchain, SimpleNamespace())
 
 
 class FakeStore:
-    """An engine that keeps the label of every image it built or imported."""
+    """An engine that keeps the label of every image it built or imported, and says which packages are in them all."""
 
     def __init__(self, docker: FakeDocker, labels: Path) -> None:
         """Keep labels, one file each, in the folder `labels`."""
-        self.docker, self.labels = docker, labels
+        self.docker, self.labels, self.packages = docker, labels, labels.with_name("packages")
         labels.mkdir()
+        self.packages.write_text("openssl\t1\n")
         name = f'name={labels}/$(echo "$tag" | tr / _)'
         built = "tar -xOf - Dockerfile | sed -n 's/^LABEL effectively-once.key=//p'"
         docker.answers(
             {
                 "image?inspect*Size*": "echo 2097152",
                 "image?inspect*": f'for tag; do :; done; {name}; [ -f "$name" ] && cat "$name"',
+                "image?ls*": f'cd {labels}; grep -lx "${{4##*=}}" * | tr _ /',
                 "build*": f'while [ "$1" != --tag ]; do shift; done; tag="$2"; {name}; {built} >"$name"',
                 "import*": f'for tag; do :; done; {name}; echo "${{3#*key=}}" >"$name"',
+                "tag*": f'tag="$2"; {name}; from="$name"; tag="$3"; {name}; cp "$from" "$name"',
+                "rmi*": f'tag="$2"; {name}; rm "$name"',
+                "run*dpkg-query*": f"cat {self.packages}",
                 "save*": 'echo "$*" >"$3"',
             }
         )
@@ -122,11 +127,49 @@ def test_an_image_that_somebody_removed_or_another_of_its_name_is_built_again(
     spark = _references(machine, cache, console)["spark"]
     store.made()
     (store.labels / spark).unlink()
-    _references(machine, cache, console)
+    assert _references(machine, cache, console)["spark"] == spark
     assert store.made() == ["spark"]
     (store.labels / spark).write_text("of another content\n")
-    _references(machine, cache, console)
+    assert _references(machine, cache, console)["spark"] == spark
     assert store.made() == ["spark"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_packages_of_another_day_are_another_name(
+    machine: Engine, cache: Cache, console: Console, store: FakeStore
+) -> None:
+    """Nothing that was asked for differs; the engine lost its images, or it is another machine."""
+    before = _references(machine, cache, console)
+    store.packages.write_text("openssl\t2\n")
+    assert _references(machine, cache, console) == before, "what is there is what was built"
+    for label in store.labels.iterdir():
+        label.unlink()
+    after = _references(machine, cache, console)
+    assert not {*before.values()} & {*after.values()}
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_build_that_was_interrupted_before_its_name_is_no_image(
+    machine: Engine, cache: Cache, console: Console, store: FakeStore
+) -> None:
+    references = _references(machine, cache, console)
+    spark = store.labels / references["spark"]
+    spark.rename(store.labels / "effectively-once-spark:building")
+    store.made()
+    assert _references(machine, cache, console) == references
+    assert store.made() == ["spark"]
+    assert not [path for path in store.labels.iterdir() if path.name.endswith("building")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_image_that_is_there_is_pushed_and_not_built_again(
+    machine: Engine, cache: Cache, console: Console, store: FakeStore
+) -> None:
+    here = _references(machine, cache, console)
+    store.made()
+    prefix = "registry.example/team/"
+    assert _references(machine, cache, console, prefix) == {name: f"{prefix}{tag}" for name, tag in here.items()}
+    assert store.made() == []
 
 
 @pytest.mark.usefixtures("folder", "store")
@@ -137,7 +180,7 @@ def test_only_what_a_deployment_names_is_called_after_the_registry(
     assert all(reference.startswith("registry.example/team/effectively-once-") for reference in references.values())
     assert all(len(reference.rpartition(":")[2]) == TAG_DIGITS for reference in references.values())
     (imported,) = [call for call in docker.calls if call.startswith("import")]
-    assert imported.split()[-1].startswith("effectively-once-base:")
+    assert imported.split()[-1] == "effectively-once-base:building"
 
 
 def test_a_users_wheel_gets_an_image_upon_spark_which_is_published_with_the_others(
@@ -149,7 +192,7 @@ def test_a_users_wheel_gets_an_image_upon_spark_which_is_published_with_the_othe
     references = _references(machine, cache, console, "registry.example/team/")
     assert set(references) == {"tools", "spark", "job-clicks"}
     assert references["job-clicks"].startswith("registry.example/team/effectively-once-job-clicks:")
-    (built,) = [call for call in store.docker.calls if "--tag registry.example/team/effectively-once-job" in call]
+    (built,) = [call for call in store.docker.calls if "--tag effectively-once-job-clicks" in call]
     assert f"PARENT={references['spark']}" in built
     store.made()
     assert _references(machine, cache, console, "registry.example/team/") == references

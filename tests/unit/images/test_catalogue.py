@@ -218,6 +218,16 @@ def test_another_debian_changes_every_image(
     assert _changed(deployed, other) == {image.name for image in deployed}
 
 
+def test_another_day_of_debian_changes_every_image(
+    cache: Cache, deployed: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How security fixes come: what is asked for is the same, what the mirror has is not."""
+    (tmp_path / "day").write_text("2030-01-01\n")
+    monkeypatch.setattr(rootfs, "DAY", tmp_path / "day")
+    other = catalogue.images(cache, _toolchain(tmp_path / "t"), "amd64")
+    assert _changed(deployed, other) == {image.name for image in deployed}
+
+
 @pytest.mark.parametrize(
     "changes",
     [

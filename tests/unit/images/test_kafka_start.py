@@ -28,7 +28,12 @@ case "$*" in *StorageTool*) [ -z "$FAIL" ] || exit 1; touch {tmp_path / "data"}/
 """
     program(tmp_path / "bin", "java", java)
     (tmp_path / "data").mkdir()
-    places = {"/etc/kafka/server.properties": tmp_path / "given", "/tmp/server.properties": tmp_path / "config"}  # noqa: S108
+    (tmp_path / "quorum").mkdir()
+    places = {
+        "/etc/kafka/server.properties": tmp_path / "given",
+        "/tmp/server.properties": tmp_path / "config",  # noqa: S108
+        "/etc/kafka-quorum": tmp_path / "quorum",
+    }
     elsewhere(FOLDER / "kafka" / "start", tmp_path, places)
     _mount(tmp_path, "broker,controller")
     return tmp_path
@@ -93,6 +98,75 @@ def test_how_it_is_formatted_follows_from_its_role_in_the_quorum(
     _mount(kafka, roles)
     _start(kafka, **env)
     assert _calls(kafka)[0].endswith(f"--cluster-id C1 {how}")
+
+
+MEMBERS = "0@a:1:x,1@b:1:y,2@c:1:z"
+AUTO_JOIN = "controller.quorum.auto.join.enable=true"
+
+
+@pytest.mark.parametrize("roles", ["controller", "broker,controller"])
+@pytest.mark.parametrize(("members", "way_out"), [(MEMBERS, "join as a new member"), ("", "begin with no topics")])
+def test_a_voter_that_lost_its_disk_is_not_formatted_for_the_same_quorum(
+    kafka: Path, roles: str, members: str, way_out: str
+) -> None:
+    """It would have its old directory id, and vote without the log that it had acknowledged."""
+    _mount(kafka, roles)
+    (kafka / "quorum" / "formed").touch()
+    ended = _start(kafka, KAFKA_INITIAL_CONTROLLERS=members)
+    assert ended.returncode == 65
+    assert f"{kafka / 'data'} is empty, and node 2 is a voter of a quorum that was formed before" in ended.stderr
+    assert way_out in ended.stderr
+    assert "kubectl create configmap kafka-rejoin --from-literal=kafka-2=" in ended.stderr
+    assert _calls(kafka) == []
+
+
+def test_a_formed_quorum_with_its_disks_starts_as_ever(kafka: Path) -> None:
+    _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS)
+    (kafka / "quorum" / "formed").touch()
+    ended = _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS)
+    assert ended.returncode == 0, ended.stderr
+    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
+    assert AUTO_JOIN not in (kafka / "config").read_text()
+
+
+def test_a_broker_that_lost_its_disk_has_no_vote_and_comes_back(kafka: Path) -> None:
+    _mount(kafka, "broker")
+    (kafka / "quorum" / "formed").touch()
+    assert _start(kafka).returncode == 0
+    assert _calls(kafka)[0].endswith("--cluster-id C1 --no-initial-controllers")
+
+
+def test_a_voter_that_is_let_in_comes_back_as_a_new_member(kafka: Path) -> None:
+    """Formatted without a vote and with a directory id of its own; Kafka takes the old member out and it in."""
+    for name in ("formed", "kafka-2"):
+        (kafka / "quorum" / name).touch()
+    for _ in range(2):
+        assert _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS).returncode == 0
+        assert (kafka / "config").read_text().splitlines()[-1] == AUTO_JOIN
+    assert [("StorageTool" in call) for call in _calls(kafka)] == [True, False, False]
+    assert _calls(kafka)[0].endswith("--cluster-id C1 --no-initial-controllers")
+
+
+def test_letting_another_one_in_lets_nobody_else_in(kafka: Path) -> None:
+    for name in ("formed", "kafka-1"):
+        (kafka / "quorum" / name).touch()
+    assert _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS).returncode == 65
+    assert AUTO_JOIN not in (kafka / "config").read_text()
+
+
+def test_the_only_voter_begins_anew_when_it_may(kafka: Path) -> None:
+    for name in ("formed", "kafka-2"):
+        (kafka / "quorum" / name).touch()
+    assert _start(kafka).returncode == 0
+    assert _calls(kafka)[0].endswith("--cluster-id C1 --standalone")
+    assert AUTO_JOIN not in (kafka / "config").read_text()
+
+
+def test_what_an_earlier_platform_left_keeps_nobody_from_forming_a_quorum(kafka: Path) -> None:
+    """All three would wait for each other if a forgotten permission made each a new member."""
+    (kafka / "quorum" / "kafka-2").touch()
+    _start(kafka, KAFKA_INITIAL_CONTROLLERS=MEMBERS)
+    assert _calls(kafka)[0].endswith(f"--initial-controllers {MEMBERS}")
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,15 @@ def test_the_root_file_system_is_made_anew_when_what_it_is_made_of_changes(
     assert rootfs.key("amd64") != before
 
 
+def test_another_day_makes_the_root_file_system_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rootfs, "DAY", tmp_path / "base" / "debian.date")
+    rootfs.renew()
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d\n", rootfs.DAY.read_text())
+    today = rootfs.key("amd64")
+    rootfs.DAY.write_text("2000-01-01\n")
+    assert rootfs.key("amd64") != today
+
+
 def test_without_mmdebstrap_and_with_installing_refused_it_says_so(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,10 +65,23 @@ def test_the_database_that_is_always_there_is_not_made_again(start: Start, tmp_p
 def test_an_interrupted_first_start_begins_again_from_nothing(start: Start, tmp_path: Path) -> None:
     assert start(FAIL="createdb").returncode != 0
     assert "postgres" not in _programs(tmp_path)
-    (tmp_path / "pgdata" / "half").touch()
+    assert not (tmp_path / "pgdata").exists(), "what is not whole is in no server's place"
+    (tmp_path / "pgdata.new" / "half").touch()
     assert start().returncode == 0
     assert not (tmp_path / "pgdata" / "half").exists()
+    assert not (tmp_path / "pgdata.new").exists()
     assert _programs(tmp_path)[-1] == "postgres"
+
+
+def test_a_database_that_came_after_an_interrupted_first_start_is_left_as_it_is(start: Start, tmp_path: Path) -> None:
+    """Somebody restores a backup where no server would start."""
+    assert start(FAIL="createdb").returncode != 0
+    theirs = tmp_path / "pgdata" / "PG_VERSION"
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("15")
+    ended = start()
+    assert theirs.read_text() == "15"
+    assert (ended.returncode, "move them away" in ended.stderr) == (1, True)
 
 
 def test_a_folder_that_no_start_of_ours_began_is_left_as_it_is(start: Start, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ OUTPUT: dict[str, Any] = {
     },
     "history_server": {"external_url": "http://127.0.0.1:12080"},
     "pipelines": {
-        "user-counts": {
+        # Named as in the settings; its objects cannot have an underscore.
+        "user_counts": {
             "name": "user-counts",
             "module": "effectively_once_jobs.user_counts",
             "executors": {"count": 2, "memoryMib": 640},

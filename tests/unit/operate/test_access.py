@@ -32,7 +32,7 @@ def test_the_stacks_output_is_read_through_pulumi_with_stack_checkout_and_enviro
     assert "own-environment" in asked
     assert found.kubeconfig == tmp_path / "kubeconfig"
     assert found.platform.namespaces.ours == tuple(OUTPUT["namespaces"].values())
-    assert found.platform.pipelines["user-counts"].executors.count == 2
+    assert found.platform.pipelines["user_counts"].executors.count == 2
 
 
 def test_without_a_kubeconfig_in_the_environment_the_state_directorys_is_taken(

@@ -59,7 +59,7 @@ def test_every_address_is_shown_with_how_to_get_there_and_no_password(monkeypatc
     assert f"{kubectl} -n {PLATFORM} get secret postgres-credentials -o jsonpath='{{.data.password}}'" in text
     assert PASSWORD not in text
     assert "✗" not in text
-    assert "✓ Spark UI of user-counts  http://127.0.0.1:4040" in text
+    assert "✓ Spark UI of user_counts  http://127.0.0.1:4040" in text
 
 
 def test_what_does_not_answer_is_marked_and_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:

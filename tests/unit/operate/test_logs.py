@@ -55,8 +55,14 @@ def test_a_component_is_found_in_the_platforms_namespaces() -> None:
 def test_unknown_names_are_refused_with_what_there_is() -> None:
     with pytest.raises(AccessError, match="there is: kafka, minio"):
         _tail(_cluster(), component="zookeeper")
-    with pytest.raises(AccessError, match="there is: user-counts"):
-        _tail(_cluster(), pipeline="user_counts")
+    with pytest.raises(AccessError, match="there is: user_counts"):
+        _tail(_cluster(), pipeline="clicks")
+
+
+@pytest.mark.parametrize("name", ["user_counts", "user-counts"])
+def test_a_pipeline_is_found_by_its_name_in_the_settings_and_by_that_of_its_objects(name: str) -> None:
+    assert _tail(_cluster(), pipeline=name) == _tail(_cluster())
+    assert _tail(_cluster(), pipeline=name)[0] == 0
 
 
 def test_pipelines_are_told_apart_when_several_are_shown() -> None:

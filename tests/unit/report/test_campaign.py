@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.harness.report.__main__ import main
+from tests.cli.report import main
 from tests.harness.report.campaign import CampaignError, sum_up, write
 from tests.harness.report.matrix import matrix
 from tests.harness.results import Verdict

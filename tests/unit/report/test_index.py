@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.cli.report import main
 from tests.harness.report import index, write
-from tests.harness.report.__main__ import main
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import Element, parse
 

@@ -10,12 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
+from infra.toolchain.prepare import CHECKOUT
+from tests.cli.report import main
 from tests.harness.manifest import code_of
 from tests.harness.pack.archive import Pack, unpack
 from tests.harness.report import write as draw
-from tests.harness.report.__main__ import main, private
 from tests.harness.report.packing import PackingError, Private
 from tests.harness.report.packing import pack as pack_from
+from tests.harness.report.private import private
 from tests.harness.results import OWN_PIPELINE, CampaignResults
 from tests.unit.report.conftest import SMALL
 from tests.unit.report.parsed_page import parse
@@ -117,7 +119,7 @@ def test_kept_runs_are_kept_again_as_they_are_with_others(runs: list[Path]) -> N
 def test_a_folder_of_a_sum_stands_for_its_runs_and_the_state_of_a_soak_is_kept(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.harness.report.__main__.CHECKOUT", Path.cwd())
+    monkeypatch.setattr("tests.cli.report.CHECKOUT", Path.cwd())
     assert main(["campaign", *map(str, runs), "--to", "runs/soak/reference"]) == 0
     Path("runs/soak/reference/state.json").write_text('{"format": 1}')
     assert main(["evidence", "runs/soak/reference", "--to", str(TO)]) == 0
@@ -260,11 +262,11 @@ def test_a_name_is_a_whole_word() -> None:
 
 
 def test_private_are_paths_names_and_registries() -> None:
-    found = {one.what: one.value for one in private({"GOPROXY": "https://go.corp.example/x|direct,off"})}
+    found = {one.what: one.value for one in private({"GOPROXY": "https://go.corp.example/x|direct,off"}, CHECKOUT)}
     assert found["the home directory"] == str(Path.home())
     assert Path(found["the checkout's path"], "Makefile").is_file()
     assert found["a host of GOPROXY"] == "go.corp.example"
-    assert not [one for one in private({}) if one.what.startswith("a host")]
+    assert not [one for one in private({}, CHECKOUT) if one.what.startswith("a host")]
 
 
 def test_the_sum_is_looked_through_too(runs: list[Path]) -> None:

@@ -123,9 +123,30 @@ def test_what_path_has_is_not_built(builds: list[str], quiet: Console, tmp_path:
     kind = program(tmp_path / "bin", "kind", "echo v0.33.0")
     found = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path / "bin"))
     assert found["kind"] == kind
-    assert builds == ["kubernetes", "pulumi", "pulumi-kubernetes", "helm"]
-    assert found["kubectl"] == tmp_path / "built" / "kubernetes" / "kubectl"
+    assert builds == ["kubectl", "pulumi", "pulumi-kubernetes", "helm"]
+    assert found["kubectl"] == tmp_path / "built" / "kubectl" / "kubectl"
     assert set(found) == set(BY_NAME)
+
+
+def test_a_deployment_to_a_cluster_that_is_there_builds_no_cluster(
+    builds: list[str], quiet: Console, tmp_path: Path
+) -> None:
+    found = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path), programs.DEPLOYING)
+    assert builds == ["kubectl", "pulumi", "pulumi-kubernetes"]
+    assert set(found) == programs.DEPLOYING
+    assert [*go_tools.KUBECTL_TOOL.binaries] == ["kubectl"], "no kubelet, no API server"
+    helm = program(tmp_path / "bin", "helm", "echo v4.3.1")
+    there = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path / "bin"), programs.DEPLOYING)
+    assert there["helm"] == helm, "what is there is taken all the same"
+
+
+def test_kubectl_of_a_node_that_was_built_is_taken(
+    builds: list[str], quiet: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(go_tools, "built", lambda _, tool: tool.name == "kubernetes")
+    found = programs.find_programs(Cache(tmp_path / "cache"), quiet, str(tmp_path), {"kubectl"})
+    assert builds == ["kubernetes"]
+    assert found == {"kubectl": tmp_path / "built" / "kubernetes" / "kubectl"}
 
 
 def test_kubernetes_is_built_even_where_kubectl_is_there_for_the_node_needs_it(

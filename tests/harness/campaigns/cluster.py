@@ -1,14 +1,10 @@
 """The campaign on a cluster: a pipeline in pods under every fault of a plan that a seed draws.
 
-`python -m tests.harness.campaigns.cluster_chaos --seed 1` runs it and exits with 0 pass, 1 fail, 2 unknown;
-`--plan` prints the plan. With `--at FOLDER --input FILE --key COLUMN --time COLUMN` the pipeline is one that its author
-defined: its package goes into the pods beside the library.
+Of a pipeline that its author defined, the package goes into the pods beside the library.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,26 +12,15 @@ from typing import Any
 
 from infra.cluster.access import Access
 from infra.console import Console
-from infra.embedded.guard import guarded
 from infra.embedded.job import RunError
 from infra.toolchain.prepare import default_console, prepare
 from tests.harness.adapters.cluster import Cluster
 from tests.harness.adapters.nodes import Nodes
 from tests.harness.adapters.pod_database import PodDatabase
 from tests.harness.adapters.pod_requests import PodRequests, values_of_requests
-from tests.harness.campaigns.chaos import UNPROVEN, lags_of, needed, planned_faults, show_plan
-from tests.harness.campaigns.options import (
-    FAULTS,
-    add_campaign,
-    carry_out,
-    definition_of,
-    file_of,
-    is_defined,
-    sent_to,
-    settle,
-    show_results,
-    without_what_it_lacks,
-)
+from tests.harness.campaigns.defined import definition_of, file_of, sent_to, without_what_it_lacks
+from tests.harness.campaigns.needed import needed
+from tests.harness.campaigns.options import FAULTS, Campaign
 from tests.harness.campaigns.strikes import told
 from tests.harness.cluster_sorts import (
     BROKERS_NEEDED,
@@ -50,18 +35,22 @@ from tests.harness.conditions import USUAL, Conditions
 from tests.harness.controls.names import EVERY
 from tests.harness.definition.asked import Definition
 from tests.harness.definition.in_pods import values_of
-from tests.harness.faults.cluster_arsenal import ZOMBIE_S, ClusterArsenal, heal_nodes
+from tests.harness.definition.packaged import UNPROVEN
+from tests.harness.definition.packaged import USER_COUNTS as PACKAGED
+from tests.harness.faults.cluster_arsenal import ClusterArsenal, heal_nodes
 from tests.harness.faults.cluster_cut_arsenal import heal_cuts
-from tests.harness.faults.cluster_platform import Platform, PlatformLengths
+from tests.harness.faults.cluster_platform import Platform
+from tests.harness.faults.lag import lags_of
 from tests.harness.faults.slow_disk_arsenal import slow_disks_of, strace_beside
 from tests.harness.lag_sorts import IN_PODS
 from tests.harness.mixture import NoFaultError, asked_for, name_of, without_result_store, without_slow_disks
 from tests.harness.platform_sorts import RESULT_STORE
 from tests.harness.play.cluster_run import ClusterRun, Programme, leaders_of
 from tests.harness.play.deployed import USER_COUNTS, NotDeployedError
+from tests.harness.play.planned import planned_faults, show_plan
 from tests.harness.play.result_table import ResultTable
 from tests.harness.play.room import Found
-from tests.harness.play.stage import SHARDS, laid_over
+from tests.harness.play.stage import laid_over
 from tests.harness.portions import sent_by
 from tests.harness.results import Results
 from tests.harness.schedule import Strike
@@ -75,15 +64,6 @@ CLAIM = (
     "of what it stands on are killed, deleted or cut off: no sink misses, doubles, invents or alters a record, and no "
     "reader sees one change."
 )
-OF_A_DEFINITION = "executor-kill*2,worker-stall,driver-kill,broker-kill,store-kill"
-"""Faults of a pipeline that its author defined, where nothing is said."""
-LENGTHS = {
-    "broker_stop_s": "a stopped broker's stop",
-    "store_stop_s": "a stopped store's stop",
-    "api_outage_s": "the API server's stop",
-    "dns_outage_s": "DNS' stop",
-    "node_down_s": "between a node's end and its start",
-}
 
 
 def strikes_of(
@@ -130,16 +110,15 @@ def programme_of(
         deployed: values of the one whose image it takes.
     """
     named = {"faults": ",".join(name_of(one) for one in strikes), **conditions.named}
-    changes, shards = changes_of(conditions, strikes, subject.gateways), SHARDS
+    changes = changes_of(conditions, strikes, subject.gateways)
     if definition is None:
         named = {"campaign": "cluster", **subject.named, **named}
     else:
         changes |= values_of(definition, subject, deployed or {})
-        shards = definition.settings["shards"]
     return Programme(
         CLAIM,
         subject,
-        planned_faults(seed, strikes, conditions, definition, early=True),
+        planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True),
         named,
         controls=EVERY if controls and definition is None else (),
         arsenal=lambda stage, drivers, watch: ClusterArsenal(
@@ -149,7 +128,7 @@ def programme_of(
             platform,
             stage.run,
             zombie_s,
-            leaders_of(stage, platform, shards),
+            leaders_of(stage, platform, (definition or PACKAGED).shards),
             conditions.network_s,
             lags_of(subject, seed),
             PodRequests(drivers) if asks_spark(strikes) else None,
@@ -196,76 +175,79 @@ def refuse_requests(values: Mapping[str, Any]) -> None:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; returns the exit code."""
-    return carry_out(_run, _given(arguments), "every fault is undone, and the run's objects are deleted")
+def run(seed: int, asked: Campaign) -> Results | None:
+    """Run what the command line asks for; None: its plan was printed, and nothing done.
 
-
-def _run(seed: int, given: argparse.Namespace) -> int:
+    Raises:
+        NoFaultError: a fault is asked for that this cluster does not have.
+        InputError: what is sent is none, or too little.
+        UserError: nothing is deployed, or something that a run needs is not to be had.
+    """
     # Before anything is looked for: a name that there is on no cluster, a number of records that is none.
-    unpaced = given.rate is not None
-    strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
+    unpaced = asked.rate is not None
+    strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, max(BROKERS_NEEDED.values()), unpaced=unpaced)
     # `all` is that of `make up PROFILE=chaos`; what is named is taken to be there.
-    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(given.faults)))
-    strikes = strikes_of(given.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
-    conditions, definition, console = Conditions.of(given), None, default_console()
-    if is_defined(given):
-        strikes = without_what_it_lacks(strikes, given)
-    if (file := file_of(given)) is not None:
-        definition = definition_of(given, prepare(console), console)
-        _, strikes = sent_to(definition, file, strikes, given)
+    brokers = max(USUAL_BROKERS, *(BROKERS_NEEDED.get(name, 0) for name in _named(asked.faults)))
+    strikes = strikes_of(asked.faults, seed, USUAL_NODES, USUAL_ROLES, brokers, unpaced=unpaced)
+    conditions, definition, console = asked.conditions, None, default_console()
+    if asked.is_defined:
+        strikes = without_what_it_lacks(strikes, asked)
+    if (file := file_of(asked)) is not None:
+        definition = definition_of(asked, prepare(console), console)
+        _, strikes = sent_to(definition, file, strikes, asked)
     else:
-        sent_by(seed, given.records, strikes, conditions)
-    if given.plan:
-        return show_plan(planned_faults(seed, strikes, conditions, definition, early=True))
+        sent_by(seed, asked.records, strikes, conditions)
+    if asked.plan:
+        show_plan(planned_faults(seed, strikes, conditions, definition or PACKAGED, early=True))
+        return None
     with Found.alone(f"make chaos ON=cluster SEED={seed}", console) as found:
-        return show_results(_played(found, given, definition, file, seed=seed, console=console))
+        return _played(found, asked, definition, file, seed=seed, console=console)
 
 
 def _played(
     found: Found,
-    given: argparse.Namespace,
+    asked: Campaign,
     definition: Definition | None,
     file: Subject | None,
     *,
     seed: int,
     console: Console,
 ) -> Results:
-    conditions = Conditions.of(given)
+    conditions = asked.conditions
     target, deployed = found.target(definition.job.name if definition else USER_COUNTS), found.deployed
     cluster = Cluster(deployed.kubeconfig, deployed.context, target.namespace)
     nodes = Nodes.here(cluster.reader, console)
     platform = Platform.of(deployed.kubeconfig, deployed.context, deployed.platform, nodes)
-    platform = replace(platform, lengths=PlatformLengths(**{name: getattr(given, name) for name in LENGTHS}))
+    platform = replace(platform, lengths=asked.lengths_in_pods)
     count = len(cluster.nodes()) if nodes else 0
-    strikes = strikes_of(given.faults, seed, count, platform.servers, platform.brokers, unpaced=given.rate is not None)
+    strikes = strikes_of(asked.faults, seed, count, platform.servers, platform.brokers, unpaced=asked.rate is not None)
     if definition is not None and file is not None:
-        subject, strikes = sent_to(definition, file, without_what_it_lacks(strikes, given), given)
+        subject, strikes = sent_to(definition, file, without_what_it_lacks(strikes, asked), asked)
     if asks_spark(strikes):
         refuse_requests(target.values)
-    if given.unproven:
+    if asked.unproven:
         # The job without proof has no table.
-        strikes = without_result_store(strikes, given.faults)
+        strikes = without_result_store(strikes, asked.faults)
     strace, no_strace = needed(SLOW_DISK, strikes, lambda: strace_beside(platform.servers))
     if no_strace is not None:
-        strikes = without_slow_disks(strikes, given.faults, no_strace)
+        strikes = without_slow_disks(strikes, asked.faults, no_strace)
         console.say(f"… left out: slow disks. {no_strace}")
     if nodes:
         heal_nodes(cluster, nodes, console.say)
         heal_cuts(nodes, console.say)
     there = sorts_on(count, platform.servers, platform.brokers)
-    if given.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
+    if asked.faults == FAULTS and (left_out := sorted(set(CLUSTER) - set(there))):
         console.say(f"  this cluster does not have: {', '.join(left_out)}")
     if definition is None:
-        subject = sent_by(seed, given.records, strikes, conditions)
+        subject = sent_by(seed, asked.records, strikes, conditions)
     tabled = definition.has_tables if definition else not conditions.unproven
     programme = programme_of(
         seed,
         subject,
         strikes,
         platform,
-        zombie_s=given.zombie_s,
-        controls=given.controls,
+        zombie_s=asked.zombie_s,
+        controls=asked.controls,
         table=table_of(deployed, platform, console, definition) if tabled else None,
         conditions=conditions,
         strace=strace,
@@ -298,22 +280,3 @@ def table_of(
 def _named(faults: str) -> list[str]:
     """Words of FAULTS= without their counts."""
     return [word.strip().partition("*")[0] for word in faults.split(",")]
-
-
-def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.harness.campaigns.cluster_chaos",
-        description="Strikes every role of the deployed platform; judges the outputs.",
-    )
-    usual = PlatformLengths()
-    lengths = {name: (getattr(usual, name), says) for name, says in LENGTHS.items()}
-    zombie = ZOMBIE_S, "longest time that the driver beside a zombie may take to publish"
-    add_campaign(parser, where=" on two nodes", lengths={**lengths, "zombie_s": zombie})
-    given = settle(parser, parser.parse_args(arguments), OF_A_DEFINITION)
-    if given.repair:
-        parser.error("--repair is for the embedded stack: in pods an operator repairs")
-    return given
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main))
