@@ -26,6 +26,7 @@ def explored(
     failures: int = 0,
     early: int = 0,
     *,
+    forgets: int = 0,
     beside: Operator | None = None,
     before: Operator | None = None,
     excused: Callable[[str], bool] = lambda _: False,
@@ -38,6 +39,7 @@ def explored(
         losses: how many answers may get lost.
         failures: how many tasks may fail.
         early: how many inputs may end early.
+        forgets: how many commits a broker may finish and leave open.
         beside: an operator who abandons an epoch at any moment, while drivers live.
         before: one who does so where both drivers died, before the third is started.
         excused: whether a driver may end so, though it owns head.
@@ -65,7 +67,11 @@ def explored(
 
     game = Game(
         world=World(
-            shards=tuple(shard_of(kind, rules) for kind in pipeline.to), losses=losses, failures=failures, early=early
+            shards=tuple(shard_of(kind, rules) for kind in pipeline.to),
+            losses=losses,
+            failures=failures,
+            early=early,
+            forgets=forgets,
         ),
         claims=Claims(checks.owner, checks.visible, wrong, checks.changed),
         drivers=(Places(a, At()), Places(b, At())),

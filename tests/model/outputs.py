@@ -10,7 +10,17 @@ import pyarrow as pa
 from effectively_once import stable
 from effectively_once.errors import SinkError
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
-from effectively_once.sinks.publish import Commit, Committed, FencedError, Mark, Open, Published, ReadMark, publish
+from effectively_once.sinks.publish import (
+    Commit,
+    Committed,
+    EndHanging,
+    FencedError,
+    Mark,
+    Open,
+    Published,
+    ReadMark,
+    publish,
+)
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Kept
 from tests.model.changed import once
@@ -61,19 +71,24 @@ def to_shard(rules: Rules, at: At, rows: tuple[str, ...]) -> Generator[Step, Any
             raise FencedError
         return None
     step = publish(ours, before, f"shard {at.shard}")
-    unknown, mark = False, before
+    unknown, mark, opened = False, before, False
     try:
         request = next(step)
         while True:
             if isinstance(request, ReadMark) and unknown and not rules.r8_mark_after_unknown:
                 request = step.send(mark)
                 continue
+            if isinstance(request, EndHanging) and not (
+                rules.r8_hanging_before_mark if opened else rules.r8_hanging_before_kept
+            ):
+                request = step.send(False)
+                continue
             reply = yield ToShard(at.shard, producer, request, rows if isinstance(request, Commit) else ())
             unknown |= reply is Committed.UNKNOWN
             if isinstance(request, ReadMark):
                 mark = reply
             if isinstance(request, Open):
-                producer, reply = reply, None
+                producer, reply, opened = reply, None, True
             request = step.send(reply)
     except StopIteration as end:
         return (producer, ours) if end.value is Published.NOW else None

@@ -25,6 +25,8 @@ class Rules:
     r8_mark_decides: bool = True
     r8_mark_after_unknown: bool = True
     r8_kept_for_next_only: bool = True
+    r8_hanging_before_mark: bool = True
+    r8_hanging_before_kept: bool = True
     r8_owner_goes_on: bool = True
     r8_row_by_epoch: bool = True
     r8_row_by_generation: bool = True

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from effectively_once.sinks.publish import Commit, Committed, Mark, Open, ReadMark, SinkRequest
+from effectively_once.sinks.publish import Commit, Committed, EndHanging, Mark, Open, ReadMark, SinkRequest
 
-Reply = Mark | Committed | int | tuple[str, ...] | None
+Reply = Mark | Committed | bool | int | tuple[str, ...] | None
 S = TypeVar("S", bound="Shard")
 
 
@@ -45,9 +45,18 @@ class Shard(ABC):
     mark: Mark | None = None
     undecided: ToShard | None = None
 
+    @property
+    def ended(self: S) -> S:
+        """The same, with nothing that the server has finished left open."""
+        return self
+
     def seen(self, mark: Mark) -> tuple[str, ...] | None:
         """What is visible of the last epoch."""
         return tuple(row for epoch, row in self.rows if epoch == mark.epoch) if mark == self.mark else None
+
+    def hanging(self: S, step: ToShard) -> S | None:
+        """Return the shard when a commit is finished and left open; None: this server does not do that."""
+        return None
 
     @abstractmethod
     def replies(self: S, step: ToShard) -> Iterator[tuple[Reply, S]]:
@@ -68,16 +77,39 @@ class Shard(ABC):
 
 @dataclass(frozen=True, slots=True)
 class KafkaShard(Shard):
-    """A new producer of the transactional id aborts what the former one left open, and fences it."""
+    """A new producer of the transactional id aborts what the former one left open, and fences it.
+
+    A commit that was finished and left open (KAFKA-20734) is of nobody: only who knows it ends it. What its producer
+    does next ends both alike.
+    """
 
     producer: int = 0
+    left_open: ToShard | None = None
+
+    @property
+    def ended(self) -> KafkaShard:
+        """See Shard."""
+        if self.left_open is None:
+            return self
+        return Shard.committed(replace(self, left_open=None), self.left_open)
+
+    def hanging(self, step: ToShard) -> KafkaShard | None:
+        """See Shard."""
+        return replace(self, left_open=step) if self.left_open is None else None
+
+    def committed(self, step: ToShard) -> KafkaShard:
+        """See Shard."""
+        return Shard.committed(self.ended, step)
 
     def replies(self, step: ToShard) -> Iterator[tuple[Reply, KafkaShard]]:
         """See Shard."""
         match step.request:
             case Open():
-                opened = replace(self, producer=self.producer + 1, undecided=None)
+                both = None if self.undecided is not None else self.left_open
+                opened = replace(self, producer=self.producer + 1, undecided=None, left_open=both)
                 yield opened.producer, opened
+            case EndHanging():
+                yield self.left_open is not None, self.ended
             case ReadMark():
                 yield self.mark, self
             case Look(mark):
@@ -109,6 +141,8 @@ class TableShard(Shard):
             case Open(generation):
                 raised = max(self.generation, generation) if self.raised_on_open else self.generation
                 yield 0, replace(self, generation=raised, undecided=None)
+            case EndHanging():
+                yield False, self
             case ReadMark():
                 yield self.mark and replace(self.mark, generation=self.generation), self
             case Look(mark):

@@ -43,6 +43,7 @@ class Case:
     ends: tuple[str, ...] = ("stale",)
     slow: bool = False
     early: int = 0
+    forgets: int = 0
 
 
 COLLECTED = (f"Delete {OUTPUT} -> Gone", f"Put {OUTPUT} -> Refused", f"Get {OUTPUT} -> Found")
@@ -78,6 +79,8 @@ CASES = [
     Case("files", FILES, 0, 0, 22_000, PART, ANEW, early=1),
     Case("state", STATE, 0, 0, 60_000, (*PART, *MERGED), MISSING, early=1),
     Case("two-steps", TWO_STEPS, 0, 0, 97_000, (*PART, *FENCED), early=1),
+    Case("short-kafka", SHORT_KAFKA, 0, 0, 15_000, FENCED, ANEW, forgets=1),
+    Case("short-kafka", SHORT_KAFKA, 1, 0, 360_000, (*FENCED, *UNKNOWN), ANEW, forgets=1),
     Case("plain-kafka", PLAIN_KAFKA, 0, 1, 400_000, (*PART, *FENCED), slow=True, early=1),
     Case("short-table", SHORT_TABLE, 0, 1, 740_000, (*PART, *REFUSED), ANEW, slow=True, early=1),
     Case("plain-steps", PLAIN_STEPS, 0, 1, 1_500_000, (*PART, *FENCED), slow=True, early=1),
@@ -88,7 +91,7 @@ def _cases() -> list[object]:
     return [
         pytest.param(
             case,
-            id=f"{case.name}-{case.losses}-{case.failures}-{case.early}",
+            id=f"{case.name}-{case.losses}-{case.failures}-{case.early}-{case.forgets}",
             marks=[pytest.mark.slow] if case.slow else [],
         )
         for case in CASES
@@ -98,7 +101,7 @@ def _cases() -> list[object]:
 @pytest.mark.parametrize("case", _cases())
 def test_two_drivers_in_any_order_publish_every_record_once(case: Case) -> None:
     """Bound: two drivers to their end, so many lost answers, failed tasks, early ends; then a third one alone."""
-    found = explored(case.pipeline, losses=case.losses, failures=case.failures, early=case.early)
+    found = explored(case.pipeline, losses=case.losses, failures=case.failures, early=case.early, forgets=case.forgets)
     assert found.hole is None, "\n".join((found.hole, *found.way))
     assert found.states >= case.states, "the exploration was cut short"
     assert not set(case.meets) - found.met, "the exploration is vacuous"

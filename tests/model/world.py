@@ -57,6 +57,7 @@ class World:
         losses: how many answers may still get lost.
         failures: how many tasks may still fail; or what else may go wrong so often.
         early: how many inputs of steps may still end early.
+        forgets: how many commits a broker may still finish and leave open.
 
     """
 
@@ -66,11 +67,12 @@ class World:
     losses: int = 0
     failures: int = 0
     early: int = 0
+    forgets: int = 0
 
     @property
     def quiet(self) -> World:
         """The same, with nothing going wrong from now on."""
-        return replace(self, losses=0, failures=0, early=0)
+        return replace(self, losses=0, failures=0, early=0, forgets=0)
 
     @property
     def failing(self) -> World:
@@ -132,6 +134,10 @@ class World:
         assert shard is not None
         for reply, after in shard.replies(step):
             yield reply, self._with_shard(step.shard, after)
+            if reply is Committed.YES and self.forgets:
+                hanging = shard.hanging(step)
+                if hanging is not None:
+                    yield reply, replace(self, forgets=self.forgets - 1)._with_shard(step.shard, hanging)
             if isinstance(step.request, Commit) and self.losses:
                 fewer = replace(self, losses=self.losses - 1)
                 for unknown in shard.unknown(step) if reply is Committed.YES else (after,):

@@ -99,7 +99,7 @@ def test_a_kept_producer_publishes_one_epoch_after_another_without_asking(shard:
     sink = Watched(shard)
     for epoch in range(3):
         assert sink.publish(epoch, 1, _rows(epoch))[1] is Published.NOW
-    assert sink.asked == ["Open", "ReadMark", "Commit", "Commit", "Commit"]
+    assert sink.asked == ["Open", "EndHanging", "ReadMark", *["Commit", "EndHanging"] * 2, "Commit"]
     assert _visible(shard) == _names(0, 1, 2)
 
 
@@ -157,7 +157,7 @@ def test_a_sink_that_missed_epochs_opens_anew_and_reads_the_mark(shard: ShardAdd
     watched.asked.clear()
     assert watched.publish(2, 1, _rows(2))[1] is Published.BEFORE
     assert watched.publish(3, 1, _rows(3))[1] is Published.NOW
-    assert watched.asked == ["Open", "ReadMark", "Open", "ReadMark", "Commit"]
+    assert watched.asked == [*["Open", "EndHanging", "ReadMark"] * 2, "Commit"]
     assert _visible(shard) == _names(0, 1, 2, 3)
 
 

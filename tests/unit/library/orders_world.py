@@ -31,7 +31,17 @@ from effectively_once.rows import empty
 from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.kafka import described
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.publish import Commit, Committed, Mark, Open, Published, ReadMark, SinkAnswer, publish
+from effectively_once.sinks.publish import (
+    Commit,
+    Committed,
+    EndHanging,
+    Mark,
+    Open,
+    Published,
+    ReadMark,
+    SinkAnswer,
+    publish,
+)
 from effectively_once.summary import Summary
 from effectively_once.visible import VisibleRows
 from effectively_once.windows import Windows
@@ -91,6 +101,8 @@ class MemorySink:
                 match request:
                     case Open():
                         self.owner = owner
+                    case EndHanging():
+                        answer = False
                     case ReadMark():
                         answer = self.last
                         self.open(number)

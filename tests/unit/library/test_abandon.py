@@ -30,6 +30,7 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
+    EndHanging,
     FencedError,
     Mark,
     Open,
@@ -101,6 +102,8 @@ class MemoryShard:
             case Open():
                 self.owner = owner
                 return None
+            case EndHanging():
+                return False
             case ReadMark():
                 return self.last
             case Commit(mark) if self.owner == owner:

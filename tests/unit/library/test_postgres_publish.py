@@ -13,6 +13,7 @@ from effectively_once.errors import SinkError
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
+    EndHanging,
     FencedError,
     Mark,
     Open,
@@ -39,6 +40,8 @@ class Table:
                 newest = max(generation, self.mark.generation)
                 self.mark = Mark(self.mark.epoch, newest, self.mark.rows, self.mark.digest)
                 return None
+            case EndHanging():
+                return False
             case ReadMark():
                 return self.mark if self.mark.epoch >= 0 else None
             case Commit(mark):

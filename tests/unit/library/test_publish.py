@@ -14,12 +14,14 @@ from effectively_once.sinks.publish import (
     ATTEMPTS,
     Commit,
     Committed,
+    EndHanging,
     FencedError,
     Mark,
     Open,
     Published,
     Publishing,
     ReadMark,
+    SinkAnswer,
     SinkRequest,
     publish,
 )
@@ -41,6 +43,7 @@ class Shard:
         self.visible: list[int] = []
         self.mark: Mark | None = None
         self.asked: list[str] = []
+        self.hangs: list[bool] = []
         self._outcomes = list(outcomes)
 
     def run(self, step: Publishing) -> Published:
@@ -53,11 +56,13 @@ class Shard:
             published: Published = end.value
             return published
 
-    def _answer(self, request: SinkRequest) -> Mark | Committed | None:
+    def _answer(self, request: SinkRequest) -> SinkAnswer:
         self.asked.append(type(request).__name__)
         match request:
             case Open():
                 return None
+            case EndHanging():
+                return self.hangs.pop(0) if self.hangs else False
             case ReadMark():
                 return self.mark
             case Commit(mark):
@@ -78,13 +83,13 @@ def _mark(epoch: int, digest: str = "a") -> Mark:
 def test_without_a_producer_at_hand_one_is_opened_and_the_mark_is_read_before_the_commit() -> None:
     shard = Shard()
     assert shard.run(publish(_mark(0), None, "here")) is Published.NOW
-    assert shard.asked == ["Open", "ReadMark", "Commit"]
+    assert shard.asked == ["Open", "EndHanging", "ReadMark", "Commit"]
 
 
 def test_the_producer_at_hand_commits_the_next_epoch_without_asking() -> None:
     shard = Shard()
     assert shard.run(publish(_mark(4), _mark(3), "here")) is Published.NOW
-    assert shard.asked == ["Commit"]
+    assert shard.asked == ["EndHanging", "Commit"]
 
 
 @pytest.mark.parametrize("kept", [0, 2, 4, 5, 9])
@@ -92,7 +97,7 @@ def test_the_producer_at_hand_is_not_trusted_for_any_other_epoch(kept: int) -> N
     shard = Shard()
     shard.mark = _mark(3)
     assert shard.run(publish(_mark(4), _mark(kept), "here")) is Published.NOW
-    assert shard.asked == ["Open", "ReadMark", "Commit"]
+    assert shard.asked == ["Open", "EndHanging", "ReadMark", "Commit"]
 
 
 def test_an_epoch_that_is_published_is_not_published_again() -> None:
@@ -115,7 +120,7 @@ def test_a_fenced_producer_is_not_replaced() -> None:
     shard = Shard([Outcome.FENCED])
     with pytest.raises(FencedError):
         shard.run(publish(_mark(4), _mark(3), "here"))
-    assert shard.asked == ["Commit"]
+    assert shard.asked == ["EndHanging", "Commit"]
 
 
 def test_commits_that_never_end_are_given_up_with_a_name() -> None:
@@ -153,7 +158,7 @@ def test_a_sink_that_lost_epochs_while_a_driver_ran_is_refused(there: int | None
     shard.mark = _mark(there) if there is not None else None
     with pytest.raises(SinkError, match=rf"progress mark {number} lies outside the chain's 9 to 10: .*here.*Restore"):
         shard.run(publish(_mark(10), None, "here"))
-    assert (shard.visible, shard.asked) == ([], ["Open", "ReadMark"])
+    assert (shard.visible, shard.asked) == ([], ["Open", "EndHanging", "ReadMark"])
 
 
 def test_a_sink_that_falls_back_during_a_commit_is_refused() -> None:
@@ -162,4 +167,28 @@ def test_a_sink_that_falls_back_during_a_commit_is_refused() -> None:
     shard.mark = _mark(5)
     with pytest.raises(SinkError, match="progress mark 5 lies outside the chain's 9 to 10"):
         shard.run(publish(_mark(10), _mark(9), "here"))
+    assert shard.visible == []
+
+
+def test_a_kept_producer_whose_last_commit_was_left_open_is_replaced() -> None:
+    """Its next commit would decide on those rows again; who was told of the one before looks for its mark."""
+    shard = Shard()
+    shard.run(publish(_mark(0), None, "s"))
+    shard.hangs = [True]
+    shard.asked.clear()
+    assert shard.run(publish(_mark(1), _mark(0), "s")) is Published.NOW
+    assert shard.asked == ["EndHanging", "Open", "EndHanging", "ReadMark", "Commit"]
+
+
+def test_what_hides_the_mark_is_ended_before_it_is_read() -> None:
+    """What a former producer left open may be the epoch itself."""
+
+    class Hidden(Shard):
+        def _answer(self, request: SinkRequest) -> SinkAnswer:
+            if isinstance(request, EndHanging):
+                self.mark = _mark(0)
+            return super()._answer(request)
+
+    shard = Hidden()
+    assert shard.run(publish(_mark(0), None, "s")) is Published.BEFORE
     assert shard.visible == []

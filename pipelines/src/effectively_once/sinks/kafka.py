@@ -22,7 +22,7 @@ from effectively_once.errors import RefusedRowsError, UnreachableError
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import MISSING, Record, Row, ShardAddress, read_mark, unreachable
-from effectively_once.sinks.publish import Committed, FencedError, Mark, Published
+from effectively_once.sinks.publish import Committed, FencedError, Mark
 from effectively_once.sinks.transaction import TransactionalSink
 
 COMMIT_TIMEOUT_S = 20.0
@@ -66,15 +66,10 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
         self._producer = _opened(self.address)
 
-    def publish(self, epoch: int, generation: int, rows: Sequence[Row]) -> tuple[Rows, Published]:
-        """See TransactionalSink."""
-        # The next transaction of a producer would decide on what the broker left open of its last one.
-        if self._kept is not None and end_hanging(self.address, COMMIT_TIMEOUT_S):
-            self._kept = None
-        return super().publish(epoch, generation, rows)
+    def _end_hanging(self) -> bool:
+        return end_hanging(self.address, COMMIT_TIMEOUT_S)
 
     def _read_mark(self) -> Mark | None:
-        end_hanging(self.address, COMMIT_TIMEOUT_S)
         return read_mark(self.address, COMMIT_TIMEOUT_S)
 
     def _commit(self, mark: Mark, rows: Sequence[Row]) -> Committed:
@@ -113,6 +108,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         """
         self._kept = None
         self._open(generation)
+        self._end_hanging()
         mark = self._read_mark()
         if mark is not None and mark.epoch >= epoch:
             return

@@ -36,6 +36,14 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class EndHanging:
+    """End what the server has finished and left open of this shard, as it was finished.
+
+    Answered by whether there was something. It hides the mark, and the next commit would decide on its rows again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class ReadMark:
     """The last committed mark of this shard, or None."""
 
@@ -86,8 +94,8 @@ class Sink(Protocol[C_contra]):
         ...
 
 
-SinkRequest = Open | ReadMark | Commit
-SinkAnswer = Mark | Committed | None
+SinkRequest = Open | EndHanging | ReadMark | Commit
+SinkAnswer = Mark | Committed | bool | None
 Publishing = Generator[SinkRequest, SinkAnswer, Published]
 
 ATTEMPTS = 5
@@ -110,7 +118,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
             out.
 
     """
-    if kept is None or kept.epoch != ours.epoch - 1:
+    if kept is None or kept.epoch != ours.epoch - 1 or (yield EndHanging()):
         mark = yield from _opened(ours.generation)
     else:
         mark = kept
@@ -165,6 +173,7 @@ def refuse_outside(mark: Mark | None, low: int, high: int, where: str) -> None:
 
 def _opened(generation: int) -> Generator[SinkRequest, SinkAnswer, Mark | None]:
     yield Open(generation)
+    yield EndHanging()
     return (yield from _read())
 
 

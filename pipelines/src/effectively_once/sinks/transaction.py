@@ -12,6 +12,7 @@ from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import (
     Commit,
     Committed,
+    EndHanging,
     Mark,
     Open,
     Published,
@@ -65,6 +66,8 @@ class TransactionalSink(ABC, Generic[C]):
             case Open(generation):
                 self._open(generation)
                 return None
+            case EndHanging():
+                return self._end_hanging()
             case ReadMark():
                 return self._read_mark()
             case Commit(mark):
@@ -84,6 +87,10 @@ class TransactionalSink(ABC, Generic[C]):
     @abstractmethod
     def _open(self, generation: int) -> None:
         """See Open."""
+
+    def _end_hanging(self) -> bool:
+        """See EndHanging. Most servers leave nothing open."""
+        return False
 
     @abstractmethod
     def _read_mark(self) -> Mark | None:
