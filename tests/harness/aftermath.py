@@ -49,7 +49,7 @@ BY_TARGET: Mapping[str, tuple[Effect, ...]] = {
     **dict.fromkeys(_OUTSIDE, (Effect.OUTSIDE,)),
 }
 """Target -> what shows the effect of a blow, of every other kind."""
-BLOWS = ("sigkill", "pod_delete_now", "pod_delete_graceful", "restart", *_STANDING)
+BLOWS = ("sigkill", "forgotten_markers", "pod_delete_now", "pod_delete_graceful", "restart", *_STANDING)
 """Kinds of which the target decides."""
 LEAST_HELD = 0.5
 """So much of the time that somebody was away the epoch has to have stood still: some goes on in any case, at the begin

@@ -42,6 +42,7 @@ Stack = Literal["embedded", "cluster"]
 STACKS: tuple[Stack, ...] = ("embedded", "cluster")
 
 SECOND, LONG_STOP, RESTART, TAKEN_ID = "second_driver", "sigstop_beyond_time_out", "restart", "taken_id"
+FORGETS = "forgotten_markers"
 ERRORS, LATE, LOST, NO_ROOM = "error_answers", "late_answers", "lost_answers", "no_room"
 CLOCK = "clock_step"
 PRODUCER = "producer"
@@ -60,6 +61,7 @@ EMBEDDED = {
     "broker-stop": Strike(SIGSTOP, BROKER),
     "broker-long-stop": Strike(LONG_STOP, BROKER),
     "broker-restart": Strike(RESTART, BROKER),
+    "broker-forget": Strike(FORGETS, BROKER),
     "second-producer": Strike(TAKEN_ID, PRODUCER),
     "store-kill": Strike(SIGKILL, OBJECT_STORE),
     "store-stop": Strike(SIGSTOP, OBJECT_STORE),
@@ -83,7 +85,7 @@ IN_TASKS = (EXECUTOR, EVERY_EXECUTOR, PYTHON_WORKER)
 """Targets that are found by the task which announces a step: an epoch's declaration tells of none."""
 GROUPS = {"stalls": STALL, CUTS: CUT, SLOW_DISKS: SLOW_DISK}
 """Words of FAULTS= for every sort of a kind that a stack has."""
-IN_COMMIT = (LONG_STOP, RESTART, TAKEN_ID)
+IN_COMMIT = (LONG_STOP, RESTART, FORGETS, TAKEN_ID)
 """Kinds that are about a transaction: they strike while one is open, and whoever has it is held until they have."""
 OPEN = "transaction_open"
 TABLE: Steps = ((OPEN, ACCEPTED_ROWS), ("committed", ACCEPTED_ROWS))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 SIGKILL, SIGSTOP, SIGTERM = "SIGKILL", "SIGSTOP", "SIGTERM"
 SIGNALS: Mapping[str, str] = {
-    **dict.fromkeys(("sigkill", "out_of_memory", "away"), SIGKILL),
+    **dict.fromkeys(("sigkill", "out_of_memory", "away", "forgotten_markers"), SIGKILL),
     **dict.fromkeys(("sigstop", "zombie", "sigstop_beyond_time_out", "stall"), SIGSTOP),
     "restart": SIGTERM,
 }

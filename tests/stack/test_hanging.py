@@ -13,8 +13,8 @@ from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
 from infra.embedded.stack import EmbeddedStack
+from tests.harness.adapters.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.conftest import Topic
-from tests.stack.coordinator_log import ABORTED, COMMITTED, note_state
 from tests.stack.reader import values
 
 pytestmark = pytest.mark.stack

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.process import wait_for
 from infra.toolchain.prepare import prepare
-from tests.stack.coordinator_log import COMMITTED, PREPARED, note_state, state_of
+from tests.harness.adapters.coordinator_log import COMMITTED, PREPARED, note_state, state_of
 
 END_S = 30.0
 

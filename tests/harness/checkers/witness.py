@@ -20,7 +20,7 @@ TAKES_MS = 1_000
 """The pipeline's own clock and the announcements' differ by some 30 ms, a busy machine's by less than that."""
 KILLED = (-9, 137)
 """Exit codes of who was ended by SIGKILL: as a parent is told, and as a shell or a container tells it."""
-BLOWS = ("sigkill", "out_of_memory", "pod_delete_now", "away")
+BLOWS = ("sigkill", "out_of_memory", "pod_delete_now", "away", "forgotten_markers")
 ENDING = (*BLOWS, "zombie", "second_driver", "restart", "pod_delete_graceful")
 """Kinds that end whom they strike, at once or later."""
 REPLACED = (

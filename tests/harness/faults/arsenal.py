@@ -33,10 +33,22 @@ from tests.harness.faults.slowable import SlowableServer
 from tests.harness.faults.spark_request import request_makers
 from tests.harness.faults.stall_arsenal import stalls
 from tests.harness.faults.store_answers import StoreAnswers
-from tests.harness.faults.transaction import LongStoppedServer, RestartedServer, TakenId, WhileHeld
+from tests.harness.faults.transaction import ForgetfulBroker, LongStoppedServer, RestartedServer, TakenId, WhileHeld
 from tests.harness.faults.worker import HungWorker
 from tests.harness.lag_sorts import AWAY
-from tests.harness.mixture import CLOCK, ERRORS, LATE, LONG_STOP, LOST, NO_ROOM, PRODUCER, RESTART, SECOND, TAKEN_ID
+from tests.harness.mixture import (
+    CLOCK,
+    ERRORS,
+    FORGETS,
+    LATE,
+    LONG_STOP,
+    LOST,
+    NO_ROOM,
+    PRODUCER,
+    RESTART,
+    SECOND,
+    TAKEN_ID,
+)
 from tests.harness.platform_sorts import BROKER, OBJECT_STORE, RESULT_STORE, SIGSTOP
 from tests.harness.schedule import DRIVER, EVERY_EXECUTOR, EXECUTOR, PYTHON_WORKER, Strike
 from tests.harness.spread import NETWORK_S
@@ -177,6 +189,9 @@ class EmbeddedArsenal(DrawingArsenal):
                 LongStoppedServer(broker, long_stop_s, TRANSACTION_TIMEOUT_S, healing)
             ),
             (RESTART, BROKER): lambda: self._while_held(RestartedServer(broker, lengths.broker_down_s, healing)),
+            (FORGETS, BROKER): lambda: self._while_held(
+                ForgetfulBroker(broker, self.bootstrap, self.pipeline, lengths.broker_down_s, healing)
+            ),
             (TAKEN_ID, PRODUCER): lambda: self._while_held(TakenId(self.bootstrap, self.pipeline, watch)),
             (SIGSTOP, OBJECT_STORE): lambda: StoppedServer(store, lengths.store_stop_s, healing),
             **self._of_result_store(),

@@ -41,6 +41,7 @@ SAID = {
     "out_of_memory": "take all memory of",
     "second_driver": "start another beside the",
     "restart": "restart",
+    "forgotten_markers": "kill in a commit, and have it forget the markers, the",
     "taken_id": "take the id of the",
     "sigstop_beyond_time_out": "stop beyond the time-out of transactions the",
     "error_answers": "errors from",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import psutil
 from confluent_kafka import KafkaException, Producer
 
+from effectively_once.errors import PipelineError
+from effectively_once.sinks import markers
 from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.process import identity
+from tests.harness.adapters.coordinator_log import COMMITTED, note_state
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.events import Watch
 from tests.harness.adapters.hold import Holding
@@ -22,6 +26,7 @@ from tests.harness.schedule import PlannedFault
 HELD_S = 5.0
 """The announcement comes right before the point."""
 INIT_S = 20.0
+HANGS_S = 10.0
 ENDED_S, POLL_S = 60.0, 0.05
 """A broker ends in order within some seconds, and a worker whose executor is gone within moments."""
 
@@ -143,6 +148,42 @@ class RestartedServer(KilledServer):
         who = named(processes[0])
         processes[0].terminate()
         return who, now_ms()
+
+
+class ForgetfulBroker(KilledServer):
+    """A broker gets SIGKILL, and takes the commit that was to come for finished: its markers nobody writes.
+
+    As KAFKA-20734 has it, but each time. What would be written as the fault of a moment is noted before the blow.
+
+    Args:
+        server: the broker.
+        bootstrap: its address.
+        pipeline: whose transaction it is.
+        down_s, healing: see KilledServer.
+    """
+
+    def __init__(self, server: Restartable, bootstrap: str, pipeline: str, down_s: float, healing: Healing) -> None:
+        super().__init__(server, down_s, healing)
+        self._bootstrap, self._pipeline = bootstrap, pipeline
+        self._address: ShardAddress | None = None
+        self._hung = False
+
+    def strike(self, event: Mapping[str, Any]) -> list[Struck]:
+        self._address = ShardAddress(self._bootstrap, self._pipeline, event["sink"], event["shard"])
+        note_state(self._bootstrap, [self._address.transactional_id], COMMITTED)
+        return super().strike(event)
+
+    def heal(self) -> None:
+        super().heal()
+        # The sink asks in its next epoch, and is in no hurry.
+        waited = 0.0
+        while not self._hung and self._address is not None and waited < HANGS_S and not self._ended.wait(POLL_S):
+            waited += POLL_S
+            with suppress(PipelineError):
+                self._hung = bool(markers.find(self._address))
+
+    def landed(self) -> bool:
+        return self._hung
 
 
 class TakenId(Fault):

@@ -16,6 +16,7 @@ _DONE = {
     "sigstop_beyond_time_out": "SIGSTOP beyond the time-out of transactions",
     "second_driver": "a second one started",
     "restart": "SIGTERM, started again",
+    "forgotten_markers": "SIGKILL in a commit, markers forgotten",
     "taken_id": "transactional id taken",
     "error_answers": "answers 5xx",
     "late_answers": "answers late",
