@@ -13,12 +13,23 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from effectively_once.errors import UnreachableError
+from effectively_once.sinks import markers
+from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.process import identity
+from tests.harness.adapters.coordinator_log import COMMITTED
 from tests.harness.adapters.drivers import NoProcessError, Struck
 from tests.harness.adapters.hold import Hold
 from tests.harness.faults import transaction
 from tests.harness.faults.fault import Fault
-from tests.harness.faults.transaction import LongStoppedServer, Lost, RestartedServer, TakenId, WhileHeld
+from tests.harness.faults.transaction import (
+    ForgetfulBroker,
+    LongStoppedServer,
+    Lost,
+    RestartedServer,
+    TakenId,
+    WhileHeld,
+)
 from tests.harness.schedule import PlannedFault
 from tests.unit.harness.sleepers import SLEEP, soon
 from tests.unit.harness.struck import World, stopped
@@ -206,6 +217,36 @@ def test_a_restarted_server_ends_in_order_before_it_is_started_again(world: Held
     assert not server.running()
     assert (world.folder / "orderly").exists(), "it was told, not killed"
     fault.heal()
+    assert fault.after() == [identity(server.pid)] != [before]
+
+
+@pytest.mark.parametrize("hangs_after", [0, 3, None])
+def test_a_forgetful_broker_has_landed_when_the_transaction_hangs_once_it_is_back(
+    world: Held, hangs_after: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, events = world.server(), list[object]()
+    before = identity(server.pid)
+
+    def note(bootstrap: str, ids: list[str], state: int) -> None:
+        events.append((bootstrap, ids, state, server.running()))
+
+    def find(address: ShardAddress) -> list[object]:
+        assert (str(address), server.running()) == ("sink accepted shard 1", True)
+        events.append("asked")
+        if events.count("asked") == 1:
+            raise UnreachableError("not up yet", "", "")
+        return [] if hangs_after is None or events.count("asked") <= hangs_after else [address]
+
+    monkeypatch.setattr(transaction, "note_state", note)
+    monkeypatch.setattr(markers, "find", find)
+    monkeypatch.setattr(transaction, "HANGS_S", 0.5)
+    fault = ForgetfulBroker(server, "b:1", "p", 0.0, world.healing)
+    ((who, _),) = fault.strike({"sink": "accepted", "shard": 1})
+    assert (who, events) == (before, [("b:1", ["p.accepted.1"], COMMITTED, True)])
+    fault.endure()
+    assert not fault.landed()
+    fault.heal()
+    assert fault.landed() is (hangs_after is not None)
     assert fault.after() == [identity(server.pid)] != [before]
 
 
