@@ -45,7 +45,8 @@ def run(app: Callable[..., object], words: Sequence[str] | None = None, name: st
 
 def _refuse(error: typer.TyperException) -> int:
     """Say in one line what is wrong with the words, and where to look; an empty command line has its help already."""
-    if says := error.format_message():
+    # A field's check is pydantic's, which says in front that it was one.
+    if says := error.format_message().replace("Value error, ", "", 1):
         context = getattr(error, "ctx", None)
         where = f" (`{context.command_path} --help` shows what there is)" if context else ""
         typer.echo(f"✗ {says.removesuffix('.')}{where}", err=True)

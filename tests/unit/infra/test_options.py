@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import pytest
 import typer
@@ -21,6 +21,7 @@ class Asked:
     seed: Annotated[int, typer.Option(help="Draws.")] = 1
     only: Annotated[list[str] | None, typer.Option(metavar="NAME...")] = None
     quick: Annotated[bool, typer.Option("--quick")] = False
+    on: Annotated[Literal["here", "there"], typer.Option()] = "here"
 
 
 class Checked(BaseModel):
@@ -75,6 +76,7 @@ def test_lengths_are_one_value_with_commas() -> None:
         (Asked, ["--sed", "1"], "No such option: --sed (Possible options: --seed) (`do --help` shows what there is)"),
         (Asked, ["--seed", "x"], "Invalid value for '--seed'"),
         (Asked, ["--only"], "'--only' requires an argument"),
+        (Asked, ["--on", "her"], "Invalid value for '--on': 'her' is not one of 'here', 'there'"),
         (Checked, ["--stall-s", "1,x"], "--stall-s: Input should be a valid number"),
         (Checked, ["--stall-s", "1,2,3"], "--stall-s: Tuple should have at most 2 items"),
         (Checked, ["--rate", "0"], "--rate: Input should be greater than 0"),
