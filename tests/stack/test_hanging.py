@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from effectively_once.errors import SinkError, UnreachableError
-from effectively_once.sinks import hanging, kafka, markers
+from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
 from effectively_once.sinks.publish import Published
@@ -81,14 +81,12 @@ def _end_half(shard: ShardAddress, topic: str, *, commit: bool) -> None:
     markers.write(shard, half, commit=commit)
 
 
-def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_kafka_ends_it(left_open: Callable[[str], ShardAddress]) -> None:
     """What this is for: without it the shard never goes on."""
     shard = left_open("whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(kafka, "end_hanging", lambda *_: False)
-        patch.setattr(kafka, "COMMIT_TIMEOUT_S", 3.0)
-        with pytest.raises(UnreachableError, match=r"progress partition 1 was not reached in 3 s: read up to offset 2"):
-            ShardSink(shard).publish(1, 1, _rows(1))
+    Producer({"bootstrap.servers": shard.bootstrap, "transactional.id": shard.transactional_id}).init_transactions(30)
+    with pytest.raises(UnreachableError, match=r"progress partition 1 was not reached in 3 s: read up to offset 2"):
+        read_mark(shard, 3.0)
     assert _visible(shard) == _names(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -89,7 +90,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(written=_mark(5, ROWS), shown=_mark(4, OTHERS))
     monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
     monkeypatch.setattr(hanging, "PAUSE_S", 0.001)
-    monkeypatch.setattr(hanging, "_asking", lambda _, isolation: Asking(made, isolation))
+    asking = lru_cache(lambda _, isolation: Asking(made, isolation))
+    monkeypatch.setattr(hanging, "_asking", asking)
     monkeypatch.setattr(markers, "find", made.find)
     monkeypatch.setattr(markers, "write", made.write)
     for name in ("read_from", "read_rows"):
@@ -195,7 +197,7 @@ def test_patience_is_never_longer_than_its_caller_has(world: World, monkeypatch:
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [
-        (KafkaError._UNKNOWN_TOPIC, SinkError, r"topic p\.s does not exist.*b:1"),
+        (KafkaError._UNKNOWN_TOPIC, SinkError, r"topic p\.s\.progress does not exist.*b:1"),
         (KafkaError._TRANSPORT, UnreachableError, "broker does not answer.*b:1"),
     ],
 )
@@ -203,3 +205,20 @@ def test_a_broker_that_cannot_be_asked_has_a_name(world: World, code: int, kind:
     world.refuses = code
     with pytest.raises(kind, match=says):
         end_hanging(SHARD, TIMEOUT_S)
+
+
+def test_a_connection_of_before_the_brokers_restart_is_replaced_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take a topic for missing that it has not heard of again."""
+    asked: list[str] = []
+
+    def ask(_: str, isolation: str) -> Asking:
+        asked.append(isolation)
+        world.refuses = KafkaError._UNKNOWN_PARTITION if len(asked) <= 2 else None
+        return Asking(world, isolation)
+
+    ask.cache_clear = lambda: asked.append("anew")  # type: ignore[attr-defined]
+    monkeypatch.setattr(hanging, "_asking", ask)
+    assert not end_hanging(SHARD, TIMEOUT_S)
+    assert asked == ["read_uncommitted", "read_committed", "anew", "read_uncommitted", "read_committed"]

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from effectively_once import digest
-from effectively_once.errors import SinkError
+from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import kafka, kafka_shard
 from effectively_once.sinks.kafka import MARK_KEY, ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark
@@ -225,3 +225,26 @@ def test_a_kept_producer_whose_last_transaction_was_left_open_is_replaced(
     assert events == ["asked", "read"], "there was no kept one, and the mark may be hidden"
     assert sink.publish(1, 1, ROWS)[1] is Published.NOW
     assert events == ["asked", "read", "asked", "asked", "read"]
+
+
+def test_a_kept_producer_of_which_nothing_can_be_told_is_replaced_and_nothing_else_goes_on(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one waits for the broker; where there is none to replace, the shard cannot be published."""
+    sink = ShardSink(ADDRESS)
+    sink.publish(0, 1, [])
+    answers: list[bool | Exception] = [UnreachableError("away", "b", "wait"), False]
+
+    def end(*_: object) -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(kafka, "end_hanging", end)
+    monkeypatch.setattr(kafka, "read_mark", lambda *_: Mark(0, 1, 0, digest.EMPTY))
+    assert sink.publish(1, 1, ROWS)[1] is Published.NOW
+    answers[:] = [UnreachableError("away", "b", "wait")] * 2
+    with pytest.raises(UnreachableError, match="away"):
+        sink.publish(2, 1, ROWS)
+    assert len(producer.committed) == 2

@@ -15,7 +15,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from effectively_once import digest
-from effectively_once.errors import SinkError
+from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks.kafka_rows import read_from, read_rows
 from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, seen_mark, unreachable, written_mark
 from effectively_once.sinks.publish import Mark
@@ -38,7 +38,13 @@ def end_hanging(address: ShardAddress, timeout_s: float) -> bool:
         SinkError: the topics are not there, the broker does not let us end it, or what is right cannot be told.
 
     """
-    if not _is_hidden(address, timeout_s):
+    try:
+        hidden = _is_hidden(address, timeout_s)
+    except (UnreachableError, SinkError):
+        # Connections of before may not have heard what became of the broker since.
+        _asking.cache_clear()
+        hidden = _is_hidden(address, timeout_s)
+    if not hidden:
         return False
     from effectively_once.sinks import markers  # noqa: PLC0415 - its client takes half a second to import
 
@@ -63,7 +69,7 @@ def _is_hidden(address: ShardAddress, timeout_s: float) -> bool:
     """Whether readers of committed data cannot reach the end of a partition, for so long that it is no delay."""
     until = time.monotonic() + min(PATIENCE_S, timeout_s)
     written, committed = (_asking(address.bootstrap, level) for level in ("read_uncommitted", "read_committed"))
-    for topic in (address.topic, address.progress):
+    for topic in (address.progress, address.topic):
         where = TopicPartition(topic, address.shard)
         try:
             # In this order: what is written meanwhile hides nothing.

@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 
 from effectively_once import digest
-from effectively_once.errors import RefusedRowsError, UnreachableError
+from effectively_once.errors import PipelineError, RefusedRowsError, UnreachableError
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import MISSING, Record, Row, ShardAddress, read_mark, unreachable
@@ -66,8 +66,14 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
         self._producer = _opened(self.address)
 
-    def _end_hanging(self) -> bool:
-        return end_hanging(self.address, COMMIT_TIMEOUT_S)
+    def _end_hanging(self, *, kept: bool = False) -> bool:
+        try:
+            return end_hanging(self.address, COMMIT_TIMEOUT_S)
+        except PipelineError:
+            # Opening a producer waits for the broker, and names what is wrong.
+            if not kept:
+                raise
+            return True
 
     def _read_mark(self) -> Mark | None:
         return read_mark(self.address, COMMIT_TIMEOUT_S)

@@ -40,7 +40,13 @@ class EndHanging:
     """End what the server has finished and left open of this shard, as it was finished.
 
     Answered by whether there was something. It hides the mark, and the next commit would decide on its rows again.
+
+    Attributes:
+        kept: a producer is to go on. Then the answer is yes also where it cannot be told: it is opened anew.
+
     """
+
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def publish(ours: Mark, kept: Mark | None, where: str) -> Publishing:
             out.
 
     """
-    if kept is None or kept.epoch != ours.epoch - 1 or (yield EndHanging()):
+    if kept is None or kept.epoch != ours.epoch - 1 or (yield EndHanging(kept=True)):
         mark = yield from _opened(ours.generation)
     else:
         mark = kept

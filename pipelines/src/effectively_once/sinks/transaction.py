@@ -66,8 +66,8 @@ class TransactionalSink(ABC, Generic[C]):
             case Open(generation):
                 self._open(generation)
                 return None
-            case EndHanging():
-                return self._end_hanging()
+            case EndHanging(kept):
+                return self._end_hanging(kept=kept)
             case ReadMark():
                 return self._read_mark()
             case Commit(mark):
@@ -88,7 +88,7 @@ class TransactionalSink(ABC, Generic[C]):
     def _open(self, generation: int) -> None:
         """See Open."""
 
-    def _end_hanging(self) -> bool:
+    def _end_hanging(self, *, kept: bool = False) -> bool:  # noqa: ARG002 - as Kafka needs it
         """See EndHanging. Most servers leave nothing open."""
         return False
 
