@@ -31,7 +31,8 @@ TASK = ("decide", "record", "publish", "aggregate")
 class Driver:
     """Runs the pipeline to the end of its input, `rows` records an epoch. `name` is its owner name.
 
-    Where inputs may end early (`early`), to read one is a step of its own; elsewhere it would only add states.
+    Where inputs may end early (`early`), to read one is a step of its own, and where a broker may leave a commit open
+    (`forgets`), so is to ask for that; elsewhere they would only add states.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Driver:
     pipeline: Pipeline
     rules: Rules
     early: bool = False
+    forgets: bool = False
 
     def phase(self, at: At) -> Phase:
         """Run one phase."""
@@ -115,7 +117,7 @@ class Driver:
             at = replace(at, staged=(*at.staged, (at.shard, file.model_dump_json())))
         else:
             try:
-                kept = yield from outputs.to_shard(self.rules, at, self._rows(at))
+                kept = yield from outputs.to_shard(self.rules, at, self._rows(at), self.forgets)
             except FencedError:
                 return replace(at.keeping(None), phase="fenced")
             at = at.keeping(kept if self.pipeline.kept else None)

@@ -46,7 +46,7 @@ def explored(
 
     """
     a, b, third = (
-        Driver(name, rows, pipeline, rules, early > 0).phase
+        Driver(name, rows, pipeline, rules, early > 0, forgets > 0).phase
         for name, rows in zip("ABF", (*pipeline.rows, pipeline.rows[1]), strict=True)
     )
 

@@ -15,7 +15,7 @@ from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import ObjectStore, body_of
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.sinks.publish import FencedError, Mark, Open, ReadMark, publish
+from effectively_once.sinks.publish import EndHanging, FencedError, Mark, Open, ReadMark, publish
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase, head_of
 from tests.model.outputs import FILES
@@ -116,6 +116,9 @@ class Operator:
         try:
             request = next(step)
             while True:
+                if isinstance(request, EndHanging):
+                    request = step.send(False)
+                    continue
                 answer = yield ToShard(at.shard, producer, request)
                 if isinstance(request, Open):
                     producer, answer = answer, None

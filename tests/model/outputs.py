@@ -56,7 +56,7 @@ def recorded(rules: Rules, at: At, ours: str) -> Generator[Step, Any, str]:
     return value
 
 
-def to_shard(rules: Rules, at: At, rows: tuple[str, ...]) -> Generator[Step, Any, Kept | None]:
+def to_shard(rules: Rules, at: At, rows: tuple[str, ...], forgets: bool) -> Generator[Step, Any, Kept | None]:
     """Publish to a shard of a transactional sink, and return what is kept of it."""
     kept = at.kept[at.shard]
     producer, before = kept if kept is not None else (0, None)
@@ -78,9 +78,8 @@ def to_shard(rules: Rules, at: At, rows: tuple[str, ...]) -> Generator[Step, Any
             if isinstance(request, ReadMark) and unknown and not rules.r8_mark_after_unknown:
                 request = step.send(mark)
                 continue
-            if isinstance(request, EndHanging) and not (
-                rules.r8_hanging_before_mark if opened else rules.r8_hanging_before_kept
-            ):
+            asks = rules.r8_hanging_before_mark if opened else rules.r8_hanging_before_kept
+            if isinstance(request, EndHanging) and not (forgets and asks):
                 request = step.send(False)
                 continue
             reply = yield ToShard(at.shard, producer, request, rows if isinstance(request, Commit) else ())
