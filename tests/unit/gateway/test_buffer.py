@@ -445,7 +445,8 @@ def test_damage_that_an_opening_has_told_of_is_not_told_again(directory: Path) -
     first.close()
     (file,) = files(directory)
     content = bytearray(file.read_bytes())
-    content[content.index(b"b", len(content) // 2)] ^= 1
+    # The value of the second record, before the frame of the third: checksums may hold any byte.
+    content[content.index(b"b\xe0GWf")] ^= 1
     file.write_bytes(content)
     second = opened(directory)
     assert len(second.repairs) == 1
