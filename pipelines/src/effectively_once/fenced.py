@@ -60,7 +60,7 @@ class _Fencing(TransactionalSink[C]):
     def fence(self, generation: int) -> Mark | None:
         """See Shard."""
         self._open(generation)
-        self._end_hanging()
+        self._end_hanging(kept=False)
         self._kept = self._read_mark()
         return self._kept
 

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from structlog.testing import capture_logs
 
-from effectively_once import digest
+from effectively_once import digest, former_digest
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.hanging import end_hanging
@@ -90,7 +91,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(written=_mark(5, ROWS), shown=_mark(4, OTHERS))
     monkeypatch.setattr(hanging, "PATIENCE_S", 0.2)
     monkeypatch.setattr(hanging, "PAUSE_S", 0.001)
-    asking = lru_cache(lambda _, isolation: Asking(made, isolation))
+
+    @lru_cache
+    def asking(bootstrap: str, isolation: str) -> Asking:
+        assert bootstrap == "b:1"
+        return Asking(made, isolation)
+
     monkeypatch.setattr(hanging, "_asking", asking)
     monkeypatch.setattr(markers, "find", made.find)
     monkeypatch.setattr(markers, "write", made.write)
@@ -135,7 +141,22 @@ def test_what_is_hidden_and_does_not_hang_is_left_alone(world: World, topic: str
     assert not end_hanging(SHARD, TIMEOUT_S)
 
 
+@pytest.mark.parametrize(("rows", "told"), [(ROWS, "shown"), (OTHERS, "dropped")])
+def test_whoever_reads_the_log_is_told_what_was_ended(world: World, rows: list[bytes], told: str) -> None:
+    world.rows = rows
+    with capture_logs() as lines:
+        _ended(world, SHARD.progress, SHARD.topic)
+    said = {"event": "ended a transaction that the broker had left open", "log_level": "warning"}
+    where = {"partition": 3, "offset": 40, "rows": told}
+    assert lines == [{**said, **where, "topic": topic} for topic in (SHARD.topic, SHARD.progress)]
+
+
 def test_one_that_is_whole_is_shown_rows_first(world: World) -> None:
+    assert _ended(world, SHARD.progress, SHARD.topic) is True
+
+
+def test_a_mark_of_an_older_version_is_compared_in_its_form(world: World) -> None:
+    world.written = Mark(5, 1, len(ROWS), former_digest.of_rows(ROWS))
     assert _ended(world, SHARD.progress, SHARD.topic) is True
 
 

@@ -12,10 +12,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.sinks import kafka_shard
-from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, seen_mark
+from effectively_once.sinks.kafka_shard import ShardAddress, _last, ends, read_mark, seen_mark, written_mark
 from effectively_once.sinks.publish import Mark
 
 SHARD = ShardAddress("b:1", "p", "s", 0)
+MARKS = [
+    (read_mark, ("read_uncommitted", "read_committed")),
+    (seen_mark, ("read_committed", "read_committed")),
+    (written_mark, ("read_uncommitted", "read_uncommitted")),
+]
+"""What reads a mark, up to which end, and of which records."""
 MOVING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -163,7 +169,7 @@ class Reading:
         self.closed = True
 
 
-@pytest.mark.parametrize(("read", "isolation"), [(read_mark, "read_uncommitted"), (seen_mark, "read_committed")])
+@pytest.mark.parametrize(("read", "levels"), MARKS)
 @pytest.mark.parametrize(
     ("there", "starts"),
     [
@@ -180,7 +186,7 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
     there: Partition,
     starts: list[int],
     read: Callable[..., Mark | None],
-    isolation: str,
+    levels: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A tail that was compacted away hides it; that there is none is said of a partition that was read whole."""
@@ -192,7 +198,7 @@ def test_the_last_mark_is_looked_for_among_the_last_offsets_and_then_from_the_fi
     assert (asking.starts, reading.starts) == ([], starts)
     assert asking.closed
     assert reading.closed
-    for consumer, level in ((asking, isolation), (reading, "read_committed")):
+    for consumer, level in zip((asking, reading), levels, strict=True):
         assert consumer.settings == {
             "bootstrap.servers": "b:1",
             "group.id": "effectively-once.shards",

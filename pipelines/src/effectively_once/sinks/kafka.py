@@ -66,7 +66,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
     def _open(self, generation: int) -> None:  # noqa: ARG002 - the transactional id fences
         self._producer = _opened(self.address)
 
-    def _end_hanging(self, *, kept: bool = False) -> bool:
+    def _end_hanging(self, *, kept: bool) -> bool:
         try:
             return end_hanging(self.address, COMMIT_TIMEOUT_S)
         except PipelineError:
@@ -114,7 +114,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
         """
         self._kept = None
         self._open(generation)
-        self._end_hanging()
+        self._end_hanging(kept=False)
         mark = self._read_mark()
         if mark is not None and mark.epoch >= epoch:
             return

@@ -88,7 +88,7 @@ class TransactionalSink(ABC, Generic[C]):
     def _open(self, generation: int) -> None:
         """See Open."""
 
-    def _end_hanging(self, *, kept: bool = False) -> bool:  # noqa: ARG002 - as Kafka needs it
+    def _end_hanging(self, *, kept: bool) -> bool:  # noqa: ARG002 - as Kafka needs it
         """See EndHanging. Most servers leave nothing open."""
         return False
 
