@@ -59,9 +59,7 @@ class _Fencing(TransactionalSink[C]):
 
     def fence(self, generation: int) -> Mark | None:
         """See Shard."""
-        self._open(generation)
-        self._end_hanging(kept=False)
-        self._kept = self._read_mark()
+        self._kept = self._open_at_mark(generation)
         return self._kept
 
     def __str__(self) -> str:

@@ -113,9 +113,7 @@ class ShardSink(TransactionalSink[Sequence[Row]]):
 
         """
         self._kept = None
-        self._open(generation)
-        self._end_hanging(kept=False)
-        mark = self._read_mark()
+        mark = self._open_at_mark(generation)
         if mark is not None and mark.epoch >= epoch:
             return
         match self._commit(Mark(epoch, generation, 0, digest.EMPTY), ()):

@@ -80,6 +80,12 @@ class TransactionalSink(ABC, Generic[C]):
         same = self._described(rows, mark.digest).digest == mark.digest
         return replace(mark, digest=ours.digest) if same else mark
 
+    def _open_at_mark(self, generation: int) -> Mark | None:
+        """Open the shard and read its mark, as `publish()` does where nothing is kept."""
+        self._open(generation)
+        self._end_hanging(kept=False)
+        return self._read_mark()
+
     @abstractmethod
     def _described(self, rows: C, like: str = digest.EMPTY) -> Rows:
         """Count the rows, and digest them in the form of the digest `like`."""
