@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import median
@@ -22,7 +23,10 @@ from tests.harness.slow_disk_sorts import DELAYS_MS
 
 LEAST = 3
 """So many writes are measured before, while it lasts, and after."""
-TRIES = 3 * LEAST
+TRIES = 2 * LEAST
+"""So many writes in all may fail before, and afterwards."""
+BUSY_S = 60.0
+"""So long at most a disk is waited for that is as slow by itself: beside it a delay would show nothing."""
 LONGEST_S = 60.0
 """So long at most it lasts beyond its plan, until as many writes were measured."""
 EVERY_S = 0.2
@@ -134,12 +138,17 @@ class SlowedServer(Lasting):
         return holds
 
     def _measure(self, when: str) -> None:
-        took = self._took_ms[when]
-        for _ in range(TRIES):
-            if len(took) >= LEAST or self._healing.ended.is_set():
-                return
-            with suppress(Exception):  # a server may have to come back first; another try tells
+        """Keep what the last writes took, once they took less than a delay or the disk has been waited for."""
+        took: deque[float] = deque(maxlen=LEAST)
+        until, failed = time.monotonic() + BUSY_S, 0
+        while failed < TRIES and not self._healing.ended.is_set():
+            try:
                 took.append(1000 * self._probe())
+            except Exception:  # a server may have to come back first; another try tells
+                failed += 1
+            if len(took) == LEAST and (median(took) < self._delay_ms or time.monotonic() >= until):
+                break
+        self._took_ms[when] = list(took)
 
     def _latencies(self) -> dict[str, float]:
         """The median of writes before, meanwhile and after, and the fastest meanwhile."""

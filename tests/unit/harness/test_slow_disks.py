@@ -137,11 +137,35 @@ def test_an_injector_that_does_not_slow_is_missed(world: World, server: Server) 
     assert not one.landed()
 
 
-def test_a_server_that_was_as_slow_before_shows_nothing(world: World, server: Server) -> None:
+def test_a_server_that_was_as_slow_before_shows_nothing(
+    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.harness.faults.slow_disk.BUSY_S", 0.0)
     one = fault(world, server, Disk(), lambda: 0.5)
     one.strike({})
     lived(one)
     assert not one.landed()
+
+
+def test_a_disk_that_others_keep_busy_is_waited_for(world: World, server: Server) -> None:
+    disk = Disk()
+    others = {"before": LEAST, "after": LEAST}
+
+    def probe() -> float:
+        when = "after" if one._debt.since is not None else "before"
+        if disk.holds() or not others[when]:
+            return disk()
+        others[when] -= 1
+        return 1.0
+
+    one = SlowedServer(Drivers(), SlowableServer(server), "broker", disk, probe, healing=world.healing)  # type: ignore[arg-type]
+    one.prepare(PlannedFault(1, DECLARED, None, 0, SERVER_DISKS["broker-slow-disk"], planned_s=0.3))
+    one.arm()
+    one.strike({})
+    told = lived(one)
+    assert others == {"before": 0, "after": 0}
+    assert told["latency_ms"]["before"] == told["latency_ms"]["after"] == 1.0
+    assert one.landed()
 
 
 def test_writes_that_are_given_up_tell_nothing(world: World, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
