@@ -23,8 +23,8 @@ from tests.harness.slow_disk_sorts import DELAYS_MS
 
 LEAST = 3
 """So many writes are measured before, while it lasts, and after."""
-TRIES = 2 * LEAST
-"""So many writes in all may fail before, and afterwards."""
+FAILURES = 2 * LEAST
+"""So many writes may fail before, and afterwards."""
 BUSY_S = 60.0
 """So long at most a disk is waited for that is as slow by itself: beside it a delay would show nothing."""
 LONGEST_S = 60.0
@@ -141,7 +141,7 @@ class SlowedServer(Lasting):
         """Keep what the last writes took, once they took less than a delay or the disk has been waited for."""
         took: deque[float] = deque(maxlen=LEAST)
         until, failed = time.monotonic() + BUSY_S, 0
-        while failed < TRIES and not self._healing.ended.is_set():
+        while failed <= FAILURES and not self._healing.ended.is_set():
             try:
                 took.append(1000 * self._probe())
             except Exception:  # a server may have to come back first; another try tells

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from effectively_once.gateway.buffer import Buffer
 from effectively_once.gateway.errors import BufferDamagedError, BufferFormatError, BufferLockedError
+from effectively_once.gateway.frames import MAGIC
 from effectively_once.gateway.record import Record, RecordId
 from effectively_once.gateway.segment import AppendFile, Header
 from tests.unit.gateway.disks import FullDisk, LyingDisk, StubbornDisk
@@ -446,7 +447,7 @@ def test_damage_that_an_opening_has_told_of_is_not_told_again(directory: Path) -
     (file,) = files(directory)
     content = bytearray(file.read_bytes())
     # The value of the second record, before the frame of the third: checksums may hold any byte.
-    content[content.index(b"b\xe0GWf")] ^= 1
+    content[content.index(b"b" + MAGIC)] ^= 1
     file.write_bytes(content)
     second = opened(directory)
     assert len(second.repairs) == 1

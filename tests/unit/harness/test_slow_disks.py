@@ -20,7 +20,7 @@ from infra.toolchain.command import ToolchainError
 from infra.toolchain.strace import find_strace, traced_by
 from tests.harness.adapters.drivers import NoProcessError
 from tests.harness.adapters.slow_disk import SlowDisk, opened_to_write
-from tests.harness.faults.slow_disk import LEAST, SlowedServer
+from tests.harness.faults.slow_disk import FAILURES, LEAST, SlowedServer
 from tests.harness.faults.slowable import SlowableServer
 from tests.harness.mixture import asked_for, plan
 from tests.harness.schedule import DECLARED, PlannedFault
@@ -152,15 +152,13 @@ def test_a_disk_that_others_keep_busy_is_waited_for(world: World, server: Server
     others = {"before": LEAST, "after": LEAST}
 
     def probe() -> float:
-        when = "after" if one._debt.since is not None else "before"
+        when = "after" if disk.who else "before"
         if disk.holds() or not others[when]:
             return disk()
         others[when] -= 1
         return 1.0
 
-    one = SlowedServer(Drivers(), SlowableServer(server), "broker", disk, probe, healing=world.healing)  # type: ignore[arg-type]
-    one.prepare(PlannedFault(1, DECLARED, None, 0, SERVER_DISKS["broker-slow-disk"], planned_s=0.3))
-    one.arm()
+    one = fault(world, server, disk, probe)
     one.strike({})
     told = lived(one)
     assert others == {"before": 0, "after": 0}
@@ -190,6 +188,19 @@ def test_a_server_of_which_nobody_knows_how_fast_it_was_is_missed(world: World, 
     with pytest.raises(NoProcessError, match="how fast the broker writes is not known"):
         fault(world, server, Disk(), probe).strike({})
     assert world.healing.owed == []
+
+
+def test_a_server_that_has_to_come_back_first_is_measured_then(world: World, server: Server) -> None:
+    disk, failures = Disk(), [TimeoutError()] * FAILURES
+
+    def probe() -> float:
+        if failures:
+            raise failures.pop()
+        return disk()
+
+    one = fault(world, server, disk, probe)
+    one.strike({})
+    assert lived(one)["latency_ms"]["before"] == 1.0
 
 
 def test_a_server_that_is_down_or_cannot_be_attached_to_is_missed(world: World, server: Server) -> None:
