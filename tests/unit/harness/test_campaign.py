@@ -193,11 +193,12 @@ def test_a_fault_that_misses_is_armed_again_some_times_and_then_given_up(place: 
     assert place.said[-1] == "✗ kill -9 executor at committed:accepted never hit a running epoch with effect"
 
 
-def test_a_stall_on_a_node_that_misses_comes_again_with_a_declaration(place: Place) -> None:
-    place.begin(PlannedFault(1, "committed", "accepted", 0, SORTS["kubelet-stall"], planned_s=150.0))
+@pytest.mark.parametrize("sort", ["kubelet-stall", "driver-executor-cut"])
+def test_what_takes_a_second_to_come_and_misses_comes_again_with_a_declaration(place: Place, sort: str) -> None:
+    place.begin(PlannedFault(1, "committed", "accepted", 0, SORTS[sort], planned_s=150.0))
     place.declare(1)
     place.waits()
-    # It takes a second until the signal is there, and such a step is the last of its epoch.
+    # Such a step is the last of its epoch.
     place.publish(1)
     time.sleep(0.005)
     place.step(1)
