@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 
 JOB = "effectively_once_jobs.user_counts"
 REQUIRED: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pulumi
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.components import kafka, network, object_store, own_secret, result_store
 from infra.components.credentials import DATABASE, OBJECT_STORE
 from infra.components.release import common, given, release

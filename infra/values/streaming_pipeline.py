@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, JsonValue, field_serializer, model_validator
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra import versions
 from infra.values.common import KubernetesName, Part, Port, Quantity, Resources, Values
 from infra.values.network import PipelinePolicies

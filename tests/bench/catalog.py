@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from effectively_once.catalog import BUCKET_MS, Catalog
-from effectively_once.windows import Windows
+from effectively_once.state.catalog import BUCKET_MS, Catalog
+from effectively_once.state.lateness import Windows
 
 WINDOW_MS = 60_000
 WARM_UP = 3

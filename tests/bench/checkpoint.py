@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from effectively_once.session import MANAGER
+from effectively_once.driver.session import MANAGER
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache, cache_root
 from infra.toolchain.jars import resolve_jars

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from effectively_once.session import MANAGER, keep_checkpoints_at
+from effectively_once.driver.session import MANAGER, keep_checkpoints_at
 from tests.bench.spark_arm import plain_session, watched
 
 ROWS = 10

@@ -15,12 +15,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import deltas, object_store
+from effectively_once.driver.session import REQUIRED, keep_checkpoints_at
 from effectively_once.ledger.objects import create_once, run
 from effectively_once.ledger.records import Delta
-from effectively_once.object_store import BucketAddress
 from effectively_once.progress import announce
-from effectively_once.session import REQUIRED, keep_checkpoints_at
+from effectively_once.state import deltas
+from effectively_once.store import object_store
+from effectively_once.store.object_store import BucketAddress
 from tests.bench.dedup_data import COLUMNS, SPAN_MS
 from tests.bench.dedup_step import NOTE, SHARDS, Task, decide
 from tests.bench.spark_arm import ROCKSDB, plain_session, watched

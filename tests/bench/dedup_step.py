@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from effectively_once import catalog, deltas, object_store
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import BucketAddress
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, deltas
+from effectively_once.state.lateness import Windows
+from effectively_once.store import object_store
+from effectively_once.store.object_store import BucketAddress
 from tests.bench.dedup_data import SPAN_MS, WINDOW_MS
 
 SHARDS = 2

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import rows
+from effectively_once.epoch import rows
 from effectively_once_jobs.user_counts import pipeline
 from tests.bench.s1_events import WINDOW_MS
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.progress import VARIABLE
-from effectively_once.settings import PipelineSettings
 from infra.cluster.access import CHECKOUT
 from infra.console import Console
 from infra.embedded.process import Child

@@ -15,10 +15,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from effectively_once.main import SPARK_CONF
+from effectively_once.driver.main import SPARK_CONF
+from effectively_once.driver.session import session
+from effectively_once.pipeline.settings import load
 from effectively_once.progress import announce
-from effectively_once.session import session
-from effectively_once.settings import load
 from effectively_once_jobs.user_counts.transform import events
 
 FIELDS = ("id", "user", "event_time_ms", "payload", "crc")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from effectively_once import Count, Pipeline, ToFiles, ToKafka, Windowed
-from effectively_once.main import run
+from effectively_once.driver.main import run
 from tests.bench.s1_spark_job import FIELDS
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once.main import SPARK_CONF
+from effectively_once.driver.main import SPARK_CONF
 from effectively_once.progress import announce
 
 POLL_S = 0.25

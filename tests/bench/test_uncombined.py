@@ -7,9 +7,10 @@ import sys
 
 import pyarrow as pa
 
-from effectively_once import Count, Sum, state
-from effectively_once.aggregates import Aggregate
-from effectively_once.windows import Windows
+from effectively_once import Count, Sum
+from effectively_once.state import windows as state
+from effectively_once.state.aggregates import Aggregate
+from effectively_once.state.lateness import Windows
 from infra.cluster.access import CHECKOUT
 
 # In processes of their own: here it would stay switched off for every test that follows.

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from effectively_once import state
+from effectively_once.state import windows
 from effectively_once_jobs import user_counts
 from effectively_once_jobs.user_counts import transform
 
-state.partial = state.placed
+windows.partial = windows.placed
 
 
 def events(frame: DataFrame) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from effectively_once.main import run
+from effectively_once.driver.main import run
 from tests.bench.uncombined import pipeline
 
 if __name__ == "__main__":

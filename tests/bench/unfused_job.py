@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from effectively_once.main import run
+from effectively_once.driver.main import run
 from effectively_once_jobs import user_counts
 from effectively_once_jobs.user_counts import transform
 from tests.bench.optimised import boundaries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.values.common import Storage, Toleration, Values
 from infra.values.exposure import Exposure
 from infra.values.history_server import HistoryServerValues

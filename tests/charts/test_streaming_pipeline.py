@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from effectively_once import metrics
-from effectively_once.settings import load
+from effectively_once.driver import metrics
+from effectively_once.pipeline.settings import load
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
 from infra.values.network import PipelinePolicies

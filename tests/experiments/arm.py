@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Unpack
 
-from effectively_once.object_store import BucketAddress
+from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from tests.bench.facts import load
 from tests.experiments.figures import FACTS, Facts
@@ -130,7 +130,7 @@ class ArmPlay(ABC, Generic[G]):
     @property
     def store(self) -> Any:
         """The object store of its ground."""
-        from effectively_once.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
+        from effectively_once.store.listing import S3ListingStore  # noqa: PLC0415 - it asks for credentials
 
         endpoints = self.ground.endpoints
         return S3ListingStore(BucketAddress(endpoints.s3_endpoint, endpoints.s3_bucket))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.class_archive import class_archive
 from infra.embedded.job import Job, RunError

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import psycopg
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.embedded.stack import Endpoints
 from tests.experiments.cpu import Cpu
 from tests.harness.adapters.drivers import Struck
@@ -61,7 +61,7 @@ class Role:
     """One driver of an arm, and what it is started with.
 
     Attributes:
-        settings: a pipeline's settings (effectively_once.settings.PipelineSettings), but for addresses.
+        settings: a pipeline's settings (effectively_once.pipeline.settings.PipelineSettings), but for addresses.
         own: further ones, of the job alone.
         name: of the driver's log, and in the name of its pods where an arm has several.
     """

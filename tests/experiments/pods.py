@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.job import RunError
 from infra.embedded.spark import EXECUTORS

@@ -10,20 +10,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from effectively_once import (
-    Count,
-    Max,
-    Min,
-    Pipeline,
-    RecordedStep,
-    Sum,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-)
-from effectively_once.destinations import MESSAGE_BYTES, Destination
-from effectively_once.windows import LONGEST_MS
+from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, Destination
+from effectively_once.state.lateness import LONGEST_MS
 from tests.fuzz.rows import COLUMNS
 
 ROW_SINKS, WINDOW_SINKS = ("told", "kept", "archive"), ("told_sums", "kept_sums", "archive_sums")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from effectively_once import Pipeline
-from effectively_once.aggregates import Count
-from effectively_once.windowed import Windowed
+from effectively_once.pipeline.windows import Windowed
+from effectively_once.state.aggregates import Count
 from tests.fuzz.declarations import price_of
 from tests.fuzz.records import Record
 from tests.fuzz.rows import Row, row_of

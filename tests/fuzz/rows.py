@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import Pipeline
-from effectively_once.columns import COORDINATES
-from effectively_once.message_bytes import LONG, SHORT, of_records
-from effectively_once.publishable import YEARS_DAYS, YEARS_US, limits
-from effectively_once.rows import TIME_MAX_MS, missing
+from effectively_once.epoch.message_bytes import LONG, SHORT, of_records
+from effectively_once.epoch.publishable import YEARS_DAYS, YEARS_US, limits
+from effectively_once.epoch.rows import TIME_MAX_MS, missing
+from effectively_once.pipeline.columns import COORDINATES
 from tests.fuzz.reading import read
 
 FIELDS = {

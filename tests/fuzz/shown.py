@@ -12,8 +12,8 @@ import pyarrow as pa
 from psycopg import pq
 from psycopg.adapt import PyFormat, Transformer
 
-from effectively_once.destinations import ToKafka
-from effectively_once.message_bytes import BATCH_BYTES, LETTER_BYTES
+from effectively_once.epoch.message_bytes import BATCH_BYTES, LETTER_BYTES
+from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.kafka_shard import Row as Message
 from effectively_once.sinks.postgres import TableAddress, TableSink

@@ -13,21 +13,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import (
-    Count,
-    Max,
-    Min,
-    Pipeline,
-    RecordedStep,
-    Sum,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-)
+from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.errors import SettingsError, StepError
-from effectively_once.settings import PipelineSettings, digest, load
-from effectively_once.trial import KafkaRecord
+from effectively_once.pipeline.settings import PipelineSettings, digest, load
+from effectively_once.testing import KafkaRecord
 from tests.fuzz.declarations import DECLARATIONS
 from tests.fuzz.records import many
 from tests.fuzz.rows import COLUMNS

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once import Pipeline, Trial, sums
-from effectively_once.columns import DEAD_LETTER, SUM_TOO_LARGE
-from effectively_once.destinations import ToFiles, ToKafka
-from effectively_once.trial import KafkaRecord
+from effectively_once import Pipeline, Trial
+from effectively_once.pipeline.columns import DEAD_LETTER, SUM_TOO_LARGE
+from effectively_once.pipeline.sinks import ToFiles, ToKafka
+from effectively_once.state import sums
+from effectively_once.testing import KafkaRecord
 from tests.fuzz.declarations import ROW_SINKS
 from tests.fuzz.model import Expected, Group, Model, values_of
 from tests.fuzz.records import Record

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from effectively_once.object_store import PATIENCE_S, BucketAddress
-from effectively_once.statement import topic_of
+from effectively_once.sources.statement import topic_of
+from effectively_once.store.object_store import PATIENCE_S, BucketAddress
 from infra.console import Console
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.concurrent_reader import ConcurrentReader

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from effectively_once.version import package_digest
+from effectively_once.driver.version import package_digest
 from infra.versions import of_run
 from tests.harness.commit import PRODUCT, SOURCE, git_state
 from tests.harness.controls.names import EVERY, QUICK, NegativeControl

@@ -28,7 +28,7 @@ class Place:
 
     Attributes:
         endpoints: how this process reaches the servers.
-        settings: the pipeline's own (effectively_once.settings.PipelineSettings): how its processes reach them.
+        settings: the pipeline's own (`PipelineSettings`): how its processes reach them.
         drivers: starts and strikes them.
         watch: what they announce; started and stopped by the act.
         replication: of topics.

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from effectively_once import ToTable
-from effectively_once.main import run
+from effectively_once.driver.main import run
 from effectively_once_jobs import user_counts
 
 JOB, MODULE = "tests.harness.with_table", "with_table"

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from effectively_once import task_token, whole_input
-from effectively_once.main import run
+from effectively_once.driver.main import run
+from effectively_once.epoch import task_token, whole_input
 from effectively_once_jobs import user_counts
 
 JOB, MODULE = "tests.harness.without_proof", "without_proof"

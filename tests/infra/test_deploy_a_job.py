@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from effectively_once.job import imported
-from effectively_once.needs import needs_of, undeclared
-from effectively_once.settings import load as load_pipeline
+from effectively_once.operate.create.needs import needs_of, undeclared
+from effectively_once.pipeline.job import imported
+from effectively_once.pipeline.settings import load as load_pipeline
 from effectively_once_jobs.fraud.roles import ROLES
 from effectively_once_jobs.fraud.settings import load as load_fraud
 from effectively_once_jobs.system_usage.settings import load as load_usage

@@ -11,8 +11,8 @@ import pulumi
 import pytest
 from prometheus_client import generate_latest
 
-from effectively_once.control import State, Wish, stopped_line
-from effectively_once.metrics import Metrics
+from effectively_once.driver.control import State, Wish, stopped_line
+from effectively_once.driver.metrics import Metrics
 from infra.cluster.api import ApiError, Lines
 from infra.operate.ready import IDLE_S, LIMIT_S, OLD, NotReadyError, Wait
 from tests.infra.platform import crds, deploy, settings

@@ -10,12 +10,13 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from effectively_once import catalog, stable
+from effectively_once.epoch import recorded
 from effectively_once.errors import SinkError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord
 from effectively_once.sinks.manifest import StagedFile
 from effectively_once.sinks.publish import FencedError
+from effectively_once.state import catalog
 from tests.model import outputs, state
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
@@ -107,7 +108,7 @@ class Driver:
         value = "" if self.pipeline.recorded else "-"
         ours = f"{self.name}{at.attempt or ''}"
         if self.pipeline.recorded and at.new:
-            value = yield from outputs.recorded(self.rules, at, ours)
+            value = yield from outputs.record(self.rules, at, ours)
         return replace(at, phase="publish", value=value, shard=0)
 
     def _publish(self, at: At) -> Phase:
@@ -210,7 +211,7 @@ class Driver:
     def _output_collected(self, of: EpochRecord | None) -> Generator[Step, Any, None]:
         if self.pipeline.recorded and of is not None:
             epoch, anew = of.epoch, of.decides
-            yield from asking(lambda store: stable.collect((outputs.STEP,), store, LAYOUT, epoch, 1, anew=anew))
+            yield from asking(lambda store: recorded.collect((outputs.STEP,), store, LAYOUT, epoch, 1, anew=anew))
 
     def _head(self, step: Generator[Any, Any, chain.Held]) -> Generator[Step, Any, chain.Held]:
         return conditional(step, self.rules.r1_conditional_head)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from effectively_once import as_shown
-from effectively_once.columns import COORDINATES
+from effectively_once.epoch import as_shown
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.ledger.records import Declaration, Delta
+from effectively_once.pipeline.columns import COORDINATES
 from tests.model import state
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase
@@ -25,7 +25,7 @@ from tests.model.inputs import deal, prove
 from tests.model.world import Step
 
 if TYPE_CHECKING:
-    from effectively_once.shard_step import ShardStep
+    from effectively_once.epoch.shard_step import ShardStep
 
 TOPIC = "t"
 SEEN = pa.schema([("id", pa.string()), ("reason", pa.string()), *COORDINATES])

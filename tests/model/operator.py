@@ -9,13 +9,13 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from effectively_once import catalog
-from effectively_once.abandonment import Files, recorded
 from effectively_once.errors import StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import ObjectStore, body_of
+from effectively_once.operate.abandon.abandonment import Files, recorded
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import EndHanging, FencedError, Mark, Open, ReadMark, publish
+from effectively_once.state import catalog
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase, head_of
 from tests.model.outputs import FILES

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once import stable
+from effectively_once.epoch import recorded
 from effectively_once.errors import SinkError
+from effectively_once.pipeline.recorded_step import RecordedStep
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
 from effectively_once.sinks.publish import (
     Commit,
@@ -33,16 +34,16 @@ VALUE = pa.schema([("value", pa.string())])
 FILES = "files"
 
 
-def recorded(rules: Rules, at: At, ours: str) -> Generator[Step, Any, str]:
+def record(rules: Rules, at: At, ours: str) -> Generator[Step, Any, str]:
     """Return the value of the epoch: `ours` unless another attempt has recorded its own."""
     if not rules.r4_output_recorded:
         return ours
-    step = stable.RecordedStep(STEP, lambda rows: pa.table({"value": [ours] * rows.num_rows}, VALUE), VALUE)
+    step = RecordedStep(STEP, lambda rows: pa.table({"value": [ours] * rows.num_rows}, VALUE), VALUE)
     rows = pa.table({"id": pa.array(at.new, pa.string())})
     try:
         given, _ = yield from once(
             asking(
-                lambda store: stable.recorded(
+                lambda store: recorded.recorded(
                     step, store, LAYOUT, epoch=at.declaration.epoch, shard=0, rows=rows, anew=at.declaration.decides
                 )
             ),

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from effectively_once import catalog
-from effectively_once.abandonment import Files
-from effectively_once.columns import COORDINATES, DEAD_LETTER
-from effectively_once.destinations import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.errors import ControlError, SinkError
 from effectively_once.ledger.objects import Delete, ObjectStore, Put, body_of
-from effectively_once.mending import Mending
+from effectively_once.operate.abandon.abandonment import Files
+from effectively_once.operate.abandon.mending import Mending
+from effectively_once.operate.abandon.visible import VisibleRows
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
+from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark, Open, ReadMark
-from effectively_once.visible import VisibleRows
+from effectively_once.state import catalog
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, Phase, head_of
 from tests.model.changed import conditional
@@ -30,7 +30,7 @@ from tests.model.shards import Look, ToShard
 from tests.model.world import Step
 
 if TYPE_CHECKING:
-    from effectively_once.pipeline import Pipeline as Declared
+    from effectively_once.pipeline.pipeline import Pipeline as Declared
 
 START = "r_start"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once import catalog, merge
-from effectively_once.deltas import Named, ShardDeltas
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Answer, Delete, Gone, ObjectStore, Request
 from effectively_once.ledger.records import Delta, Span
-from effectively_once.live import LiveDeltas
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, merge
+from effectively_once.state.deltas import Named, ShardDeltas
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At, head_of
 from tests.model.changed import once

@@ -79,12 +79,16 @@ def test_the_wording_of_an_error_is_spared_and_counted(tmp_path: Path) -> None:
 
 def test_mutants_of_the_windows_are_played_and_killed() -> None:
     """Two files of the product, one of which declares only; nothing is left of the tree."""
-    module = Module(name="little", sources=("windows.py", "windowed.py"), tests=("tests/unit/library/test_windows.py",))
+    module = Module(
+        name="little",
+        sources=("state/lateness.py", "pipeline/windows.py"),
+        tests=("tests/unit/library/test_windows.py",),
+    )
     told: list[object] = []
     outcome = play(module, told.append)
     assert len(outcome.mutants) > 10
     assert {mutant.end for mutant in outcome.mutants} <= {"killed", "survived", "untested"}
-    assert any(mutant.killed and mutant.function == "windows.Windows.closed" for mutant in outcome.mutants)
+    assert any(mutant.killed and mutant.function == "state.lateness.Windows.closed" for mutant in outcome.mutants)
 
 
 def test_a_mutant_of_what_is_called_at_import_is_imported_anew(tmp_path: Path) -> None:

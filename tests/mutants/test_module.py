@@ -46,10 +46,10 @@ def test_modules_are_picked_by_name() -> None:
     [
         ('[a]\nsources = ["nowhere.py"]\ntests = []', "module a has no file nowhere.py"),
         (
-            '[a]\nsources = ["windows.py"]\ntests = ["tests/unit/test_nowhere.py"]',
+            '[a]\nsources = ["state/lateness.py"]\ntests = ["tests/unit/test_nowhere.py"]',
             "has no tests tests/unit/test_nowhere",
         ),
-        ('[a]\nsources = ["windows.py"]', "tests"),
+        ('[a]\nsources = ["state/lateness.py"]', "tests"),
         ("[a", "cannot be read"),
         ("a = 1", "cannot be read"),
     ],
@@ -62,9 +62,9 @@ def test_a_module_that_names_what_is_not_there_is_refused(text: str, says: str, 
 
 
 def test_the_settings_of_a_tree_name_the_files_of_one_module() -> None:
-    module = Module(name="a", sources=("windows.py",), tests=("tests/unit/library/test_windows.py",))
+    module = Module(name="a", sources=("state/lateness.py",), tests=("tests/unit/library/test_windows.py",))
     told = tomllib.loads(settings(module))["tool"]
-    assert told["mutmut"]["only_mutate"] == ["src/effectively_once/windows.py"]
+    assert told["mutmut"]["only_mutate"] == ["src/effectively_once/state/lateness.py"]
     assert told["mutmut"]["pytest_add_cli_args_test_selection"] == ["tests/unit/library/test_windows.py"]
     assert "--strict-markers" in told["pytest"]["ini_options"]["addopts"]
     assert "pythonpath" not in told["pytest"]["ini_options"], "it would put other sources before the mutants"

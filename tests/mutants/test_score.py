@@ -64,13 +64,13 @@ def test_a_mutant_that_was_not_played_is_no_result() -> None:
 
 
 def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
-    module = Module(name="little", sources=("windows.py",), tests=())
+    module = Module(name="little", sources=("state/lateness.py",), tests=())
     change = {"name": "x_f__mutmut_1", "function": "f", "old": "a", "new": "b", "diff": "-a\n+b"}
     for path, told in (
-        ("made/src/effectively_once/windows.py.json", {"spared": 2, "mutants": [change]}),
+        ("made/src/effectively_once/state/lateness.py.json", {"spared": 2, "mutants": [change]}),
         (
-            "mutants/src/effectively_once/windows.py.meta",
-            {"exit_code_by_key": {"effectively_once.windows.x_f__mutmut_1": 1}},
+            "mutants/src/effectively_once/state/lateness.py.meta",
+            {"exit_code_by_key": {"effectively_once.state.lateness.x_f__mutmut_1": 1}},
         ),
     ):
         with pytest.raises(MutantsError, match=f"mutmut left no {Path(path).name}"):
@@ -78,7 +78,7 @@ def test_what_mutmut_leaves_is_read_by_mutant(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(json.dumps(told))
     found = read_outcome(module, tmp_path, "d", 1.23)
-    assert found.mutants == (Mutant(function="windows.f", old="a", new="b", diff="-a\n+b", end="killed"),)
+    assert found.mutants == (Mutant(function="state.lateness.f", old="a", new="b", diff="-a\n+b", end="killed"),)
     assert (found.spared, found.seconds) == (2, 1.2)
 
 

@@ -23,7 +23,7 @@ GARDEN = f"""
 [[bug]]
 name = "closed-late"
 breaks = "R6: window end + allowed lateness <= watermark"
-file = "windows.py"
+file = "state/lateness.py"
 old = "<= watermark_ms"
 new = "< watermark_ms"
 tests = ["{AT_THE_BOUNDS}"]
@@ -31,7 +31,7 @@ tests = ["{AT_THE_BOUNDS}"]
 [[bug]]
 name = "harmless"
 breaks = "nothing: a comparison turned round"
-file = "windows.py"
+file = "state/lateness.py"
 old = "watermark_ms is not None and start_ms"
 new = "None is not watermark_ms and start_ms"
 tests = ["{AT_THE_BOUNDS}"]
@@ -39,7 +39,7 @@ tests = ["{AT_THE_BOUNDS}"]
 
 
 def bug(name: str = "one", **changes: Any) -> Bug:
-    edits = (Edit(file="windows.py", old="<= watermark_ms", new="< watermark_ms"),)
+    edits = (Edit(file="state/lateness.py", old="<= watermark_ms", new="< watermark_ms"),)
     return Bug(**{"name": name, "area": "area", "breaks": "R6", "edits": edits, "tests": (AT_THE_BOUNDS,), **changes})
 
 
@@ -51,7 +51,7 @@ class Suite:
 
     def __call__(self, sources: Path, _: Sequence[str], seed: int, scratch: Path) -> Sighting:
         assert scratch.is_dir()
-        planted = "< watermark_ms" in (sources / "effectively_once" / "windows.py").read_text()
+        planted = "< watermark_ms" in (sources / "effectively_once" / "state/lateness.py").read_text()
         self.played.append((planted, seed))
         caught = seed in self.seen_by if planted else not self.correct
         return Sighting(seed=seed, how="caught" if caught else "passed", by="a test", draws=self.draws)

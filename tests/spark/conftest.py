@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
-from effectively_once.session import MANAGER, REQUIRED
+from effectively_once.driver.session import MANAGER, REQUIRED
+from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain

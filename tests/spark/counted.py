@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from effectively_once.create import create
-from effectively_once.job import job_of
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import job_of
 from effectively_once.sinks.manifest import ManifestSink
 from infra.embedded.process import Child, wait_for
 from infra.toolchain.prepare import CHECKOUT

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from effectively_once.destinations import ToKafka
+from effectively_once.pipeline.sinks import ToKafka
 from infra.embedded.process import Child, wait_for
 from tests.fuzz.records import Record
 from tests.fuzz.rows import Row

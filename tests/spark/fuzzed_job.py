@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from effectively_once import Count, Max, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed, json_records
-from effectively_once.aggregates import Aggregate
-from effectively_once.destinations import Destination
+from effectively_once.pipeline.sinks import Destination
+from effectively_once.state.aggregates import Aggregate
 from tests.fuzz.rows import COLUMNS, FIELDS
 
 MESSAGE_BYTES = 65_536

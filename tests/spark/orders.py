@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from effectively_once import deltas
-from effectively_once.create import create
-from effectively_once.job import Job, job_of
 from effectively_once.ledger.objects import body_of, run
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import Job, job_of
 from effectively_once.sinks.database import PASSWORD, USER
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.state import deltas
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child
 from infra.toolchain.prepare import CHECKOUT

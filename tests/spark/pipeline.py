@@ -17,8 +17,8 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
-from effectively_once.object_store import BucketAddress, S3ObjectStore
 from effectively_once.sources.times import BOUNDS
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from infra.embedded.process import Child, wait_for
 from infra.embedded.spark import SparkHome
 from infra.embedded.stack import Endpoints

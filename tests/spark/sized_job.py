@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from effectively_once import ToKafka
-from effectively_once.destinations import RECORD_BYTES
+from effectively_once.pipeline.sinks import RECORD_BYTES
 from effectively_once_jobs.user_counts import pipeline as user_counts
 
 rows = (ToKafka("accepted"), ToKafka("keyed", key="user", message_bytes_max=RECORD_BYTES))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from effectively_once.abandon import abandon
-from effectively_once.job import job_of
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, run
+from effectively_once.operate.abandon.abandon import abandon
+from effectively_once.pipeline.job import job_of
 from tests.spark.attacked import Attacked
 from tests.spark.pipeline import Pipeline
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Found, Get, body_of, run
 from effectively_once.ledger.records import Declaration
-from effectively_once.settings import PipelineSettings, digest
+from effectively_once.pipeline.settings import PipelineSettings, digest
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from tests.spark.outputs import assert_exact

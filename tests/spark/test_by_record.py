@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from effectively_once.errors import PipelineError, SettingsError
-from effectively_once.trial import Trial
+from effectively_once.testing import Trial
 from tests.spark.trials import parsed, record, with_rows
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once import KafkaRecord, Trial
-from effectively_once.spark_state import PARTITIONS
+from effectively_once.driver.spark_state import PARTITIONS
 from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger.balances import running_balances
 from effectively_once_jobs.card_ledger.payments import VARIABLE

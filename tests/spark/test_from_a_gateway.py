@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from effectively_once import Trial
 from effectively_once.gateway import Gateway, Limits, json_record
-from effectively_once.trial import KafkaRecord
+from effectively_once.testing import KafkaRecord
 from effectively_once_jobs.user_counts import pipeline
 from infra.embedded.process import wait_for
 from tests.stack.faulty_link import Fault, FaultyLink

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from effectively_once import sums
-from effectively_once.columns import SUM_TOO_LARGE
+from effectively_once.pipeline.columns import SUM_TOO_LARGE
+from effectively_once.state import sums
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain
 from tests.database import postgres

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from effectively_once import json_records
+from effectively_once.epoch.rows import KAFKA
 from effectively_once.errors import SettingsError
-from effectively_once.rows import KAFKA
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once.session import FILE_SYSTEM
-from effectively_once.spark_state import settings
+from effectively_once.driver.session import FILE_SYSTEM
+from effectively_once.driver.spark_state import settings
 from infra.embedded.object_store import ObjectStore
 from infra.embedded.process import wait_for
 from tests.spark.test_checkpoint_manager import EXISTS, MISSING, Manager, made, thrown

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from effectively_once.compaction import Compaction
+from effectively_once.driver.worker_errors import named_error
 from effectively_once.errors import SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
-from effectively_once.listing import S3ListingStore
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
-from effectively_once.reader import PublishedRows, published
+from effectively_once.operate.retention.compaction import Compaction
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.worker_errors import named_error
+from effectively_once.sinks.reader import PublishedRows, published
+from effectively_once.store.listing import S3ListingStore
+from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from effectively_once import Count, Max, Sum, ToKafka, Windowed
-from effectively_once.rows import KAFKA
-from effectively_once.windows import Windows
+from effectively_once.epoch.rows import KAFKA
+from effectively_once.state.lateness import Windows
 from effectively_once_jobs.reconcile import cells
 from effectively_once_jobs.reconcile.difference import Cell, Line, lines, total
 from tests.spark.trials import PIPELINE, record

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from effectively_once.epoch.refusals import STEP
 from effectively_once.ledger.objects import body_of, run
-from effectively_once.refusals import STEP
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from effectively_once.errors import SinkError
-from effectively_once.job import job_of
-from effectively_once.repair import repair
+from effectively_once.operate.abandon.repair import repair
+from effectively_once.pipeline.job import job_of
 from infra.embedded.process import Child, wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain

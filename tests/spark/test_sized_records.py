@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from effectively_once.create import create
-from effectively_once.job import job_of
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import job_of
 from infra.embedded.process import Child, wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT, Toolchain

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from effectively_once.certificate import Certificate, certify
 from effectively_once.gateway import Gateway, States, json_record
-from effectively_once.settings import PipelineSettings
-from effectively_once.statement import Statement, decode, topic_of
+from effectively_once.operate.inspect.certificate import Certificate, certify
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.sources.statement import Statement, decode, topic_of
 from infra.embedded.ports import HOST, free_ports
 from infra.embedded.process import Child, wait_for
 from tests.spark.pipeline import ADMIN_S, PARTITIONS, PROCESSED_S, Pipeline

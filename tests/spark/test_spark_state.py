@@ -11,12 +11,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from effectively_once.driver.stateful_plan import StatefulPlan, check, refused_by_spark
+from effectively_once.epoch.rows import KAFKA
 from effectively_once.errors import SettingsError
-from effectively_once.job import Job, imported
 from effectively_once.ledger.objects import Delete, body_of, run
-from effectively_once.pipeline import Pipeline
-from effectively_once.rows import KAFKA
-from effectively_once.stateful_plan import StatefulPlan, check, refused_by_spark
+from effectively_once.pipeline.job import Job, imported
+from effectively_once.pipeline.pipeline import Pipeline
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import Toolchain

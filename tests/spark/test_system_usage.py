@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from effectively_once import rows
+from effectively_once.epoch import rows
 from effectively_once_jobs.system_usage import pipeline
 from effectively_once_jobs.system_usage.transform import transactions
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from effectively_once.create import create
-from effectively_once.job import job_of
 from effectively_once.ledger.objects import Delete
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import job_of
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import Child, wait_for
 from infra.embedded.stack import EmbeddedStack

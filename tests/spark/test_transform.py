@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import rows
-from effectively_once.windows import Windows
+from effectively_once.epoch import rows
+from effectively_once.state.lateness import Windows
 from effectively_once_jobs.user_counts import pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]

@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import (
-    Max,
-    Outputs,
-    RecordedStep,
-    ToKafka,
-    ToTable,
-    Trial,
-    Windowed,
-)
+from effectively_once import Max, Outputs, RecordedStep, ToKafka, ToTable, Trial, Windowed
 from tests.spark.trials import LATENESS_MS, LENGTH_MS, PIPELINE, record, with_rows
 
 pytestmark = pytest.mark.spark

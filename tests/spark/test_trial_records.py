@@ -10,14 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import (
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Trial,
-)
+from effectively_once import ToFiles, ToKafka, ToTable, Trial
 from effectively_once.sinks.tables import COLUMN_TYPES
-from effectively_once.trial import KafkaRecord
+from effectively_once.testing import KafkaRecord
 from tests.spark.trials import PIPELINE, parsed, record, with_rows
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from effectively_once import Count, RecordedStep, Sum, ToFiles, ToKafka, ToTable, Trial, Windowed
+from effectively_once.epoch.message_bytes import BATCH_BYTES, LETTER_BYTES
+from effectively_once.epoch.messages import messages
 from effectively_once.errors import StepError
-from effectively_once.message_bytes import BATCH_BYTES, LETTER_BYTES
-from effectively_once.messages import messages
 from tests.spark.trials import parsed, record, with_rows
 
 pytestmark = pytest.mark.spark

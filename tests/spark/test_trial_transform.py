@@ -9,14 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once import (
-    PipelineError,
-    ToKafka,
-    Trial,
-)
+from effectively_once import PipelineError, ToKafka, Trial
+from effectively_once.epoch.rows import TIME_MAX_MS
 from effectively_once.errors import SettingsError, SinkError
-from effectively_once.rows import TIME_MAX_MS
-from effectively_once.windows import LONGEST_MS
+from effectively_once.state.lateness import LONGEST_MS
 from tests.spark.trials import PIPELINE, parsed, record, with_rows
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from effectively_once import rows, task_token, whole_input
+from effectively_once.epoch import rows, task_token, whole_input
 from effectively_once.errors import EndedTaskError, InputError
 from infra.embedded.process import wait_for
 

@@ -8,17 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from effectively_once import (
-    Count,
-    Max,
-    Min,
-    Pipeline,
-    Sum,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-)
+from effectively_once import Count, Max, Min, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed
 
 LENGTH_MS, LATENESS_MS = 100, 50
 FIELDS = "id string, t long, user string, n long"

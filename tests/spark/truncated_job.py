@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from effectively_once import whole_input
+from effectively_once.epoch import whole_input
 from effectively_once_jobs import user_counts
 
 JOB, VARIABLE, KEPT = "tests.spark.truncated_job", "EFFECTIVELY_ONCE_TRUNCATE", 40

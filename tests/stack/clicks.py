@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from effectively_once.create import create
-from effectively_once.job import Job
+from effectively_once.driver.preflight import Preflight
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, run
 from effectively_once.ledger.records import Head, Rows
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.preflight import Preflight
-from effectively_once.reader import published
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress
+from effectively_once.sinks.reader import published
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack

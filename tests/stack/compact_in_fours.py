@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from effectively_once.compaction import Compaction
 from effectively_once.ledger.layout import Layout
-from effectively_once.listing import S3ListingStore
-from effectively_once.object_store import BucketAddress
+from effectively_once.operate.retention.compaction import Compaction
 from effectively_once.sinks import manifest_span
+from effectively_once.store.listing import S3ListingStore
+from effectively_once.store.object_store import BucketAddress
 from tests.unit.library.names import GLOBAL_COUNTS
 
 EPOCHS = 4

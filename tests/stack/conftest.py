@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from effectively_once.sinks.kafka_shard import ShardAddress
+from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY, BucketAddress, S3ObjectStore
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack

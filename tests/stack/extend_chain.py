@@ -6,7 +6,7 @@ import sys
 
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, declaration, record_of
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from effectively_once import life_cycle
 from effectively_once.errors import PipelineError
-from effectively_once.job import job_of
+from effectively_once.operate import life_cycle
+from effectively_once.pipeline.job import job_of
 
 Command = Callable[[str], tuple[int, list[str]]]
 """Runs one on a test's pipeline; returns the exit code and the lines that were said."""

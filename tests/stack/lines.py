@@ -14,17 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.create import create
-from effectively_once.destinations import Destination
-from effectively_once.job import job_of
+from effectively_once.driver.preflight import Preflight
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Counts, Declaration, EpochRecord, Head, Rows
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.preflight import Preflight
-from effectively_once.reader import published
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import job_of
+from effectively_once.pipeline.sinks import Destination
 from effectively_once.sinks.database import DatabaseAddress, connect
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress, seen_mark
@@ -32,7 +30,9 @@ from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.postgres import TableAddress, TableSink
 from effectively_once.sinks.postgres import read_mark as table_mark
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.reader import published
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
 from tests.stack.reader import values

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from effectively_once.epoch.recorded import recorded
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import BucketAddress, S3ObjectStore
-from effectively_once.stable import RecordedStep, recorded
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 
 LAYOUT = Layout("orders")
 ADDS = pa.schema([("by", pa.string())])

@@ -101,7 +101,7 @@ def test_an_interrupted_one_is_finished_by_another_or_by_any_driver(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("effectively_once.life_cycle._say", interrupting)
+        patch.setattr("effectively_once.operate.life_cycle._say", interrupting)
         with pytest.raises(KeyboardInterrupt):
             command(ABANDON)
     assert list(lines.marks().values()).count(2) == min(after, 6)

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ControlError, SinkError, SourceError
-from effectively_once.preflight import Preflight
+from effectively_once.operate.inspect.start_check import start_check
 from effectively_once.sources.kafka import END, KafkaSource
-from effectively_once.start_check import start_check
 from tests.stack.life_cycle import Command, documented
 from tests.stack.lines import OLD, ROWS, Lines
 
@@ -101,7 +101,7 @@ def test_interrupted_it_is_finished_when_it_is_run_again(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("effectively_once.life_cycle._say", interrupting)
+        patch.setattr("effectively_once.operate.life_cycle._say", interrupting)
         with pytest.raises(KeyboardInterrupt):
             command(ACCEPT)
     pinned = lines.head().declared

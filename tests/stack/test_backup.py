@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from effectively_once.__main__ import main
-from effectively_once.backup_manifest import BackupError, manifest_of
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
-from effectively_once.folder_store import FolderStore
 from effectively_once.ledger import chain
-from effectively_once.place import Place
+from effectively_once.operate.backup.backup_manifest import BackupError, manifest_of
+from effectively_once.operate.backup.place import Place
+from effectively_once.store.folder_store import FolderStore
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from effectively_once.broker_probe import TopicFacts, asked, judged
+from effectively_once.driver.broker_probe import TopicFacts, asked, judged
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
 from tests.stack.conftest import Topic

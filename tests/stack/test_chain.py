@@ -12,8 +12,8 @@ from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import Answer, Found, Get, Lost, Put, Request, Written, run
 from effectively_once.ledger.records import EpochRecord
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.settings import unchanged
+from effectively_once.pipeline.settings import unchanged
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from effectively_once.compaction import Compaction
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Put, run
-from effectively_once.listing import S3ListingStore
+from effectively_once.operate.retention.compaction import Compaction
 from effectively_once.sinks import manifest_span
+from effectively_once.store.listing import S3ListingStore
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.adapters import chain_reader
 from tests.harness.adapters.chain_reader import ChainReader

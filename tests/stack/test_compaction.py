@@ -13,9 +13,9 @@ from effectively_once.__main__ import main
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.reader import published
 from effectively_once.sinks import manifest_span
+from effectively_once.sinks.reader import published
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
 from infra.embedded.stack import EmbeddedStack
 from tests.spark.held import Held, killed

@@ -15,11 +15,11 @@ from minio.commonconfig import ENABLED
 from minio.versioningconfig import VersioningConfig
 
 from effectively_once.errors import StoreError
-from effectively_once.folder_store import FolderStore
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Found, Get, ObjectStore, Put, Written
-from effectively_once.object_store import BucketAddress, S3ObjectStore
-from effectively_once.store_probe import StoreProbe
+from effectively_once.store.folder_store import FolderStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.probe import StoreProbe
 from infra.embedded.stack import EmbeddedStack
 from infra.toolchain.prepare import CHECKOUT
 from tests.fake_s3 import Lack, fake_s3

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from effectively_once.control import Control, State, drained, reached, read
-from effectively_once.control_commands import ends
+from effectively_once.driver.control import Control, State, drained, reached, read
 from effectively_once.errors import ControlError, SourceError, UnreachableError
 from effectively_once.ledger import objects
+from effectively_once.operate.control_commands import ends
 from infra.embedded.ports import free_ports
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack

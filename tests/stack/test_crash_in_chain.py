@@ -11,7 +11,7 @@ import pytest
 from effectively_once.ledger import chain
 from effectively_once.ledger.chain import TAIL_LIMIT
 from effectively_once.ledger.objects import run
-from effectively_once.object_store import S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
 from tests.spark.held import Held, killed
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of

@@ -9,17 +9,17 @@ import structlog
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from effectively_once.create import create, topics_of
-from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.driver.preflight import Preflight
+from effectively_once.driver.sink_topics import SinkTopics
 from effectively_once.errors import AccessError, SinkError, SourceError, UnreachableError
-from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import SECRET_KEY, S3ObjectStore
-from effectively_once.preflight import Preflight
-from effectively_once.settings import PipelineSettings
-from effectively_once.sink_topics import SinkTopics
+from effectively_once.operate.create.create import create, topics_of
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from effectively_once.sources.kafka import KafkaSource
 from effectively_once.sources.times import BOUNDS
+from effectively_once.store.object_store import SECRET_KEY, S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message, Producer
 
-from effectively_once.dead_letter_topic import DeadLetterTopic
-from effectively_once.dead_letters import DeadLetter, Unreadable
+from effectively_once.epoch.messages import dead_letters
 from effectively_once.errors import SettingsError, SinkError, SourceError, UnreachableError
-from effectively_once.messages import dead_letters
-from effectively_once.replay import HEADER
+from effectively_once.operate.dead_letters.dead_letter_topic import DeadLetterTopic
+from effectively_once.operate.dead_letters.replay import HEADER
+from effectively_once.sinks.dead_letters import DeadLetter, Unreadable
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import ShardAddress
 from infra.embedded.ports import free_ports

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
+from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import AccessError, RefusedRowsError, SinkError
-from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
-from effectively_once.preflight import Preflight
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.constraints import added
 from effectively_once.sinks.database import PASSWORD, USER, DatabaseAddress, Session
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from effectively_once.catalog import Catalog
 from effectively_once.gateway import Gateway, Limits, UndeliveredError
-from effectively_once.windows import Windows
+from effectively_once.state.catalog import Catalog
+from effectively_once.state.lateness import Windows
 from infra.embedded.kafka import KafkaBroker
 from infra.embedded.process import wait_for
 from tests.stack.faulty_link import Fault, FaultyLink

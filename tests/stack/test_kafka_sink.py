@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from effectively_once.destinations import RECORD_BYTES
+from effectively_once.epoch.message_bytes import BATCH_BYTES
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
-from effectively_once.message_bytes import BATCH_BYTES
+from effectively_once.pipeline.sinks import RECORD_BYTES
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from effectively_once.errors import SinkError, SourceError
-from effectively_once.job import job_of
-from effectively_once.statement import topic_of
+from effectively_once.pipeline.job import job_of
+from effectively_once.sources.statement import topic_of
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack

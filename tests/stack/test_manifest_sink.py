@@ -15,9 +15,9 @@ import pytest
 from effectively_once.errors import SinkError, UnreachableError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Delete, Lost, Put, Request, Written
-from effectively_once.object_store import BucketAddress, S3ObjectStore
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 

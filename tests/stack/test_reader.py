@@ -9,8 +9,8 @@ import pytest
 
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import Delete, Put
-from effectively_once.reader import PublishedRows, published
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.reader import PublishedRows, published
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.clicks import Clicks
 from tests.unit.library.ledger_driver import global_counts

@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from effectively_once import published, publishing
-from effectively_once.create import create
+from effectively_once import published
+from effectively_once.driver.preflight import Preflight
+from effectively_once.epoch import publishing
 from effectively_once.errors import SinkError
-from effectively_once.fenced import sources
-from effectively_once.job import job_of
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.preflight import Preflight
+from effectively_once.operate.abandon.fenced import sources
+from effectively_once.operate.create.create import create
+from effectively_once.pipeline.job import job_of
 from effectively_once.sinks.database import DatabaseAddress, connect
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_rows import BEYOND, read_rows
 from effectively_once.sinks.kafka_shard import ShardAddress, read_mark
 from effectively_once.sinks.publish import Mark
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.stack import EmbeddedStack
 from tests.settings import pipeline_settings

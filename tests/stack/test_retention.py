@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from effectively_once import listing
 from effectively_once.__main__ import main
 from effectively_once.errors import AccessError, ChainError, UnreachableError
 from effectively_once.ledger.objects import Delete, Put
-from effectively_once.leftovers import View
-from effectively_once.listing import S3ListingStore
-from effectively_once.object_store import BucketAddress
+from effectively_once.operate.retention.leftovers import View
+from effectively_once.store import listing
+from effectively_once.store.listing import S3ListingStore
+from effectively_once.store.object_store import BucketAddress
 from infra.embedded.ports import free_ports
 from infra.embedded.stack import EmbeddedStack
 from tests.stack import life_cycle

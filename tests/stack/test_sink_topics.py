@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from effectively_once.destinations import MESSAGE_BYTES
 from effectively_once.errors import SinkError
+from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.stack.conftest import Configure, Topic

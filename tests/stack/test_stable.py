@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from effectively_once.epoch.recorded import collect, recorded
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger.objects import Absent, Found, Get, Put
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.stable import RecordedStep, collect, recorded
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.store.object_store import S3ObjectStore
 from infra.embedded.process import Child
 from tests.spark.held import Held, killed
 from tests.stack.record_step import ADDS, EPOCH, LAYOUT, ROWS, SHARD, by

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from effectively_once.ledger.records import Ranges
+from effectively_once.sources.statement import Statement, topic_of
 from effectively_once.sources.statements import Statements
-from effectively_once.statement import Statement, topic_of
 from infra.embedded.process import wait_for
 from infra.embedded.stack import EmbeddedStack
 from tests.harness.workload.gateways import GATEWAYS, Gateways, publisher

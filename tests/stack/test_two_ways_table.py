@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from effectively_once.needs import Needs, make_schema
+from effectively_once.operate.create.needs import Needs, make_schema
 from effectively_once_jobs.two_ways.running import Record
 from effectively_once_jobs.two_ways.table import ResultTable, schema_of
 from tests.database import postgres

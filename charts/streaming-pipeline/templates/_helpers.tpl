@@ -217,7 +217,7 @@ containers:
   - name: create
     image: {{ .Values.image }}
     imagePullPolicy: {{ .Values.imagePullPolicy }}
-    command: [/usr/bin/tini, --, python3, -m, effectively_once.create]
+    command: [/usr/bin/tini, --, python3, -m, effectively_once, create]
     args:
       # It knows the library's settings alone.
       - /etc/effectively-once/{{ if .Values.jobSettings }}create{{ else }}settings{{ end }}.json

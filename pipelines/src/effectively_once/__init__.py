@@ -10,17 +10,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from effectively_once.aggregates import Count, Max, Min, Sum
-    from effectively_once.destinations import ToFiles, ToKafka, ToTable
     from effectively_once.errors import PipelineError
-    from effectively_once.object_store import BucketAddress
-    from effectively_once.pipeline import Pipeline
-    from effectively_once.reader import published
-    from effectively_once.stable import RecordedStep
-    from effectively_once.stateful import Stateful
-    from effectively_once.strict_json import ambiguous_json, json_records, whole_number
-    from effectively_once.trial import KafkaRecord, Outputs, Trial, trial_session
-    from effectively_once.windowed import Windowed
+    from effectively_once.pipeline.json import ambiguous_json, json_records, whole_number
+    from effectively_once.pipeline.pipeline import Pipeline
+    from effectively_once.pipeline.recorded_step import RecordedStep
+    from effectively_once.pipeline.sinks import ToFiles, ToKafka, ToTable
+    from effectively_once.pipeline.stateful import Stateful
+    from effectively_once.pipeline.windows import Windowed
+    from effectively_once.sinks.reader import published
+    from effectively_once.state.aggregates import Count, Max, Min, Sum
+    from effectively_once.store.object_store import BucketAddress
+    from effectively_once.testing import KafkaRecord, Outputs, Trial, trial_session
 
 __all__ = [
     "BucketAddress",
@@ -47,17 +47,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "aggregates": ("Count", "Max", "Min", "Sum"),
-    "destinations": ("ToFiles", "ToKafka", "ToTable"),
     "errors": ("PipelineError",),
-    "object_store": ("BucketAddress",),
-    "pipeline": ("Pipeline",),
-    "reader": ("published",),
-    "stable": ("RecordedStep",),
-    "stateful": ("Stateful",),
-    "strict_json": ("ambiguous_json", "json_records", "whole_number"),
-    "trial": ("KafkaRecord", "Outputs", "Trial", "trial_session"),
-    "windowed": ("Windowed",),
+    "pipeline.json": ("ambiguous_json", "json_records", "whole_number"),
+    "pipeline.pipeline": ("Pipeline",),
+    "pipeline.recorded_step": ("RecordedStep",),
+    "pipeline.sinks": ("ToFiles", "ToKafka", "ToTable"),
+    "pipeline.stateful": ("Stateful",),
+    "pipeline.windows": ("Windowed",),
+    "sinks.reader": ("published",),
+    "state.aggregates": ("Count", "Max", "Min", "Sum"),
+    "store.object_store": ("BucketAddress",),
+    "testing": ("KafkaRecord", "Outputs", "Trial", "trial_session"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -10,19 +10,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from effectively_once import create, describe, life_cycle
-from effectively_once.backup import Backup
-from effectively_once.certificate import complete
 from effectively_once.errors import PipelineError
-from effectively_once.inspection_text import lines
-from effectively_once.inspector import Inspector
-from effectively_once.job import Job, job_of
 from effectively_once.ledger.layout import Layout
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.place import place_of
-from effectively_once.restore import restore
-from effectively_once.settings import unchanged
-from effectively_once.start_check import start_check
+from effectively_once.operate import life_cycle
+from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.place import place_of
+from effectively_once.operate.backup.restore import restore
+from effectively_once.operate.create import create
+from effectively_once.operate.inspect import describe
+from effectively_once.operate.inspect.certificate import complete
+from effectively_once.operate.inspect.inspection_text import lines
+from effectively_once.operate.inspect.inspector import Inspector
+from effectively_once.operate.inspect.start_check import start_check
+from effectively_once.pipeline.job import Job, job_of
+from effectively_once.pipeline.settings import unchanged
+from effectively_once.store.object_store import S3ObjectStore
 
 WHEEL_DIGEST = "EFFECTIVELY_ONCE_WHEEL_DIGEST"
 
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return create.main(arguments[1:])
     if arguments[:1] == ["run"]:
         # Imported here alone: the other commands run where there is no Spark.
-        code: int = importlib.import_module("effectively_once.main").run(arguments[1:])
+        code: int = importlib.import_module("effectively_once.driver.main").run(arguments[1:])
         return code
     given = _parser().parse_args(arguments)
     try:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from effectively_once.errors import SettingsError
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 
 Settings = TypeVar("Settings", bound=PipelineSettings)
 

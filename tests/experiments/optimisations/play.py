@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from effectively_once.ledger.objects import Found, Get, Put
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from infra.console import Console
 from tests.bench import counts
 from tests.bench.optimisations_table import QUERY

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from effectively_once.ledger.objects import Found, Get
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 from effectively_once_jobs.reconcile.deployed import RECONCILED
 from infra.embedded.job import RunError
 from tests.experiments.ground import Ground, Role

@@ -9,9 +9,10 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from pyspark import TaskContext
 
-from effectively_once import points, state
-from effectively_once.settings import PipelineSettings
-from effectively_once.windows import Windows
+from effectively_once import points
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.state import windows
+from effectively_once.state.lateness import Windows
 from effectively_once_jobs.user_counts import pipeline
 
 (COUNTS,) = pipeline.windows
@@ -30,7 +31,7 @@ def added(settings: PipelineSettings, number: int, batches: Iterable[pa.RecordBa
     if not held:
         return
     whole = pa.Table.from_batches(held)
-    counts = state.partial(whole, COUNTS.by, COUNTS.values, Windows(settings.window_ms, settings.lateness_ms))
+    counts = windows.partial(whole, COUNTS.by, COUNTS.values, Windows(settings.window_ms, settings.lateness_ms))
     producer = Producer({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
     topic = f"{settings.pipeline}.{COUNTS.to.name}"
     for row in counts.rename_columns(COUNTS.schema.names).to_pylist():

@@ -17,15 +17,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from effectively_once import points, rows
-from effectively_once.checkpoints import Checkpoint
+from effectively_once import points
+from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.main import SPARK_CONF
+from effectively_once.driver.session import session
+from effectively_once.epoch import rows
 from effectively_once.ledger.layout import Layout
-from effectively_once.main import SPARK_CONF
-from effectively_once.object_store import S3ObjectStore
+from effectively_once.pipeline.settings import load
 from effectively_once.progress import announce
-from effectively_once.session import session
-from effectively_once.settings import load
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.user_counts import pipeline
 from tests.experiments.reconcile.increments import COUNTS, SCHEMA, added
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from effectively_once.object_store import BucketAddress
+from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from infra.embedded.job import RunError
 from tests.experiments.arm import unacknowledged

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from effectively_once.object_store import PATIENCE_S, BucketAddress
+from effectively_once.store.object_store import PATIENCE_S, BucketAddress
 from tests.harness.adapters.objects import Objects
 from tests.harness.evidence import EvidenceError
 from tests.harness.workload.progress import Progress

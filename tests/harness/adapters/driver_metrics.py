@@ -7,7 +7,7 @@ import urllib.request
 
 import psutil
 
-from effectively_once.metrics import VARIABLE
+from effectively_once.driver.metrics import VARIABLE
 from tests.harness.asked import Metric
 
 ANY_PORT = {VARIABLE: "0"}

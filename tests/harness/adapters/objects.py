@@ -12,7 +12,7 @@ import urllib3
 from minio import Minio
 from minio.error import InvalidResponseError, S3Error, ServerError
 
-from effectively_once.object_store import ACCESS_KEY, PATIENCE_S, SECRET_KEY, BucketAddress
+from effectively_once.store.object_store import ACCESS_KEY, PATIENCE_S, SECRET_KEY, BucketAddress
 
 _T = TypeVar("_T")
 

@@ -17,9 +17,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from effectively_once.destinations import MESSAGE_BYTES
-from effectively_once.leaders import ask_again
-from effectively_once.sink_topics import SIZE
+from effectively_once.driver.sink_topics import SIZE
+from effectively_once.pipeline.sinks import MESSAGE_BYTES
+from effectively_once.sinks.leaders import ask_again
 from tests.harness.adapters.whole_message import whole
 
 TIMEOUT_S = 20.0

@@ -13,7 +13,7 @@ import orjson
 from tests.harness.evidence import EvidenceError, Manifest
 
 FIELDS: Mapping[str, type] = {"code": dict, "settings": str, "versions": dict}
-"""Of an announcement (`effectively_once.provenance`), and what each is in JSON."""
+"""Of an announcement (`effectively_once.driver.provenance`), and what each is in JSON."""
 LIBRARY = "effectively_once"
 CONFIRMED = ("spark",)
 """Versions of the manifest that a driver can tell; its jars and the servers it cannot."""

@@ -26,16 +26,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from effectively_once.catalog import keys
-from effectively_once.catalog.bloom import BITS_PER_ID, Filter, Probe
-from effectively_once.hashes import of_ids
-from effectively_once.main import SPARK_CONF
+from effectively_once.driver.main import SPARK_CONF
+from effectively_once.driver.session import session
+from effectively_once.ledger.hashes import of_ids
+from effectively_once.pipeline.settings import PipelineSettings, load
 from effectively_once.progress import announce
-from effectively_once.session import session
-from effectively_once.settings import PipelineSettings, load
 from effectively_once.sinks.kafka import COMMIT_TIMEOUT_S, MARK_KEY, Failure, ShardSink, flushed, produced
 from effectively_once.sinks.kafka_shard import Record, Row, ShardAddress
 from effectively_once.sinks.publish import Committed, Mark
+from effectively_once.state.catalog import keys
+from effectively_once.state.catalog.bloom import BITS_PER_ID, Filter, Probe
 from effectively_once_jobs.user_counts.transform import events
 
 GROUP = 10

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import orjson
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.embedded.job import ASK_S, Job, RunError
 from infra.embedded.stack import Endpoints
 from infra.toolchain.cache import Cache

@@ -20,11 +20,11 @@ from typing import Any
 import orjson
 
 from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
-from effectively_once.columns import COORDINATES, DEAD_LETTER
-from effectively_once.destinations import Destination
-from effectively_once.job import imported
-from effectively_once.version import package_digests
-from effectively_once.windowed import WINDOW_START
+from effectively_once.driver.version import package_digests
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
+from effectively_once.pipeline.job import imported
+from effectively_once.pipeline.sinks import Destination
+from effectively_once.pipeline.windows import WINDOW_START
 from tests.harness.definition.schemas import schemas_of
 from tests.harness.run_directory import LinesWriter, read_lines
 from tests.harness.schemas import OWN_DEAD_LETTERS
@@ -124,7 +124,8 @@ def _sink(pipeline: Pipeline, to: Destination, of: str, recorded: set[str], tota
 
 def given(pipeline: Pipeline, source: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """What the transform makes of records, a line each, in no order."""
-    from effectively_once import rows, trial_session  # noqa: PLC0415 - the declaration needs no Spark
+    from effectively_once import trial_session  # noqa: PLC0415 - the declaration needs no Spark
+    from effectively_once.epoch import rows  # noqa: PLC0415
 
     spark = trial_session()
     sent = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.embedded.job import PLACE, RunError
 from infra.toolchain.cache import digest
 from tests.harness.definition.asked import Definition

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.embedded.stack import Endpoints
 from infra.toolchain.prepare import CHECKOUT
 from tests.harness import with_table

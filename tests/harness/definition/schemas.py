@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from effectively_once import Pipeline, ToFiles, ToKafka, Windowed
-from effectively_once.destinations import Destination
+from effectively_once.pipeline.sinks import Destination
 from tests.harness.schemas import SinkSchema, Type
 
 _TYPES: Mapping[pa.DataType, Type] = {

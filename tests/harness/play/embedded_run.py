@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.postgres import PostgresServer
 from infra.embedded.spark import SparkHome

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from effectively_once.object_store import BucketAddress
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.store.object_store import BucketAddress
 from infra.embedded.stack import Endpoints
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.adapters.driver_metrics import read_metric

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from effectively_once.object_store import BucketAddress
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.store.object_store import BucketAddress
 from infra.console import Console
 from infra.embedded.stack import Endpoints
 from tests.harness.act import PARTITIONS, Act

@@ -18,7 +18,7 @@ from tests.harness.workload.times import parse_time
 MAX_ROW_BYTES = 1 << 20
 """Longest row. With all quotes escaped and the key sent twice its record has some 4 MiB, its dead letter 6 MiB.
 
-The topics of a run take 12 MiB (`effectively_once.destinations.MESSAGE_BYTES`).
+The topics of a run take 12 MiB (`effectively_once.pipeline.sinks.MESSAGE_BYTES`).
 """
 
 

@@ -14,7 +14,7 @@ from zlib import crc32
 from confluent_kafka import KafkaException
 
 from effectively_once.gateway.unsent import Unsent
-from effectively_once.statement import Statement, topic_of
+from effectively_once.sources.statement import Statement, topic_of
 from tests.harness.workload.record import Planned
 
 GATEWAYS = ("north-gate", "south-gate")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
-from effectively_once.destinations import MESSAGE_BYTES
+from effectively_once.pipeline.sinks import MESSAGE_BYTES
 from tests.harness.workload.errors import SendStalled
 from tests.harness.workload.gateways import Gateways, gateway_of
 from tests.harness.workload.held_back import HeldBack

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.cluster.access import Namespaces, Store
 from infra.cluster.access import Platform as Told
 from tests.harness import with_table
@@ -75,7 +75,7 @@ def test_the_file_of_the_job_runs_without_this_repository(tmp_path: Path) -> Non
     """In a pod there is the wheel, and nothing else of ours."""
     (tmp_path / "with_table.py").write_text(Path(with_table.__file__).read_text())
     says = (
-        "from effectively_once.job import imported; one = imported('with_table');"
+        "from effectively_once.pipeline.job import imported; one = imported('with_table');"
         "print(*one.tables, one.defaults == imported('effectively_once_jobs.user_counts').defaults)"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT / "pipelines" / "src")])

@@ -14,15 +14,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from effectively_once.gateway import (
-    GatewayClosedError,
-    Limits,
-    RecordId,
-    UndeliveredError,
-    client,
-    json_record,
-    sender,
-)
+from effectively_once.gateway import GatewayClosedError, Limits, RecordId, UndeliveredError, client, json_record, sender
 from effectively_once.gateway.buffer import Buffer
 from tests.harness.workload.record import encode
 from tests.unit.gateway.conftest import OpenGateway

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.gateway import (
-    BufferDiskError,
-    BufferLockedError,
-    Limits,
-    RecordError,
-    json_record,
-)
+from effectively_once.gateway import BufferDiskError, BufferLockedError, Limits, RecordError, json_record
 from tests.unit.gateway.conftest import OpenGateway
 from tests.unit.gateway.fake_client import FakeBroker
 

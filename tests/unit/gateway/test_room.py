@@ -9,13 +9,7 @@ from functools import partial
 
 import pytest
 
-from effectively_once.gateway import (
-    BufferDiskError,
-    BufferFullError,
-    GatewayClosedError,
-    Limits,
-    client,
-)
+from effectively_once.gateway import BufferDiskError, BufferFullError, GatewayClosedError, Limits, client
 from effectively_once.gateway.buffer import Buffer
 from tests.unit.gateway.conftest import OpenGateway
 from tests.unit.gateway.disks import FullDisk

@@ -11,7 +11,7 @@ import pytest
 from effectively_once.errors import SettingsError
 from effectively_once.gateway.record import Record, RecordId
 from effectively_once.gateway.stating import States, Stating
-from effectively_once.statement import Statement, decode
+from effectively_once.sources.statement import Statement, decode
 
 NOW_MS = 100_000
 

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from effectively_once import digest
-from effectively_once.columns import COORDINATES
+from effectively_once.ledger import digest
+from effectively_once.pipeline.columns import COORDINATES
 from tests.harness.checkers.xxhash64 import shard_of
 from tests.unit.harness.witnessed import processes_of
 

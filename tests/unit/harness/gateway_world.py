@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from effectively_once.clock import Silence
+from effectively_once.driver.clock import Silence
+from effectively_once.sources.statement import Statement
 from effectively_once.sources.statements import Pending
-from effectively_once.statement import Statement
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.reference import replay
 from tests.harness.checkers.statements import Said

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once import certificate
+from effectively_once.operate.inspect import certificate
 from tests.harness.asked import Asked, Certificate
 from tests.harness.checkers import answers
 from tests.harness.checkers.answers import releases

@@ -13,7 +13,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from effectively_once import session
+from effectively_once.driver import session
 from tests.harness.adapters.disk_probes import Connectable, DatabaseProbe
 from tests.harness.adapters.driver_clock import DriverClock
 from tests.harness.adapters.drivers import NoProcessError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.clock import Silence
+from effectively_once.driver.clock import Silence
 from tests.harness.checkers import aggregates, certificates, in_time
 from tests.harness.checkers.case import Case
 from tests.harness.checkers.certificates import held_for_ever, incomplete, let_go, refused

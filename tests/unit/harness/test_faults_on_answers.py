@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from effectively_once import object_store
+from effectively_once.store import object_store
 from infra.embedded.process import identity
 from tests.harness.adapters.store_link import StoreLink
 from tests.harness.adapters.treatment import Asked

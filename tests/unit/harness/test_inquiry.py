@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from effectively_once.driver.metrics import Metrics
 from effectively_once.ledger.records import Clock
-from effectively_once.metrics import Metrics
 from tests.harness import asked, inquiry
 from tests.harness.adapters.driver_metrics import ANY_PORT, gauges_in, read_metric
 from tests.harness.asked import Certificate, Metric, Warned

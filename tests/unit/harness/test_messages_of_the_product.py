@@ -9,9 +9,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from effectively_once.columns import COORDINATES, DEAD_LETTER
-from effectively_once.destinations import ToKafka
-from effectively_once.messages import dead_letters, messages
+from effectively_once.epoch.messages import dead_letters, messages
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
+from effectively_once.pipeline.sinks import ToKafka
 from effectively_once.sinks.kafka_shard import Row as Message
 from effectively_once_jobs.user_counts import pipeline
 from tests.harness.adapters.whole_message import whole

@@ -10,7 +10,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from infra.console import Console
 from infra.embedded.job import Job, RunError
 from infra.embedded.stack import Endpoints

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.settings import digest
+from effectively_once.pipeline.settings import digest
 from tests.harness.checkers import provenance
 from tests.harness.judge.verdict import judge
 from tests.harness.results import Verdict

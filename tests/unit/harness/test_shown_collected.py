@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import as_shown
-from effectively_once.columns import COORDINATES
+from effectively_once.epoch import as_shown
 from effectively_once.ledger.layout import Layout
+from effectively_once.pipeline.columns import COORDINATES
 from tests.harness.adapters.chain_reader import ChainReader
 from tests.harness.collector import USER_COUNTS, Collector
 from tests.harness.evidence import EvidenceError, Pin

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import epoch
+from effectively_once.epoch import epoch
+from effectively_once.epoch.rows import DIGESTED, empty
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import InputError
 from effectively_once.ledger.records import Rows
 from effectively_once.progress import VARIABLE
-from effectively_once.rows import DIGESTED, empty
-from effectively_once.shard_step import EpochTask, ShardStep
 from effectively_once.sinks.publish import Published
 from effectively_once_jobs.user_counts import pipeline
 from tests.harness.schedule import STEPS

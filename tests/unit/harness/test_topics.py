@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Producer, TopicPartition
 
-from effectively_once import leaders
+from effectively_once.sinks import leaders
 from tests.harness.adapters.topics import Partition, ReadStalledError, Topics
 from tests.unit.library.test_kafka_mark import Read
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from effectively_once.settings import load
+from effectively_once.pipeline.settings import load
 from infra.images import wheels
 from infra.new_pipeline import NewPipelineError, new_pipeline, rendered
 from infra.toolchain.cache import Cache

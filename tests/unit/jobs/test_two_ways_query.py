@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from effectively_once.epoch.whole_input import CLOSING
 from effectively_once.errors import InputError
-from effectively_once.whole_input import CLOSING
 from effectively_once_jobs.two_ways import query
 from effectively_once_jobs.two_ways.running import Record
 

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from effectively_once import catalog, merge, state
-from effectively_once.aggregates import Count
-from effectively_once.deltas import Named, ShardDeltas
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, run
 from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Ranges, Rows, Span
-from effectively_once.live import LiveDeltas
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, merge
+from effectively_once.state import windows as state
+from effectively_once.state.aggregates import Count
+from effectively_once.state.deltas import Named, ShardDeltas
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
 from tests.unit.library.names import ACCEPTED, DEAD_LETTER, GLOBAL_COUNTS, USER_COUNTS
 
 TOPIC, WHEEL, SHARDS, EPOCH_ROWS, RECORD_MS = "events", "a" * 64, 2, 10, 100

@@ -17,18 +17,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed, digest, epoch, state
-from effectively_once.abandonment import Files
-from effectively_once.columns import COORDINATES, DEAD_LETTER
-from effectively_once.fenced import sources
-from effectively_once.ledger import chain
+from effectively_once import Count, Pipeline, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.epoch import epoch
+from effectively_once.epoch.rows import empty
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.summary import Summary
+from effectively_once.ledger import chain, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
-from effectively_once.live import LiveDeltas
-from effectively_once.mending import Mending
-from effectively_once.rows import empty
-from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.operate.abandon.abandonment import Files
+from effectively_once.operate.abandon.fenced import sources
+from effectively_once.operate.abandon.mending import Mending
+from effectively_once.operate.abandon.visible import VisibleRows
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
 from effectively_once.sinks.kafka import described
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import (
@@ -42,9 +44,9 @@ from effectively_once.sinks.publish import (
     SinkAnswer,
     publish,
 )
-from effectively_once.summary import Summary
-from effectively_once.visible import VisibleRows
-from effectively_once.windows import Windows
+from effectively_once.state import windows
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
 from tests.settings import pipeline_settings
 from tests.unit.library.listed_store import ListedStore
 
@@ -295,7 +297,7 @@ class WorldDriver:
         )
         if not pipeline.windows:
             return told
-        owner = pa.array([zlib.crc32((key or "").encode()) % SHARDS for key in told[state.KEY].to_pylist()])
+        owner = pa.array([zlib.crc32((key or "").encode()) % SHARDS for key in told[windows.KEY].to_pylist()])
         return pa.concat_tables(
             [
                 self._table(

@@ -10,14 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from effectively_once import Pipeline, epoch
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.deltas import Named
+from effectively_once import Pipeline
+from effectively_once.epoch import epoch
+from effectively_once.epoch.rows import empty
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import RefusedRowsError
 from effectively_once.ledger.records import Delta, Rows
-from effectively_once.rows import empty
-from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.publish import Published
+from effectively_once.state.deltas import Named
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration

@@ -12,18 +12,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from effectively_once import catalog, digest, life_cycle
-from effectively_once.abandon import abandon
-from effectively_once.abandonment import Abandonment, Files, kinds, published_to
-from effectively_once.checkpoints import Checkpoint
+from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
-from effectively_once.job import Job
-from effectively_once.ledger import chain
+from effectively_once.ledger import chain, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Put, run
 from effectively_once.ledger.records import Declaration, EpochRecord, Head, Rows
-from effectively_once.live import LiveDeltas
-from effectively_once.settings import PipelineSettings
+from effectively_once.operate import life_cycle
+from effectively_once.operate.abandon.abandon import abandon
+from effectively_once.operate.abandon.abandonment import Abandonment, Files, kinds, published_to
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks.kafka import described
 from effectively_once.sinks.kafka_shard import Row
 from effectively_once.sinks.manifest import ManifestSink
@@ -40,6 +39,8 @@ from effectively_once.sinks.publish import (
     SinkRequest,
     publish,
 )
+from effectively_once.state import catalog
+from effectively_once.state.live import LiveDeltas
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from tests.settings import pipeline_settings
 from tests.unit.library.ledger_driver import (

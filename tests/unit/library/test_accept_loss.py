@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from effectively_once import accept_loss
-from effectively_once.backup import Backup
+from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import ChainError, ControlError, SinkError, SourceError, StaleDriverError
 from effectively_once.ledger.records import Loss
-from effectively_once.place import Place
-from effectively_once.preflight import Preflight
-from effectively_once.restore import restore
+from effectively_once.operate.abandon import accept_loss
+from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.restore import restore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import EPOCH_ROWS, TOPIC

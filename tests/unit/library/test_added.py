@@ -5,13 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToFiles, ToKafka, added
-from effectively_once.columns import DEAD_LETTER
+from effectively_once import Pipeline, ToFiles, ToKafka
 from effectively_once.errors import SinkError
-from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord
+from effectively_once.operate.abandon import added
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.manifest import ManifestSink
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore

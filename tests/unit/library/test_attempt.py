@@ -8,13 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, ToKafka, Windowed, rows, session
-from effectively_once.driver import Driver
+from effectively_once import Count, Pipeline, ToKafka, Windowed
+from effectively_once.driver import session
+from effectively_once.driver.driver import Driver
+from effectively_once.epoch import rows
+from effectively_once.epoch.shard_step import EpochTask
 from effectively_once.ledger.chain import Held
 from effectively_once.ledger.records import Head
-from effectively_once.live import LiveDeltas
-from effectively_once.shard_step import EpochTask
-from effectively_once.windows import Windows
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 

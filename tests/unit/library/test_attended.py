@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from effectively_once import attended
-from effectively_once.attended import CLOSE_S, LOOK_EVERY_S, Attended
+from effectively_once.driver import attended
+from effectively_once.driver.attended import CLOSE_S, LOOK_EVERY_S, Attended
 from effectively_once.errors import UnreachableError
 
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import refusals
-from effectively_once.backup import Backup
-from effectively_once.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
+from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Get, Put, Request, run
 from effectively_once.ledger.records import Head
-from effectively_once.merge import FAN
-from effectively_once.place import Place
-from effectively_once.restore import restore
+from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError, BackupManifest, manifest_of
+from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.restore import restore
+from effectively_once.state.merge import FAN
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore

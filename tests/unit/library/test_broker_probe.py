@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from effectively_once.broker_probe import TopicFacts, judged
+from effectively_once.driver.broker_probe import TopicFacts, judged
+from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SinkError
-from effectively_once.metrics import Metrics
 from tests.settings import pipeline_settings
 
 DAY_MS = 86_400_000

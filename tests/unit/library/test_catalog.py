@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog, digest, long_texts
-from effectively_once.catalog import Catalog, bucket, keys, runs
-from effectively_once.catalog.ids import as_bytes
+from effectively_once import long_texts
 from effectively_once.errors import SourceError
-from effectively_once.windows import Windows
+from effectively_once.ledger import digest
+from effectively_once.state import catalog
+from effectively_once.state.catalog import Catalog, bucket, keys, runs
+from effectively_once.state.catalog.ids import as_bytes
+from effectively_once.state.lateness import Windows
 
 WINDOWS = Windows(100, 50)
 ROWS = st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(0, 1000)), max_size=20)

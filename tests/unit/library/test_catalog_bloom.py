@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once.catalog import bloom, keys
-from effectively_once.catalog.bloom import Filter, Probe
-from effectively_once.hashes import U64
+from effectively_once.ledger.hashes import U64
+from effectively_once.state.catalog import bloom, keys
+from effectively_once.state.catalog.bloom import Filter, Probe
 
 PREFIXES = st.lists(st.integers(0, 2**keys.PREFIX_BITS - 1), max_size=50).map(
     lambda numbers: np.array(sorted(numbers), np.uint64)

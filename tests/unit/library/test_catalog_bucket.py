@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from effectively_once.catalog import bucket as module
-from effectively_once.catalog.bucket import QUIET_DELTAS, QUIET_FACTOR, Bucket, Folded
+from effectively_once.state.catalog import bucket as module
+from effectively_once.state.catalog.bucket import QUIET_DELTAS, QUIET_FACTOR, Bucket, Folded
 
 SHIFT = 24
 """A prefix is what is left of a hash beyond these bits."""

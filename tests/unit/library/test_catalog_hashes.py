@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import hashes
-from effectively_once.hashes import of_ids
+from effectively_once.ledger import hashes
+from effectively_once.ledger.hashes import of_ids
 
 IDS = st.lists(st.binary(max_size=60) | st.binary(min_size=9, max_size=9), max_size=30)
 MASK = 2**64 - 1

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog
-from effectively_once.catalog import keys, runs
-from effectively_once.catalog.index import Index
-from effectively_once.catalog.runs import Run, Runs
+from effectively_once.state import catalog
+from effectively_once.state.catalog import keys, runs
+from effectively_once.state.catalog.index import Index
+from effectively_once.state.catalog.runs import Run, Runs
 
 ENDS = [0, 1, 2**24 - 1, 2**24, 2**63, 2**64 - 2**24, 2**64 - 1]
 HASHES = st.lists(st.sampled_from(ENDS) | st.integers(0, 2**64 - 1), max_size=40)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from effectively_once.catalog import Catalog, bucket, catalog, keys, runs
-from effectively_once.catalog.buckets import NONE_CLOSED, Buckets
-from effectively_once.catalog.catalog import BUCKETS_MAX
-from effectively_once.catalog.index import Index
-from effectively_once.windows import Windows
+from effectively_once.state.catalog import Catalog, bucket, catalog, keys, runs
+from effectively_once.state.catalog.buckets import NONE_CLOSED, Buckets
+from effectively_once.state.catalog.catalog import BUCKETS_MAX
+from effectively_once.state.catalog.index import Index
+from effectively_once.state.lateness import Windows
 
 ID_BYTES = 24
 BESIDE_ID = 24

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.catalog import Catalog, bloom, bucket, catalog, runs
-from effectively_once.hashes import U64, of_ids
-from effectively_once.windows import Windows
+from effectively_once.ledger.hashes import U64, of_ids
+from effectively_once.state.catalog import Catalog, bloom, bucket, catalog, runs
+from effectively_once.state.lateness import Windows
 
 WINDOWS = Windows(100, 50)
 Id = str | bytes

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from effectively_once import clock
+from effectively_once.driver import clock
 from effectively_once.ledger import chain
 from effectively_once.ledger.records import Clock, Counts, Declaration, EpochRecord, Head, Times
 

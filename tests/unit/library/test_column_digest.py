@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import column_digest
+from effectively_once.ledger import column_digest
 
 NEW_YEAR = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 LATER = NEW_YEAR + dt.timedelta(microseconds=1)

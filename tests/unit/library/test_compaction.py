@@ -11,19 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once.backup import Backup
-from effectively_once.compaction import Compactable, Compaction, Group, compact_group, emptied, found_in, written
 from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Put, Request, Step, run
 from effectively_once.ledger.records import Head
-from effectively_once.place import Place
-from effectively_once.reader import PublishedRows
-from effectively_once.restore import restore
-from effectively_once.retention import Retention
+from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.restore import restore
+from effectively_once.operate.retention.compaction import (
+    Compactable,
+    Compaction,
+    Group,
+    compact_group,
+    emptied,
+    found_in,
+    written,
+)
+from effectively_once.operate.retention.retention import Retention
 from effectively_once.sinks import manifest_span
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Published
+from effectively_once.sinks.reader import PublishedRows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS

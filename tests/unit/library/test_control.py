@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import control_commands
-from effectively_once.control import (
+from effectively_once.driver.control import (
     Asked,
     Control,
     State,
@@ -24,11 +23,12 @@ from effectively_once.control import (
     read,
     stopped_line,
 )
-from effectively_once.control_commands import wait_until_drained
 from effectively_once.errors import ControlError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Get, Request, run
 from effectively_once.ledger.records import Ranges
+from effectively_once.operate import control_commands
+from effectively_once.operate.control_commands import wait_until_drained
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, taken
 from tests.unit.library.listed_store import ListedStore

@@ -13,7 +13,8 @@ import urllib3
 from minio.error import S3Error
 
 from effectively_once import ToKafka
-from effectively_once.create import (
+from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
+from effectively_once.operate.create.create import (
     EVENT_LOG,
     Found,
     NotYetError,
@@ -25,9 +26,8 @@ from effectively_once.create import (
     topics_of,
     until,
 )
-from effectively_once.destinations import MESSAGE_BYTES, RECORD_BYTES
-from effectively_once.errors import AccessError, PipelineError, SinkError, SourceError, UnreachableError
-from effectively_once.job import Job
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.sinks import MESSAGE_BYTES, RECORD_BYTES
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings
 from tests.unit.library.names import KAFKA_SINKS

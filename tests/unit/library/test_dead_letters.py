@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once.dead_letters import (
+from effectively_once.epoch.messages import dead_letters
+from effectively_once.errors import SettingsError
+from effectively_once.sinks.dead_letters import (
     Cut,
     DeadLetter,
     Message,
@@ -22,8 +24,6 @@ from effectively_once.dead_letters import (
     of_message,
     shown,
 )
-from effectively_once.errors import SettingsError
-from effectively_once.messages import dead_letters
 
 WHERE = (1, 7)
 

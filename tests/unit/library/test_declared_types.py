@@ -24,10 +24,10 @@ from effectively_once import (
     ToTable,
     Windowed,
 )
+from effectively_once.epoch.rows import TIME_MAX_MS
 from effectively_once.errors import SettingsError
-from effectively_once.rows import TIME_MAX_MS
-from effectively_once.settings import load
-from effectively_once.windows import LONGEST_MS
+from effectively_once.pipeline.settings import load
+from effectively_once.state.lateness import LONGEST_MS
 from tests.settings import REQUIRED
 
 

@@ -15,16 +15,16 @@ import pytest
 
 from effectively_once import Count, Max, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed
 from effectively_once.__main__ import main
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.create import topics_of
-from effectively_once.describe import lines
-from effectively_once.description import Description
+from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.errors import SettingsError
-from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
-from effectively_once.messages import dead_letters, messages
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
-from effectively_once.stateful import Stateful
+from effectively_once.operate.create.create import topics_of
+from effectively_once.operate.inspect.describe import lines
+from effectively_once.operate.inspect.description import Description
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.stateful import Stateful
+from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
 from infra.new_pipeline import new_pipeline
 from tests.settings import REQUIRED, pipeline_settings
 

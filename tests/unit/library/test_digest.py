@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_128_hexdigest
 
-from effectively_once import digest, former_digest, row_bytes
+from effectively_once.ledger import digest, former_digest, row_bytes
 from tests.harness.checkers import digest as checkers
 
 ROWS = st.lists(st.binary(max_size=3), max_size=8)

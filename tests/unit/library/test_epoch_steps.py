@@ -15,31 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import (
-    Count,
-    Max,
-    Min,
-    Pipeline,
-    RecordedStep,
-    Stateful,
-    Sum,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-    epoch,
-    whole_input,
-)
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.deltas import Named
+from effectively_once import Count, Max, Min, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.epoch import epoch, whole_input
+from effectively_once.epoch.rows import DIGESTED, empty
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
 from effectively_once.errors import ChainError, InputError, SinkError, StaleDriverError, StepError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Delta, Rows
-from effectively_once.rows import DIGESTED, empty
-from effectively_once.shard_step import EpochTask, ShardStep
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.publish import Published
+from effectively_once.state.deltas import Named
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration

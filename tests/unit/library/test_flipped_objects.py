@@ -10,20 +10,21 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from effectively_once import as_shown, catalog, reader, stable
-from effectively_once.backup_manifest import BackupManifest, Copied, manifest_of, object_of
-from effectively_once.checkpoints import Checkpoint
-from effectively_once.columns import COORDINATES
-from effectively_once.deltas import Named, ShardDeltas
+from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.epoch import as_shown, recorded
 from effectively_once.errors import PipelineError, SinkError
 from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore
 from effectively_once.ledger.records import Delta, Head, Span
-from effectively_once.reader import files_of
-from effectively_once.sinks import manifest_span
+from effectively_once.operate.backup.backup_manifest import BackupManifest, Copied, manifest_of, object_of
+from effectively_once.pipeline.columns import COORDINATES
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.sinks import manifest_span, reader
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.stable import RecordedStep
+from effectively_once.sinks.reader import files_of
+from effectively_once.state import catalog
+from effectively_once.state.deltas import Named, ShardDeltas
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, flipped, record_of
 from tests.unit.library.listed_store import ListedStore
@@ -86,7 +87,7 @@ def recorded_output(store: MemoryStore) -> Read:
     )
 
     def read() -> Any:
-        return stable.recorded(step, store, LAYOUT, epoch=3, shard=0, rows=ROWS)[0].to_pylist()
+        return recorded.recorded(step, store, LAYOUT, epoch=3, shard=0, rows=ROWS)[0].to_pylist()
 
     read()
     return read

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import catalog, merge, state
-from effectively_once.aggregates import Count
-from effectively_once.catalog import Catalog
-from effectively_once.deltas import Folder, Named, ShardDeltas
 from effectively_once.errors import ChainError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, body_of, create_once, run
 from effectively_once.ledger.records import Delta, Span
-from effectively_once.state import WindowState
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, merge, windows
+from effectively_once.state.aggregates import Count
+from effectively_once.state.catalog import Catalog
+from effectively_once.state.deltas import Folder, Named, ShardDeltas
+from effectively_once.state.lateness import Windows
+from effectively_once.state.windows import WindowState
 from tests.unit.ledger.memory_store import MemoryStore
 
 WINDOWS = Windows(10, 10)
@@ -121,12 +121,12 @@ VALUES = {"count": Count()}
 class Counts:
     """Counts of one shard, folded by one worker: an id folded twice is one id, a count folded twice is a wrong one."""
 
-    log: ShardDeltas = field(default_factory=lambda: ShardDeltas(MemoryStore(), LAYOUT, "counts", 0, state.canonical))
+    log: ShardDeltas = field(default_factory=lambda: ShardDeltas(MemoryStore(), LAYOUT, "counts", 0, windows.canonical))
     folder: Folder = field(default_factory=Folder)
 
     def write(self, epochs: int) -> list[Named]:
         """Write a delta of one record for each epoch."""
-        delta = pa.table({"key": ["ann"], "window_start_ms": [0], "count": [1]}, schema=state.schema(VALUES))
+        delta = pa.table({"key": ["ann"], "window_start_ms": [0], "count": [1]}, schema=windows.schema(VALUES))
         return [Named(epoch, self.log.write(epoch, delta)) for epoch in range(epochs)]
 
     def before(self, epoch: int, named: list[Named]) -> int:

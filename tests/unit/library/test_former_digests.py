@@ -7,17 +7,19 @@ import json
 import pyarrow as pa
 import pytest
 
-from effectively_once import as_shown, catalog, compaction, digest, former_digest, merge, reader
-from effectively_once.columns import COORDINATES
-from effectively_once.deltas import Named, ShardDeltas
+from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, PipelineError, SinkError
-from effectively_once.ledger import checksum
+from effectively_once.ledger import checksum, digest, former_digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import AsShown, Delta, Rows, Span
-from effectively_once.sinks import kafka
+from effectively_once.operate.retention import compaction
+from effectively_once.pipeline.columns import COORDINATES
+from effectively_once.sinks import kafka, reader
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark, Published
+from effectively_once.state import catalog, merge
+from effectively_once.state.deltas import Named, ShardDeltas
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.test_kafka_commit import ADDRESS, ROWS, Producer

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from effectively_once import digest, former_digest
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import digest, former_digest
 from effectively_once.sinks import hanging, markers
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import ShardAddress

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from effectively_once.abandonment import recorded
 from effectively_once.errors import CheckpointError, SinkError
-from effectively_once.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
-from effectively_once.inspection_text import lines
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Loss
-from effectively_once.start_check import StartCheck
+from effectively_once.operate.abandon.abandonment import recorded
+from effectively_once.operate.inspect.inspection import CheckpointFacts, DeltaFacts, Finding, Inspection, MarkFacts
+from effectively_once.operate.inspect.inspection_text import lines
+from effectively_once.operate.inspect.start_check import StartCheck
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver
 

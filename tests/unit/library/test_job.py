@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, ToKafka, ToTable, Windowed
+from effectively_once.driver.version import code_digest
 from effectively_once.errors import SettingsError
-from effectively_once.job import Job, imported, job_of
-from effectively_once.version import code_digest
+from effectively_once.pipeline.job import Job, imported, job_of
 from effectively_once_jobs.user_counts import pipeline as user_counts
 from tests.settings import JOB, REQUIRED, pipeline_settings
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.sinks import kafka, kafka_shard
 from effectively_once.sinks.kafka import MARK_KEY, ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress, read_mark, seen_mark

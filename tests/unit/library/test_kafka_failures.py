@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
 
-from effectively_once import digest
 from effectively_once.errors import RefusedRowsError, SinkError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.sinks import kafka
 from effectively_once.sinks.kafka import ShardSink
 from effectively_once.sinks.kafka_shard import Row, ShardAddress

@@ -10,7 +10,7 @@ from effectively_once.ledger.chain import Held
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, Delta, EpochRecord, Span
-from effectively_once.leftovers import Sort, Staged, Unknown, View
+from effectively_once.operate.retention.leftovers import Sort, Staged, Unknown, View
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, record_of, taken
 

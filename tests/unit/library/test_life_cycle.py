@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from effectively_once import control_commands, life_cycle, replay
-from effectively_once.dead_letters import DeadLetter, Selection
 from effectively_once.errors import SettingsError
-from effectively_once.leftovers import Sort
+from effectively_once.operate import control_commands, life_cycle
+from effectively_once.operate.dead_letters import replay
+from effectively_once.operate.retention.leftovers import Sort
+from effectively_once.sinks.dead_letters import DeadLetter, Selection
 
 Run = Callable[..., tuple[Any, ...]]
 LETTER = DeadLetter("late", "a", b"{}", 4, ("events", 0, 9))

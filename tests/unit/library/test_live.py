@@ -11,19 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import catalog, contents, merge, state
-from effectively_once.aggregates import Aggregate, Count, Max
-from effectively_once.catalog import Catalog
-from effectively_once.deltas import Canonical, Folder, Named, S, ShardDeltas
 from effectively_once.errors import ChainError, SinkError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, run
 from effectively_once.ledger.records import EpochRecord, Rows
-from effectively_once.live import PACE, RECENT, LiveDeltas
+from effectively_once.operate.backup import contents
 from effectively_once.sinks.kafka_shard import Row
-from effectively_once.state import WindowState
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, merge
+from effectively_once.state import windows as state
+from effectively_once.state.aggregates import Aggregate, Count, Max
+from effectively_once.state.catalog import Catalog
+from effectively_once.state.deltas import Canonical, Folder, Named, S, ShardDeltas
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import PACE, RECENT, LiveDeltas
+from effectively_once.state.windows import WindowState
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.ledger_driver import LedgerDriver, accepted_once, global_counts

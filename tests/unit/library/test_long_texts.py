@@ -10,28 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from effectively_once import (
-    Count,
-    Pipeline,
-    RecordedStep,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-    catalog,
-    column_digest,
-    digest,
-    former_digest,
-    long_texts,
-    sums,
-)
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.hashes import of_ids
+from effectively_once import Count, Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, Windowed, long_texts
+from effectively_once.ledger import column_digest, digest, former_digest
+from effectively_once.ledger.hashes import of_ids
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import body_of, run
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks import manifest
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.windows import Windows
+from effectively_once.state import catalog, sums
+from effectively_once.state.lateness import Windows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.test_epoch_steps import Place, table
 

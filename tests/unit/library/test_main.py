@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from effectively_once import main, points
-from effectively_once.control import State, Wish
-from effectively_once.driver import Driver
+from effectively_once import points
+from effectively_once.driver import main
+from effectively_once.driver.control import State, Wish
+from effectively_once.driver.driver import Driver
 from effectively_once.errors import ControlError, StaleDriverError, UnreachableError
 from effectively_once.ledger.layout import Layout
 
@@ -103,7 +104,7 @@ def looking(monkeypatch: pytest.MonkeyPatch, now_s: list[float], head: list[Base
             raise error
 
     monkeypatch.setattr(driver, "_still_ours", still_ours)
-    monkeypatch.setattr("effectively_once.driver.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("effectively_once.driver.driver.time.monotonic", lambda: now_s[0])
     return driver
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from effectively_once import reader
-from effectively_once.compaction import emptied, written
 from effectively_once.errors import SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, Step, body_of, create_once, run
 from effectively_once.ledger.records import Head, Rows
-from effectively_once.sinks import manifest_span
+from effectively_once.operate.retention.compaction import emptied, written
+from effectively_once.sinks import manifest_span, reader
 from effectively_once.sinks.manifest import ManifestSink, Shown, StagedFile
 from effectively_once.sinks.publish import Published
 from tests.model.asked import asking

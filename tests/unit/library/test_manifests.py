@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from effectively_once import digest
 from effectively_once.errors import SinkError
+from effectively_once.ledger import digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Head
 from effectively_once.sinks.manifest import ManifestSink

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import catalog, digest, merge
-from effectively_once.deltas import Named, ShardDeltas, encoded
 from effectively_once.errors import ChainError, SinkError
+from effectively_once.ledger import digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Get, Put
 from effectively_once.ledger.records import Delta, Span
-from effectively_once.merge import FAN, chosen, merged, take_in
+from effectively_once.state import catalog, merge
+from effectively_once.state.deltas import Named, ShardDeltas, encoded
+from effectively_once.state.merge import FAN, chosen, merged, take_in
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 from tests.unit.ledger.samples import declaration, record_of
 from tests.unit.library.listed_store import ListedStore

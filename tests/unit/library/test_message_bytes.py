@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effectively_once import Count, Max, Pipeline, RecordedStep, Stateful, Sum, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.message_bytes import (
+from effectively_once.epoch.message_bytes import (
     BATCH_BYTES,
     LETTER_BYTES,
     LONG,
@@ -22,7 +22,7 @@ from effectively_once.message_bytes import (
     messages_of,
     of_records,
 )
-from effectively_once.messages import messages
+from effectively_once.epoch.messages import messages
 from effectively_once.sinks.tables import COLUMN_TYPES
 
 COLUMNS = pa.schema([(f"c{number}", kind) for number, kind in enumerate(COLUMN_TYPES)])

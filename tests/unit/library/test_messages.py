@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Pipeline, ToKafka, Windowed, epoch
-from effectively_once.message_bytes import LETTER_BYTES
-from effectively_once.messages import dead_letters, messages
+from effectively_once import Count, Max, Pipeline, ToKafka, Windowed
+from effectively_once.epoch import epoch
+from effectively_once.epoch.message_bytes import LETTER_BYTES
+from effectively_once.epoch.messages import dead_letters, messages
 from effectively_once.sinks.tables import COLUMN_TYPES
 
 SOURCE = {"topic": ["t"], "partition": pa.array([3], pa.int32()), "offset": pa.array([2**40], pa.int64())}

@@ -7,9 +7,9 @@ import urllib.request
 
 import pytest
 
+from effectively_once.driver.metrics import OUTCOMES, VARIABLE, Metrics
 from effectively_once.errors import SettingsError
 from effectively_once.ledger.records import Counts
-from effectively_once.metrics import OUTCOMES, VARIABLE, Metrics
 from tests.unit.ledger.samples import declaration, record_of
 
 MS = {"ids": 120, "accepted": 40, "total": 900}

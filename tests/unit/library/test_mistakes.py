@@ -25,9 +25,9 @@ from effectively_once import (
     ToTable,
     Windowed,
 )
-from effectively_once.columns import DEAD_LETTER
 from effectively_once.errors import SettingsError
-from effectively_once.job import Job
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.tables import COLUMN_TYPES
 from tests.settings import pipeline_settings
 

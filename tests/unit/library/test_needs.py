@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from effectively_once import create
-from effectively_once.create import Found, Topic
-from effectively_once.destinations import RECORD_BYTES
 from effectively_once.errors import SettingsError, UnreachableError
-from effectively_once.needs import NOTHING, Needs, make_schema, needs_of, undeclared
+from effectively_once.operate.create import create
+from effectively_once.operate.create.create import Found, Topic
+from effectively_once.operate.create.needs import NOTHING, Needs, make_schema, needs_of, undeclared
+from effectively_once.pipeline.sinks import RECORD_BYTES
 from effectively_once_jobs import fraud
 from effectively_once_jobs.user_counts import pipeline
 from tests.settings import pipeline_settings

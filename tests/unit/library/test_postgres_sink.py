@@ -15,8 +15,8 @@ import pytest
 from psycopg import errors as pg
 from psycopg import sql
 
-from effectively_once import digest, former_digest
 from effectively_once.errors import AccessError, RefusedRowsError, SettingsError, SinkError, UnreachableError
+from effectively_once.ledger import digest, former_digest
 from effectively_once.sinks import dry_run, postgres
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress
 from effectively_once.sinks.postgres import TableAddress, TableSink, read_mark

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from psycopg import OperationalError, sql
 
-from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.sinks import tables
 from effectively_once.sinks.database import DatabaseAddress
 from effectively_once.sinks.tables import Table, TableShape, check, identity, look, make

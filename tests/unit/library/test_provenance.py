@@ -16,12 +16,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from effectively_once import driver as driver_module
-from effectively_once.driver import Driver
-from effectively_once.job import Job
+from effectively_once.driver import driver as driver_module
+from effectively_once.driver.driver import Driver
+from effectively_once.driver.provenance import provenance_of
+from effectively_once.driver.version import LIBRARY, package_digest, package_digests
+from effectively_once.pipeline.job import Job
 from effectively_once.progress import VARIABLE
-from effectively_once.provenance import provenance_of
-from effectively_once.version import LIBRARY, package_digest, package_digests
 from effectively_once_jobs.user_counts import pipeline
 from tests.harness.manifest import code_of
 from tests.settings import pipeline_settings

@@ -108,7 +108,7 @@ def test_any_other_name_is_refused_as_python_does(name: str) -> None:
 def test_texts_name_only_what_is_public() -> None:
     """A reader of a public name's text finds what it sends him to."""
     for name in NAMES:
-        module = sys.modules[getattr(getattr(effectively_once, name), "__module__", "effectively_once.trial")]
+        module = sys.modules[getattr(getattr(effectively_once, name), "__module__", "effectively_once.testing")]
         text = f"{module.__doc__}\n{getattr(effectively_once, name).__doc__}"
         for other in re.findall(r"`effectively_once\.(\w+)`", text):
             assert other in NAMES, f"{name} sends to effectively_once.{other}"

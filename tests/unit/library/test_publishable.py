@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, RecordedStep, ToKafka, ToTable, Windowed
-from effectively_once.publishable import Limits, faults, limits
+from effectively_once.epoch.publishable import Limits, faults, limits
 
 DAYS, MICROS = pa.date32(), pa.timestamp("us", "UTC")
 

@@ -13,8 +13,8 @@ from effectively_once.errors import ChainError, SinkError
 from effectively_once.ledger import chain, checksum
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Answer, Get, Request, run
-from effectively_once.reader import PublishedRows
 from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.reader import PublishedRows
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver, global_counts
 from tests.unit.library.names import GLOBAL_COUNTS

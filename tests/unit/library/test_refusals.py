@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed, refusals
+from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.epoch import refusals
 from effectively_once.errors import ChainError, RefusedRowsError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import create_once, run

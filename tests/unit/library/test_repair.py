@@ -10,13 +10,15 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, ToTable, as_shown, deltas
-from effectively_once.columns import DEAD_LETTER
+from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, ToTable
+from effectively_once.epoch import as_shown
 from effectively_once.errors import ChainError, ControlError, SinkError, StaleDriverError, VersionError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Head
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.publish import FencedError, Mark
+from effectively_once.state import deltas
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, ORDERS, WINDOWS, Killed, Record, World, WorldDriver
 
 SIZE, HIT = 40, 3
@@ -295,7 +297,7 @@ def test_without_a_rule_rows_are_shown_twice_or_lost(left_out: str, monkeypatch:
     if left_out == "exclusion":
         found = as_shown.input_of
         monkeypatch.setattr(
-            "effectively_once.as_shown.input_of",
+            "effectively_once.epoch.as_shown.input_of",
             lambda step, whole: whole if step.task.declaration.repairs is not None else found(step, whole),
         )
     else:

@@ -10,16 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import control, rows
-from effectively_once.checkpoints import Checkpoint
-from effectively_once.driver import Driver
+from effectively_once.driver import control
+from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.driver import Driver
+from effectively_once.driver.input_watch import InputWatch
+from effectively_once.driver.metrics import Metrics
+from effectively_once.epoch import rows
+from effectively_once.epoch.summary import Summary
 from effectively_once.errors import SourceError, VersionError
-from effectively_once.input_watch import InputWatch
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import Declaration, Ranges
-from effectively_once.metrics import Metrics
-from effectively_once.summary import Summary
 from tests.unit.library.orders_world import MENDED, OLD, TOPIC, World
 from tests.unit.library.test_repair import HIT, assert_exact, broken
 

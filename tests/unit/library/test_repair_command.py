@@ -8,18 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToKafka, ToTable, abandon, fenced, repair
-from effectively_once.backup import Backup
-from effectively_once.columns import COORDINATES, DEAD_LETTER
+from effectively_once import Pipeline, ToKafka, ToTable
 from effectively_once.errors import ControlError, SinkError
-from effectively_once.fenced import sources
-from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
-from effectively_once.place import Place
-from effectively_once.restore import restore
+from effectively_once.operate.abandon import abandon, fenced, repair
+from effectively_once.operate.abandon.fenced import sources
+from effectively_once.operate.backup.backup import Backup
+from effectively_once.operate.backup.place import Place
+from effectively_once.operate.backup.restore import restore
+from effectively_once.pipeline.columns import COORDINATES, DEAD_LETTER
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.stateful import Stateful
 from effectively_once.sinks.kafka_shard import ShardAddress
-from effectively_once.stateful import Stateful
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.orders_world import COLUMNS, MENDED, OLD, World

@@ -12,7 +12,8 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka, shard_step
+from effectively_once import Pipeline, RecordedStep, ToFiles, ToKafka
+from effectively_once.epoch import shard_step
 from effectively_once.errors import ControlError, SinkError, StaleDriverError
 from tests.unit.library.orders_world import COLUMNS, OLD, ORDERS, WINDOWS, Killed, World
 from tests.unit.library.test_repair import HIT, assert_exact, broken, kill, mend, truncating

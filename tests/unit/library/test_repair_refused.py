@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from effectively_once import refusals
-from effectively_once.columns import DEAD_LETTER
+from effectively_once.epoch import refusals
+from effectively_once.pipeline.columns import DEAD_LETTER
 from tests.unit.library.orders_world import ORDERS, Killed, World
 from tests.unit.library.test_repair import AFTER, HIT, SIZE, kill, mend, records, truncating
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from effectively_once.dead_letters import Cut, DeadLetter, Message, Selection, Unreadable
 from effectively_once.errors import SettingsError, SinkError, UnreachableError
-from effectively_once.replay import HEADER, Edit, Replay, edit_of, refuse_impossible
+from effectively_once.operate.dead_letters.replay import HEADER, Edit, Replay, edit_of, refuse_impossible
+from effectively_once.sinks.dead_letters import Cut, DeadLetter, Message, Selection, Unreadable
 from tests.settings import pipeline_settings
 
 SETTINGS = pipeline_settings()

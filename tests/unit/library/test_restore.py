@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from effectively_once.backup_manifest import MANIFEST, BackupError
 from effectively_once.errors import ChainError, SettingsError, StaleDriverError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Put, Request, run
 from effectively_once.ledger.records import Head
-from effectively_once.restore import restore
+from effectively_once.operate.backup.backup_manifest import MANIFEST, BackupError
+from effectively_once.operate.backup.restore import restore
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.library.ledger_driver import LedgerDriver
 from tests.unit.library.listed_store import ListedStore

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from effectively_once import retained
+from effectively_once.driver.input_watch import InputWatch
+from effectively_once.driver.metrics import Metrics
 from effectively_once.errors import SourceError, UnreachableError
-from effectively_once.input_watch import InputWatch
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import AsShown, EpochRecord, Head, Offsets
-from effectively_once.metrics import Metrics
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.sources import retained
 from effectively_once.sources.kafka import END, KafkaSource
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore

@@ -15,11 +15,11 @@ from effectively_once.errors import ChainError, PipelineError
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Request, run
-from effectively_once.leftovers import Sort, View
-from effectively_once.listing import Listed
-from effectively_once.retention import CHUNK, KEPT, UNSOUND, YOUNG, Leftovers, Retention
+from effectively_once.operate.retention.leftovers import Sort, View
+from effectively_once.operate.retention.retention import CHUNK, KEPT, UNSOUND, YOUNG, Leftovers, Retention
 from effectively_once.sinks.manifest import ManifestSink
-from effectively_once.windows import Windows
+from effectively_once.state.lateness import Windows
+from effectively_once.store.listing import Listed
 from tests.unit.library.ledger_driver import GLOBAL_SCHEMA, LedgerDriver, global_counts
 from tests.unit.library.listed_store import ListedStore
 from tests.unit.library.names import GLOBAL_COUNTS

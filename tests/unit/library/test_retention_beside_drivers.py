@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from effectively_once.ledger.objects import Delete, ObjectStore
-from effectively_once.leftovers import Sort, Staged, View
-from effectively_once.reader import files_of
+from effectively_once.operate.retention.leftovers import Sort, Staged, View
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.manifest_span import Manifest
+from effectively_once.sinks.reader import files_of
 from tests.model import checks
 from tests.model.asked import asking
 from tests.model.at import LAYOUT, At

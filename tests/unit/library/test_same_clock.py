@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from effectively_once.checkpoints import Planned
-from effectively_once.driver import Driver
+from effectively_once.driver.checkpoints import Planned
+from effectively_once.driver.driver import Driver
+from effectively_once.epoch.stateful_step import spark_watermark_ms
 from effectively_once.errors import ChainError
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import run
-from effectively_once.stateful_step import spark_watermark_ms
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import LAYOUT, advanced, declaration, ranges, taken

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from effectively_once import session
-from effectively_once.object_store import ACCESS_KEY, SECRET_KEY
+from effectively_once.driver import session
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import ACCESS_KEY, SECRET_KEY
 from tests.settings import pipeline_settings
 
 NEEDED = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.settings import digest, load, unchanged
+from effectively_once.pipeline.settings import digest, load, unchanged
 from tests.settings import JOB, REQUIRED, pipeline_settings
 
 BOUND = {"topic": "other", "shards": 3, "window_ms": 1000, "lateness_ms": 1000}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from effectively_once import leaders
 from effectively_once.errors import UnreachableError
+from effectively_once.sinks import leaders
 from effectively_once.sources.kafka import KafkaSource
 from tests.settings import pipeline_settings
 from tests.unit.harness.test_leaders import Answer

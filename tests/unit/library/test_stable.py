@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effectively_once import deltas
+from effectively_once.epoch.recorded import collect, recorded
 from effectively_once.errors import ChainError, SettingsError, SinkError, StepError, VersionError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete
-from effectively_once.stable import RecordedStep, collect, recorded
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.state import deltas
 from infra.cluster.access import CHECKOUT
 from tests.unit.ledger.memory_store import Fate, MemoryStore
 

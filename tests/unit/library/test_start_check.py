@@ -9,21 +9,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, Stateful, ToKafka, driver, inspector, preflight, start_check
-from effectively_once.broker_probe import TopicFacts
-from effectively_once.control import State, Wish, ask
-from effectively_once.driver import Driver
+from effectively_once import Pipeline, Stateful, ToKafka
+from effectively_once.driver import driver, preflight
+from effectively_once.driver.broker_probe import TopicFacts
+from effectively_once.driver.control import State, Wish, ask
+from effectively_once.driver.driver import Driver
+from effectively_once.driver.preflight import Preflight
+from effectively_once.driver.spark_state import PARTITIONS
 from effectively_once.errors import ChainError, CheckpointError, ControlError, SettingsError, SinkError, VersionError
-from effectively_once.inspection_text import lines
-from effectively_once.inspector import Inspector
-from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.objects import Delete, Get, Put, Request, run
 from effectively_once.ledger.records import AsShown, Head, Span
-from effectively_once.preflight import Preflight
+from effectively_once.operate.inspect import inspector, start_check
+from effectively_once.operate.inspect.inspection_text import lines
+from effectively_once.operate.inspect.inspector import Inspector
+from effectively_once.operate.inspect.start_check import StartCheck
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.publish import Mark
-from effectively_once.spark_state import PARTITIONS
-from effectively_once.start_check import StartCheck
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, SETTINGS, WHEEL, advanced, declaration, record_of, taken
 from tests.unit.library.test_stateful import Folder

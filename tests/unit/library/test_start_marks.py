@@ -8,16 +8,17 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToFiles, ToKafka, ToTable, preflight
+from effectively_once import Pipeline, ToFiles, ToKafka, ToTable
+from effectively_once.driver import preflight
+from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import SinkError, SourceError
-from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Head
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.preflight import Preflight
+from effectively_once.pipeline.job import Job
 from effectively_once.sinks.manifest import ManifestSink
 from effectively_once.sinks.publish import Mark
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration, record_of

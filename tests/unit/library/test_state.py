@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import Count, Max, Min, Sum, digest, state, sums
-from effectively_once.aggregates import Aggregate
-from effectively_once.state import WindowState
-from effectively_once.windows import Windows
+from effectively_once import Count, Max, Min, Sum
+from effectively_once.ledger import digest
+from effectively_once.state import sums
+from effectively_once.state import windows as state
+from effectively_once.state.aggregates import Aggregate
+from effectively_once.state.lateness import Windows
+from effectively_once.state.windows import WindowState
 
 WINDOWS = Windows(100, 150)
 EVENTS = st.lists(st.tuples(st.sampled_from(["ann", "bob", "cem"]), st.integers(0, 1500)), max_size=60)

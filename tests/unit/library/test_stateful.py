@@ -14,27 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark import TaskContext
 
-from effectively_once import (
-    Count,
-    Pipeline,
-    RecordedStep,
-    Stateful,
-    ToFiles,
-    ToKafka,
-    ToTable,
-    Windowed,
-    epoch,
-)
-from effectively_once.checkpoints import Checkpoint
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.errors import ChainError, CheckpointError, InputError, SettingsError, StepError
-from effectively_once.job import Job
-from effectively_once.ledger.objects import Delete, Put
-from effectively_once.ledger.records import Delta, Head
-from effectively_once.shard_step import ShardStep
-from effectively_once.spark_state import PARTITIONS, refuse_other_settings
-from effectively_once.stateful_plan import _ByShard, state_error
-from effectively_once.stateful_step import (
+from effectively_once import Count, Pipeline, RecordedStep, Stateful, ToFiles, ToKafka, ToTable, Windowed
+from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.spark_state import PARTITIONS, refuse_other_settings
+from effectively_once.driver.stateful_plan import _ByShard, state_error
+from effectively_once.epoch import epoch
+from effectively_once.epoch.shard_step import ShardStep
+from effectively_once.epoch.stateful_step import (
     BATCH_ID,
     PROPERTY,
     Errand,
@@ -47,8 +33,13 @@ from effectively_once.stateful_step import (
     spark_delay_ms,
     spark_watermark_ms,
 )
-from effectively_once.whole_input import CLOSING
-from effectively_once.windows import Windows
+from effectively_once.epoch.whole_input import CLOSING
+from effectively_once.errors import ChainError, CheckpointError, InputError, SettingsError, StepError
+from effectively_once.ledger.objects import Delete, Put
+from effectively_once.ledger.records import Delta, Head
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
+from effectively_once.state.lateness import Windows
 from tests.settings import pipeline_settings
 from tests.unit.ledger.samples import LAYOUT, declaration, record_of
 from tests.unit.library.listed_store import ListedStore

@@ -10,8 +10,8 @@ import pytest
 
 from effectively_once.ledger.records import Ranges
 from effectively_once.sources import statements
+from effectively_once.sources.statement import Statement, decode
 from effectively_once.sources.statements import Pending, Statements
-from effectively_once.statement import Statement, decode
 
 
 def said(time_ms: int, source: str = "gate", **offsets: int) -> Statement:

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from effectively_once import object_store
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.objects import Absent, Found, Get
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store import object_store
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 
 NONE = b"<Error><Code>NoSuchKey</Code></Error>"
 Answer = tuple[int, dict[str, str], bytes]

@@ -14,7 +14,7 @@ import pytest
 
 from effectively_once.errors import AccessError
 from effectively_once.ledger.objects import Absent, Get, Put, Written
-from effectively_once.object_store import BucketAddress, S3ObjectStore
+from effectively_once.store.object_store import BucketAddress, S3ObjectStore
 
 AHEAD, OLD = timedelta(minutes=15), timedelta(minutes=10)
 

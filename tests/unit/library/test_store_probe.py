@@ -9,13 +9,14 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from effectively_once import Pipeline, ToFiles, object_store
+from effectively_once import Pipeline, ToFiles
+from effectively_once.driver.preflight import Preflight
 from effectively_once.errors import StoreError, UnreachableError
-from effectively_once.job import Job
 from effectively_once.ledger.layout import Layout
-from effectively_once.preflight import Preflight
+from effectively_once.pipeline.job import Job
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.store_probe import TRIES, StoreProbe
+from effectively_once.store import object_store
+from effectively_once.store.probe import TRIES, StoreProbe
 from tests.fake_s3 import FakeS3, Lack, fake_s3
 from tests.settings import pipeline_settings
 from tests.unit.ledger.memory_store import Fate, MemoryStore

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from effectively_once import Count, Pipeline, ToFiles, ToKafka, ToTable, Windowed
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.epoch import between
+from effectively_once.epoch.epoch import between
+from effectively_once.epoch.summary import Summary
 from effectively_once.errors import InputError, SinkError
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.records import Delta, EpochRecord, Rows, Span
+from effectively_once.pipeline.columns import DEAD_LETTER
 from effectively_once.sinks.manifest import ManifestSink, StagedFile
-from effectively_once.summary import Summary
 from tests.unit.ledger.memory_store import MemoryStore
 from tests.unit.ledger.samples import declaration
 

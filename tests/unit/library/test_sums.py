@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import sums
-from effectively_once.aggregates import Merge
+from effectively_once.state import sums
+from effectively_once.state.aggregates import Merge
 
 MOST, LEAST = 2**63 - 1, -(2**63)
 HOW: dict[str, Merge] = {"n": "sum", "v": "sum", "least": "min", "most": "max"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from effectively_once import publishing
-from effectively_once.dead_letter_topic import BEYOND_S, DeadLetterTopic
-from effectively_once.settings import PipelineSettings
+from effectively_once.epoch import publishing
+from effectively_once.operate.dead_letters.dead_letter_topic import BEYOND_S, DeadLetterTopic
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.sinks import kafka
 from effectively_once_jobs.user_counts import pipeline
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from effectively_once.errors import SettingsError
-from effectively_once.trial import KafkaRecord
+from effectively_once.testing import KafkaRecord
 
 LONGEST_MS = 253_402_300_799_999
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from effectively_once.version import code_digest
+from effectively_once.driver.version import code_digest
 
 FILES = {
     "shop/__init__.py": "",

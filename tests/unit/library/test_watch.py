@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from effectively_once import watch
-from effectively_once.attended import CLOSE_S, Attended
-from effectively_once.clock import watermark_ms
+from effectively_once.driver import watch
+from effectively_once.driver.attended import CLOSE_S, Attended
+from effectively_once.driver.clock import watermark_ms
+from effectively_once.driver.watch import Watch
 from effectively_once.errors import UnreachableError
 from effectively_once.ledger.records import Clock, Head, Ranges
-from effectively_once.settings import PipelineSettings
-from effectively_once.watch import Watch
+from effectively_once.pipeline.settings import PipelineSettings
 from tests.unit.library.test_clock import declared, head, record
 
 HOLD_S, IDLE_S = 5.0, 3.0

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from effectively_once import whole_input
+from effectively_once.driver.worker_errors import named_error
+from effectively_once.epoch import whole_input
 from effectively_once.errors import InputError, PipelineError
-from effectively_once.worker_errors import named_error
 
 SCHEMA = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("closing", pa.string())])
 Row = dict[str, Any]

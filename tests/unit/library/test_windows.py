@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effectively_once import rows
-from effectively_once.windows import Windows
+from effectively_once.epoch import rows
+from effectively_once.state.lateness import Windows
 
 TIMES = st.integers(-(10**6), 10**6)
 WINDOWS = st.builds(Windows, st.integers(1, 5000), st.integers(0, 5000))

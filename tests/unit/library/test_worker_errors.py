@@ -8,9 +8,9 @@ import traceback
 import pytest
 
 from effectively_once import errors
+from effectively_once.driver.worker_errors import named_error
 from effectively_once.errors import ChainError, PipelineError, SinkError, UnreachableError
 from effectively_once.sinks.publish import FencedError
-from effectively_once.worker_errors import named_error
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PipelineError)]
 CASES = [

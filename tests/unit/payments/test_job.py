@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from effectively_once.epoch.whole_input import CLOSING
 from effectively_once.errors import InputError, SettingsError
-from effectively_once.whole_input import CLOSING
 from effectively_once_jobs import card_ledger
 from effectively_once_jobs.card_ledger import balances, payments
 from effectively_once_jobs.card_ledger.charges import Charges

@@ -178,7 +178,7 @@ def git(*words: str) -> str:
 
 def test_the_commit_of_a_run_has_to_have_the_code_that_its_drivers_ran(runs: list[Path]) -> None:
     git("init", "--quiet")
-    for name in ("effectively_once/driver.py", "effectively_once/store/s3.py", "effectively_once/py.typed"):
+    for name in ("effectively_once/driver/driver.py", "effectively_once/store/s3.py", "effectively_once/py.typed"):
         path = Path("pipelines", "src", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# {name}, ä\n", encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from effectively_once.statement import Statement
+from effectively_once.sources.statement import Statement
 from tests.harness.spread import PARTITIONS
 from tests.harness.subject import unpaced
 from tests.harness.workload.gateways import GATEWAYS, Gateways, gateway_of

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from effectively_once.errors import SettingsError
 from effectively_once.gateway.record import Record
 from effectively_once.gateway.unsent import Unsent
-from effectively_once.statement import Statement, topic_of
+from effectively_once.sources.statement import Statement, topic_of
 
 ASK_S = 5.0
 """How long the broker may take to tell where the partitions end, before it is asked again."""

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from effectively_once import digest
-from effectively_once.ledger import checksum
+from effectively_once.ledger import checksum, digest
 
 Ranges = dict[str, dict[str, tuple[int, int]]]
 """Topic -> partition (as text, for JSON) -> [start, end) offsets."""

@@ -14,8 +14,8 @@ from functools import lru_cache
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.sinks.kafka_rows import read_from, read_rows
 from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, seen_mark, unreachable, written_mark
 from effectively_once.sinks.publish import Mark

@@ -17,8 +17,8 @@ from confluent_kafka import (
     Producer,
 )
 
-from effectively_once import digest
 from effectively_once.errors import PipelineError, RefusedRowsError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.hanging import end_hanging
 from effectively_once.sinks.kafka_shard import MISSING, Record, Row, ShardAddress, read_mark, unreachable

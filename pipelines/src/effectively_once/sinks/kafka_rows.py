@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from effectively_once import digest
 from effectively_once.errors import SinkError, UnreachableError
+from effectively_once.ledger import digest
 from effectively_once.sinks.kafka_shard import ShardAddress, consumer_of, ends, unreachable
 from effectively_once.sinks.publish import Mark
 

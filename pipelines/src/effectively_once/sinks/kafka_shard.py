@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from effectively_once.errors import SinkError, UnreachableError
-from effectively_once.leaders import ask_again
+from effectively_once.sinks.leaders import ask_again
 from effectively_once.sinks.publish import Mark
 
 TRANSACTION_TIMEOUT_S = 60

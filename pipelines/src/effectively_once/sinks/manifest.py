@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from effectively_once import digest
 from effectively_once.errors import SinkError
-from effectively_once.ledger import checksum
+from effectively_once.ledger import checksum, digest
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import ObjectStore, body_of, create_once, run
 from effectively_once.ledger.records import Rows

@@ -15,8 +15,8 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from effectively_once import digest
 from effectively_once.errors import SinkError
+from effectively_once.ledger import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks import dry_run
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, named, naming

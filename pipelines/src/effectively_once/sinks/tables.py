@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from psycopg import sql
 
-from effectively_once import digest
 from effectively_once.errors import SettingsError, SinkError
+from effectively_once.ledger import digest
 from effectively_once.sinks.database import PATIENCE_S, DatabaseAddress, Session, connect, naming
 
 COLUMN_TYPES = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from effectively_once import digest
+from effectively_once.ledger import digest
 from effectively_once.ledger.records import Rows
 from effectively_once.sinks.publish import (
     Commit,

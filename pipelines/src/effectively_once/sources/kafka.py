@@ -11,13 +11,13 @@ import tenacity
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from effectively_once import retained
 from effectively_once.errors import SourceError, UnreachableError
-from effectively_once.leaders import ask_again
 from effectively_once.ledger.records import Head, Ranges
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.sinks.leaders import ask_again
+from effectively_once.sources import retained
+from effectively_once.sources.statement import topic_of
 from effectively_once.sources.times import BOUNDS, takes_any_time
-from effectively_once.statement import topic_of
 
 if TYPE_CHECKING:
     # The start check asks the topic, and runs where there is no Spark too.

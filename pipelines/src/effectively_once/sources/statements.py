@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from effectively_once.ledger.records import Ranges
-from effectively_once.statement import Statement, decode, topic_of
+from effectively_once.sources.statement import Statement, decode, topic_of
 
 PENDING_MAX = 1_000
 """Statements of a source that wait for the chain; of more every other one is forgotten: time moves in larger steps."""

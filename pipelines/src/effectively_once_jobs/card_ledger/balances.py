@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from effectively_once import whole_input
+from effectively_once.epoch import whole_input
 from effectively_once_jobs.card_ledger.payments import Payments
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def running_balances(rows: DataFrame) -> DataFrame:
     # The declaration needs no Spark.
     from pyspark.sql.streaming.state import GroupStateTimeout  # noqa: PLC0415
 
-    from effectively_once.rows import by_key  # noqa: PLC0415
-    from effectively_once.spark_state import PARTITIONS  # noqa: PLC0415
+    from effectively_once.driver.spark_state import PARTITIONS  # noqa: PLC0415
+    from effectively_once.epoch.rows import by_key  # noqa: PLC0415
 
     running = (
         rows.select("card", "amount_cents")

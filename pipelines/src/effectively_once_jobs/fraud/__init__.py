@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from effectively_once.needs import Needs
+from effectively_once.operate.create.needs import Needs
 from effectively_once_jobs.fraud.store import SCHEMA
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from effectively_once import rows
-from effectively_once.aggregates import Aggregate
-from effectively_once.dead_letters import LATE
-from effectively_once.pipeline import Pipeline
-from effectively_once.windowed import WINDOW_START, Windowed
-from effectively_once.windows import Windows
+from effectively_once.epoch import rows
+from effectively_once.pipeline.pipeline import Pipeline
+from effectively_once.pipeline.windows import WINDOW_START, Windowed
+from effectively_once.sinks.dead_letters import LATE
+from effectively_once.state.aggregates import Aggregate
+from effectively_once.state.lateness import Windows
 
 KINDS = ("timely", "late", "copies")
 

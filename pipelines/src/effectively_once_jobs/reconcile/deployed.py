@@ -19,12 +19,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from effectively_once.driver import one_line
+from effectively_once.driver.driver import one_line
 from effectively_once.errors import PipelineError, UnreachableError
 from effectively_once.ledger.objects import Put, Written
-from effectively_once.object_store import S3ObjectStore
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once.progress import announce
-from effectively_once.settings import PipelineSettings
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.reconcile import __main__ as command
 from effectively_once_jobs.settings_file import read
 

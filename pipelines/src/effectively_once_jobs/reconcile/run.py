@@ -11,20 +11,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from effectively_once.columns import DEAD_LETTER
-from effectively_once.destinations import ToKafka
+from effectively_once.driver.main import SPARK_CONF
+from effectively_once.driver.session import session
 from effectively_once.errors import ChainError, SettingsError, SourceError
-from effectively_once.job import Job
 from effectively_once.ledger import chain
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import run
 from effectively_once.ledger.records import EpochRecord, Head
-from effectively_once.main import SPARK_CONF
-from effectively_once.object_store import S3ObjectStore
-from effectively_once.session import session
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.sinks import ToKafka
+from effectively_once.pipeline.windows import Windowed
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.windowed import Windowed
-from effectively_once.windows import Windows
+from effectively_once.state.lateness import Windows
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.reconcile import cells
 from effectively_once_jobs.reconcile.difference import Cell, Line, lines
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from effectively_once import Count, Pipeline, RecordedStep, Sum, ToTable, Windowed
-from effectively_once.needs import Needs
+from effectively_once.operate.create.needs import Needs
 from effectively_once_jobs.system_usage.look_up import looked_up
 from effectively_once_jobs.system_usage.store import SCHEMA
 from effectively_once_jobs.system_usage.transform import COLUMNS, transactions

@@ -17,12 +17,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from effectively_once.checkpoints import Checkpoint
+from effectively_once.driver.checkpoints import Checkpoint
 from effectively_once.ledger.layout import Layout
 from effectively_once.ledger.objects import Delete, Put, Written
-from effectively_once.object_store import S3ObjectStore
 from effectively_once.progress import announce
 from effectively_once.sources.kafka import KafkaSource
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.system_usage.look_up import told
 from effectively_once_jobs.system_usage.settings import AT_MOST_ONCE, CHECKPOINTED, UsageSettings
 from effectively_once_jobs.system_usage.snapshots import Snapshots, Totals

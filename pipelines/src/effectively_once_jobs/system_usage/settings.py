@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from effectively_once.settings import PipelineSettings
+from effectively_once.pipeline.settings import PipelineSettings
 from effectively_once_jobs.settings_file import read
 
 Semantics = Literal["at_most_once", "at_least_once_acknowledged", "at_least_once_checkpointed", "exactly_once"]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from effectively_once.errors import CheckpointError
 from effectively_once.ledger.objects import Delete, body_of, create_once, run
-from effectively_once.object_store import S3ObjectStore
+from effectively_once.store.object_store import S3ObjectStore
 
 KEPT = 3
 """Snapshots that are kept; a restart needs the last one, or the one before it."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from effectively_once.needs import Needs
+    from effectively_once.operate.create.needs import Needs
 
 
 def needs(settings: Mapping[str, Any]) -> Needs:
     """Return what a deployment makes: the topics between operators, of dedup, and the table of the output."""
     # An operator starts without what declarations import, and so sooner.
-    from effectively_once.needs import Needs  # noqa: PLC0415
+    from effectively_once.operate.create.needs import Needs  # noqa: PLC0415
     from effectively_once_jobs.two_ways.settings import WaySettings  # noqa: PLC0415
     from effectively_once_jobs.two_ways.table import schema_of  # noqa: PLC0415
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from effectively_once import points
 from effectively_once.errors import PipelineError, SettingsError
-from effectively_once.object_store import S3ObjectStore
 from effectively_once.progress import announce
+from effectively_once.store.object_store import S3ObjectStore
 from effectively_once_jobs.two_ways.memory import Memory
 from effectively_once_jobs.two_ways.notes import Notes
 from effectively_once_jobs.two_ways.settings import SNAPSHOTS, WaySettings, load
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 def _query(settings: WaySettings, stop: threading.Event) -> None:
     # An operator of dedup starts without Spark and pandas, and so sooner.
-    from effectively_once.session import session  # noqa: PLC0415
+    from effectively_once.driver.session import session  # noqa: PLC0415
     from effectively_once_jobs.two_ways import query  # noqa: PLC0415
 
     conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from effectively_once.catalog.catalog import SCHEMA, Catalog
 from effectively_once.errors import CheckpointError
-from effectively_once.windows import Windows
+from effectively_once.state.catalog.catalog import SCHEMA, Catalog
+from effectively_once.state.lateness import Windows
 from effectively_once_jobs.two_ways.running import Kept, Record, passed_on
 
 WINDOWS = Windows(length_ms=600_000, lateness_ms=600_000)

@@ -19,11 +19,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQuery
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
-from effectively_once import points, whole_input
+from effectively_once import points
+from effectively_once.driver.spark_state import settings as stateful_settings
+from effectively_once.epoch import whole_input
+from effectively_once.epoch.rows import by_key
 from effectively_once.progress import announce
-from effectively_once.rows import by_key
 from effectively_once.sources.kafka import KafkaSource
-from effectively_once.spark_state import settings as stateful_settings
 from effectively_once_jobs.two_ways.running import NOTHING, Kept, Record, advanced
 from effectively_once_jobs.two_ways.settings import WaySettings
 from effectively_once_jobs.two_ways.stage import TAKEN

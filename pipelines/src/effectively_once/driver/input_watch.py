@@ -1,0 +1,68 @@
+"""Looks how near the topic's retention is to what the chain has not covered, whatever the driver is at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from effectively_once.driver.metrics import Metrics
+from effectively_once.errors import PipelineError
+from effectively_once.sources.kafka import RETENTION_MS, KafkaSource
+from effectively_once.sources.retained import Partitions, share_left
+
+EVERY_S = 30.0
+
+log = structlog.get_logger()
+
+
+class InputWatch:
+    """One per driver; it also keeps the source's earliest offsets fresh, which declarations are held against.
+
+    Args:
+        source: the input.
+        metrics: are told.
+        at: gives where the chain ends; empty before the first epoch, which begins at what is there.
+        clock: ms since 1970.
+
+    """
+
+    def __init__(
+        self,
+        source: KafkaSource,
+        metrics: Metrics,
+        at: Callable[[], Partitions],
+        clock: Callable[[], float] = lambda: time.time() * 1000,
+    ) -> None:
+        self._source, self._metrics, self._at, self._clock = source, metrics, at, clock
+        self._retention_ms: int | None = None
+
+    def start(self, stopping: threading.Event) -> None:
+        """Look in a thread of its own until `stopping` is set: a broker that is away must not keep anybody else."""
+        threading.Thread(target=self._run, args=(stopping,), name="input-watch", daemon=True).start()
+
+    def look(self) -> None:
+        """Look once. Raises UnreachableError and SourceError, as the source does."""
+        if self._retention_ms is None:
+            self._retention_ms = int(self._source.topic_settings()[RETENTION_MS])
+        first, last = self._source.first_offsets(), self._source.last_offsets()
+        at, retention_ms = self._at() or first, self._retention_ms
+        lost = any(at.get(partition, 0) < offset for partition, offset in first.items())
+
+        def younger(share: float) -> Partitions:
+            return self._source.offsets_since(int(self._clock() - share * retention_ms))
+
+        share = 0.0 if lost else 1.0 if retention_ms < 0 else share_left(at, last, younger)
+        self._metrics.input_held(share, None if retention_ms < 0 else retention_ms / 1000)
+
+    def _run(self, stopping: threading.Event) -> None:
+        while True:
+            try:
+                self.look()
+            except PipelineError as error:
+                # Whether the pipeline can go on without its broker shows at the next epoch.
+                log.warning("how long the input is held cannot be told", error=str(error))
+            if stopping.wait(EVERY_S):
+                return

@@ -1,0 +1,118 @@
+"""The process around a driver: settings in, session up, query running until a signal or a named error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from effectively_once.driver.control import stopped_line
+from effectively_once.driver.driver import Driver, one_line
+from effectively_once.driver.session import session
+from effectively_once.driver.version import code_digest
+from effectively_once.driver.worker_errors import named_error
+from effectively_once.errors import ControlError, PipelineError, SettingsError
+from effectively_once.pipeline.job import job_of
+from effectively_once.pipeline.pipeline import Pipeline
+
+POLL_S = 0.5
+UNNAMED = 70
+"""Exit code of what has no name: a defect, or a failure of Spark."""
+WHEEL_DIGEST, SPARK_CONF = "EFFECTIVELY_ONCE_WHEEL_DIGEST", "EFFECTIVELY_ONCE_SPARK_CONF"
+
+
+def run(argv: Sequence[str], pipeline: Pipeline | None = None) -> int:
+    """Run a pipeline until SIGTERM or SIGINT, and return the exit code.
+
+    Args:
+        argv: the settings file.
+        pipeline: the declaration; None for the one that the settings name as `job`.
+
+    The environment gives credentials, the wheel's digest and, as JSON, the Spark settings of the place it runs in.
+    """
+    structlog.configure(
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.add_log_level,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+    stop: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: stop.append(received))
+    try:
+        return _run(argv, pipeline, stop)
+    except Exception as error:
+        named = named_error(error)
+        if named is None:
+            traceback.print_exc()
+        return _told(named or error)
+
+
+def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int:
+    if len(argv) != 1:
+        raise SettingsError("one argument is needed: the settings file", "command line", "Name it.")
+    job = job_of(Path(argv[0]), pipeline)
+    driver = Driver(job, os.environ.get(WHEEL_DIGEST) or code_digest(*job.pipeline.functions))
+    # Before the session: what cannot succeed is refused without waiting for a JVM.
+    driver.check()
+    if driver.head.declared is None and (drained := driver.drained()) is not None:
+        sys.stdout.write(f"{stopped_line(drained)}\n")
+        return 0
+    conf: dict[str, str] = json.loads(os.environ.get(SPARK_CONF, "{}"))
+    spark = session(driver.settings, conf)
+    try:
+        query = driver.start(spark)
+        error = _watched(query, driver, stop, spark.sparkContext.cancelAllJobs)
+        driver.stop()
+        query.stop()
+    finally:
+        spark.stop()
+    if error is None and not isinstance(driver.failure, InterruptedError):
+        # The signal came while an epoch failed: that is not a stop in order.
+        error = driver.failure
+    return 0 if error is None else _told(driver.named(error) or error)
+
+
+def _told(error: BaseException) -> int:
+    """Say in one line on stderr what happened, and return the exit code for it."""
+    sys.stderr.write(one_line(error) + "\n")
+    return error.exit_code if isinstance(error, PipelineError) else UNNAMED
+
+
+def _watched(query: Any, driver: Driver, stop: list[int], cancel: Callable[[], None]) -> BaseException | None:
+    """Wait until the query ends (its error), a signal asks to stop, or a drain is done (None)."""
+    ended = False
+    while not stop:
+        drained = driver.drained()
+        if drained is not None:
+            sys.stdout.write(f"{stopped_line(drained)}\n")
+            break
+        if ended:
+            return ControlError(
+                "the pipeline was to be drained, and was asked otherwise when it had ended",
+                driver.layout.control,
+                "Start it again: all that it read is published, and it goes on from there.",
+            )
+        replaced = driver.replaced()
+        if replaced is not None:
+            # Each of its tasks would find that out for itself, and be tried again and again.
+            cancel()
+            if not driver.busy.locked():
+                return replaced
+        try:
+            if query.awaitTermination(POLL_S):
+                return RuntimeError("the query ended by itself")
+        except Exception as error:
+            if not isinstance(driver.failure, InterruptedError):
+                return driver.failure or error
+            # It refused an epoch beyond the drain's ends: looked at once more, to say so.
+            ended = True
+    return None

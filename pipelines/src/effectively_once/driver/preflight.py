@@ -1,0 +1,218 @@
+"""What is checked before a Spark session is started: a start that cannot succeed says so within seconds.
+
+First everything that can be asked without the chain, so that a start with wrong settings does not stop a driver that
+runs. Then head is taken over, before anything else of the chain is read (R1), and what it says is compared with source
+and sinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import structlog
+import tenacity
+
+from effectively_once.driver import spark_state
+from effectively_once.driver.broker_probe import TopicFacts, Warned, asked, judged, stalled
+from effectively_once.driver.checkpoints import Checkpoint
+from effectively_once.driver.sink_topics import STATEMENTS, TABLE, SinkTopics, same_sinks
+from effectively_once.epoch import refusals
+from effectively_once.epoch.publishing import database_of, table_addresses
+from effectively_once.ledger import chain
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.objects import run
+from effectively_once.ledger.records import Head
+from effectively_once.pipeline.job import Job
+from effectively_once.pipeline.settings import PipelineSettings, unchanged
+from effectively_once.sinks import constraints, tables
+from effectively_once.sinks.hanging import end_hanging
+from effectively_once.sinks.kafka_shard import ShardAddress, read_mark, seen_mark
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.postgres import read_mark as table_mark
+from effectively_once.sinks.publish import Mark, refuse_outside
+from effectively_once.sources import retained
+from effectively_once.sources.kafka import KafkaSource
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
+from effectively_once.store.object_store import S3ObjectStore
+from effectively_once.store.probe import StoreProbe
+
+MARK_WAIT_S = 0.3
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The checks of one start."""
+
+    job: Job
+    layout: Layout
+    store: S3ObjectStore
+    source: KafkaSource
+
+    @property
+    def settings(self) -> PipelineSettings:
+        """Those of the job."""
+        return self.job.settings
+
+    def surroundings(self) -> dict[str, str]:
+        """Check store, broker, topics and tables, without a look at the chain; return the ids of input and sinks.
+
+        Raises:
+            PipelineError: Unreachable, Access, Source or Sink, each with what to do.
+
+        """
+        S3ObjectStore(self.settings.bucket, self.settings.start_patience_s).check()
+        topic_ids = self.source.topic_ids()
+        topic_ids |= {f"{STATEMENTS}{name}": identity for name, identity in self.source.statements_ids().items()}
+        set_to = self.source.topic_settings()
+        self.source.refuse_compacted(set_to)
+        self.source.warn_of_times(set_to)
+        topics = SinkTopics(self.settings, self.job.pipeline.kafka_sinks)
+        topic_ids |= topics.ids()
+        if self.settings.semantics == "exactly_once":
+            topics.refuse_expiring_marks()
+        topics.refuse_small(self.job.pipeline)
+        for name, shape in self.job.pipeline.tables.items():
+            topic_ids[f"{TABLE}{self.settings.pipeline}.{name}"] = tables.check(
+                database_of(self.settings), (self.settings.pipeline, name), shape, self.settings.start_patience_s
+            )
+        return topic_ids
+
+    def tried(self) -> tuple[str, ...]:
+        """Tables that rows are tried on before an epoch is shown: those that somebody added constraints to.
+
+        Raises:
+            PipelineError: Settings, Access or Unreachable, each with what to do.
+
+        """
+        found: list[str] = []
+        shapes = self.job.pipeline.tables
+        names = {name: (self.settings.pipeline, name) for name in shapes}
+        for name in refusals.triable(self.job.pipeline):
+            asked = database_of(self.settings), names[name]
+            added = constraints.added(*asked, shapes[name], self.settings.start_patience_s)
+            if not added:
+                continue
+            others = [other for other in names.values() if other != names[name]]
+            refers = constraints.refers(*asked, others, self.settings.start_patience_s)
+            if refers:
+                # What they refer to comes with the same epoch: to a trial that is rolled back it is not there yet.
+                log.warning(
+                    "rows are not tried on a table that refers to another one of the pipeline",
+                    table=name,
+                    added=added,
+                    refers=refers,
+                )
+                continue
+            log.info("rows are tried on a table before they are shown", table=name, added=added)
+            found.append(name)
+        return tuple(found)
+
+    def probe(self) -> None:
+        """Try what is rested on and cannot be asked for: it writes, so a check that only reads leaves it out.
+
+        Raises:
+            PipelineError: Store, Unreachable or Access, each with what to do.
+
+        """
+        bucket = self.settings.bucket
+        store = S3ObjectStore(bucket, self.settings.start_patience_s)
+        StoreProbe(store, f"{bucket.endpoint}/{bucket.bucket}", self.layout).run()
+
+    def warnings(self) -> list[Warned]:
+        """What the topics' settings would lose in an outage.
+
+        Raises:
+            PipelineError: Unreachable, or Sink where nothing could be published.
+
+        """
+        return judged(self.settings, self._topics)
+
+    def stalled(self) -> list[str]:
+        """Topics of sinks that take no write until more of their replicas are in sync: a start waits there.
+
+        Raises:
+            UnreachableError: no broker answers.
+
+        """
+        return stalled(self.settings, self._topics)
+
+    @cached_property
+    def _topics(self) -> dict[str, TopicFacts]:
+        return asked(self.settings, self.job.pipeline.kafka_sinks)
+
+    def accept(self, head: Head, topic_ids: dict[str, str], wheel_digest: str) -> None:
+        """Compare the head that is there with settings, source and wheel, before it is taken over.
+
+        Raises:
+            PipelineError: Settings, Source, Sink or Version, each with what to do.
+
+        """
+        unchanged(head.settings, self.job.bound, self.layout.head)
+        self.source.same_topic(head, topic_ids)
+        same_sinks(head, topic_ids)
+        chain.same_version(head, wheel_digest, self.layout.head)
+
+    def retained(self, head: Head) -> None:
+        """Refuse a chain whose next epoch the topic does not hold whole any more. Raises SourceError."""
+        retained.check(head, {self.settings.topic: self.source.first_offsets()})
+
+    def chain(self, held: chain.Held) -> LiveDeltas:
+        """Compare a head just taken over with sinks and checkpoint; return what state is folded from.
+
+        Raises:
+            PipelineError: Sink, Checkpoint, Settings or Chain, each with what to do.
+
+        """
+        head = held.head
+        self.marks(head)
+        last = head.last
+        if last is not None:
+            Checkpoint(self.store, self.layout, last.lineage).check()
+        if self.job.pipeline.stateful is not None:
+            spark_state.checkpoint_of(self.store, self.layout, head, self.settings.shards)
+        records = run(chain.history(self.layout, head, head.floor), self.store)
+        return LiveDeltas(self.layout, Windows(self.settings.window_ms, self.settings.lateness_ms), records, head.floor)
+
+    def marks(self, head: Head) -> None:
+        """Refuse a sink whose mark does not lie between the last recorded and the declared epoch (R10).
+
+        Raises:
+            SinkError: with what was found.
+
+        """
+        low, high = head.last_recorded, head.declared.epoch if head.declared else head.last_recorded
+        if self.settings.semantics == "exactly_once":
+            for address, mark in self._marks_found(low):
+                refuse_outside(mark, low, high, address)
+        for shard in table_addresses(self.job):
+            refuse_outside(table_mark(shard, self.settings.start_patience_s), low, high, str(shard))
+        for sink in self.job.pipeline.file_sinks:
+            manifests = ManifestSink(self.store, self.layout, sink)
+            published = (Mark(n, 0, 0, "") for n in (high + 1, high, low) if n >= 0 and manifests.has(n))
+            refuse_outside(next(published, None), low, high, f"sink {sink}")
+
+    def _marks_found(self, low: int) -> Iterator[tuple[str, Mark | None]]:
+        """The mark of every shard of the Kafka sinks.
+
+        A broker answers a commit before readers of committed data can see it, so a mark that seems to lag is looked for
+        again for a while; then up to the high watermark, for a transaction of somebody else may hide it.
+        """
+        settings = self.settings
+        for sink in self.job.pipeline.kafka_sinks:
+            for shard in range(settings.shards):
+                address = ShardAddress(settings.kafka_bootstrap, settings.pipeline, sink, shard)
+                mark = tenacity.Retrying(
+                    retry=tenacity.retry_if_result(lambda found: (found.epoch if found else -1) < low),
+                    wait=tenacity.wait_fixed(MARK_WAIT_S),
+                    stop=tenacity.stop_after_delay(settings.start_patience_s),
+                    retry_error_callback=partial(self._settled, address),
+                )(seen_mark, address)
+                yield str(address), mark
+
+    def _settled(self, address: ShardAddress, _: tenacity.RetryCallState) -> Mark | None:
+        end_hanging(address, self.settings.start_patience_s)
+        return read_mark(address, self.settings.start_patience_s)

@@ -1,0 +1,248 @@
+"""The two steps that executors run on an epoch: dedup and publish, then aggregate and publish.
+
+Both are functions of pinned input and of state before the epoch, so any attempt of any driver does the same:
+
+    rows by id     -> dedup -> delta `ids` -> recorded step -> sinks of rows, `dead_letter` -> partial aggregates
+                      (where tables have constraints: recorded step -> dry run -> delta `ids`)
+    partials by key -> delta of the windows -> closed windows -> their sinks -> partial totals
+
+Where state is Spark's own, its operators stand between the two (`stateful_step`); the second publishes their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from effectively_once import long_texts
+from effectively_once.epoch import as_shown, refusals, rows, too_large
+from effectively_once.epoch.messages import dead_letters, messages
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.ledger.records import Times
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.pipeline import Pipeline
+from effectively_once.pipeline.sinks import ToKafka
+from effectively_once.pipeline.windows import Windowed
+from effectively_once.state import catalog, sums, windows
+
+Batches = Iterable[pa.RecordBatch]
+_SHOWN = ("topic", "partition", "event_time_ms_max")
+
+
+def between(pipeline: Pipeline) -> pa.Schema:
+    """Columns between the steps.
+
+    `partial` and `total` rows carry the aggregates `v0`, `v1`, ... of the windows `of`; `shard` rows carry a step's
+    summary as JSON.
+    """
+    width = max((len(each.values) for each in pipeline.windows), default=0)
+    return pa.schema(
+        [
+            ("kind", pa.string()),
+            ("shard", pa.int32()),
+            ("of", pa.string()),
+            (windows.KEY, pa.string()),
+            (windows.START, pa.int64()),
+            *((f"v{n}", pa.int64()) for n in range(width)),
+            ("note", pa.string()),
+        ]
+    )
+
+
+def ddl(schema: pa.Schema) -> str:
+    """Return the same columns as Spark writes them."""
+    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
+    return ", ".join(f"{column.name} {names[column.type]}" for column in schema)
+
+
+def dedup(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Rows of one shard by id -> accepted and dead-letter rows published, partial aggregates returned.
+
+    Columns in: those of `rows.judged`, and shard.
+    """
+    step = ShardStep.of_task(task, "dedup")
+    yield from deduplicated(step, step.whole_input(batches, rows.DIGESTED, nothing=task.declaration.reads_nothing))
+
+
+def deduplicated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """See `dedup`."""
+    pipeline = step.task.pipeline
+    accepted, counts = published(step, as_shown.input_of(step, whole(step, batches)))
+    for each in pipeline.windows:
+        partial = windows.partial(accepted, each.by, each.values, step.task.windows)
+        yield from _carried(pipeline, "partial", each, partial)
+    step.lap("partial")
+    if pipeline.ids == "attached":
+        step.merge(catalog.KIND, catalog.canonical)
+    yield from _told(pipeline, step.summary(**counts))
+
+
+def whole(step: ShardStep, batches: Batches) -> pa.Table:
+    """All rows of the shard, in source order."""
+    held = list(batches)
+    rows_ = step.in_source_order(pa.Table.from_batches(held) if held else rows.empty(step.task.pipeline))
+    step.lap("read")
+    return rows_
+
+
+def published(step: ShardStep, whole: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+    """Decide on the rows of a shard and publish them; return the accepted ones, and what is counted of all."""
+    task, pipeline = step.task, step.task.pipeline
+    known = step.catalog() if pipeline.ids == "attached" else None
+    tried, refused = None, refusals.Refusals({}, {})
+    if task.declaration.tried:
+        # Before ids are decided: that of a refused row stays unknown, so it may come again, mended.
+        tried = _with_recorded(step, _new(whole, known))
+        refused = refusals.settle(step, tried)
+        whole = refusals.mark(whole, refused)
+    dead = whole.filter(pc.is_valid(whole["reason"]))
+    timely, counters = whole.num_rows - dead.num_rows, {}
+    accepted = _new(whole, known)
+    if known is not None:
+        counters = known.summary()
+        step.decide(
+            catalog.KIND, catalog.canonical, accepted.select(catalog.SCHEMA.names).cast(catalog.SCHEMA), "ids_decided"
+        )
+    letters = [*dead_letters(dead, task.declaration.epoch), *too_large.letters(step), *refusals.letters(step, refused)]
+    accepted = _with_recorded(step, accepted) if tried is None else refusals.without(tried, refused)
+
+    for to in pipeline.rows:
+        step.publish(to.name, _for(pipeline, to.name, accepted, task.declaration.epoch))
+    step.publish(DEAD_LETTER, letters)
+    late = pc.sum(pc.equal(dead["reason"], "late")).as_py() or 0
+    return accepted, {
+        "read": whole.num_rows,
+        "accepted": accepted.num_rows,
+        "late": late,
+        "malformed": dead.num_rows - late,
+        "duplicate": timely - accepted.num_rows,
+        "catalog": counters,
+        "max_event_time_ms": pc.max(accepted["event_time_ms"]).as_py() if pipeline.timed else None,
+        "shown_ms": {} if task.declaration.clock is None else shown(whole),
+    }
+
+
+def _new(whole: pa.Table, known: catalog.Catalog | None) -> pa.Table:
+    """Rows without a reason, but for copies."""
+    fine = whole.filter(pc.is_null(whole["reason"]))
+    return fine if known is None else fine.filter(pa.array(known.decide(fine["id"])))
+
+
+def _with_recorded(step: ShardStep, accepted: pa.Table) -> pa.Table:
+    """Rows as sinks see them."""
+    rows_, recorded = accepted.select(step.task.pipeline.input.names), step.task.pipeline.recorded
+    return rows_ if recorded is None else step.record(recorded, rows_)
+
+
+def shown(rows_: pa.Table) -> Times:
+    """Return the largest event time (ms since 1970) of each partition, of rows that can be judged.
+
+    Late rows and copies count: they tell how far their partition has come, and move no other one's time.
+    """
+    judged = rows_.filter(pc.or_kleene(pc.is_null(rows_["reason"]), pc.equal(rows_["reason"], "late")))
+    found: Times = {}
+    latest = judged.group_by(["topic", "partition"]).aggregate([("event_time_ms", "max")])
+    for topic, partition, time in zip(*(latest[name].to_pylist() for name in _SHOWN), strict=True):
+        found.setdefault(topic, {})[str(partition)] = time
+    return found
+
+
+def results(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """What Spark's stateful operators gave for one shard by key -> published."""
+    step = ShardStep.of_task(task, "windows")
+    yield from resulted(step, step.whole_input(batches))
+
+
+def resulted(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """See `results`."""
+    pipeline = step.task.pipeline
+    stateful = pipeline.stateful
+    assert stateful is not None  # noqa: S101 - the driver asked for it
+    results_ = [batch.select(stateful.schema.names).cast(stateful.schema) for batch in batches]
+    table = pa.Table.from_batches(results_, stateful.schema)
+    step.publish(stateful.name, _for(pipeline, stateful.name, table, step.task.declaration.epoch))
+    yield from _told(pipeline, step.summary())
+
+
+def aggregate(task: EpochTask, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Partial aggregates of one shard by key -> state, closed windows published; partial totals returned."""
+    step = ShardStep.of_task(task, "windows")
+    yield from aggregated(step, step.whole_input(batches))
+
+
+def aggregated(step: ShardStep, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """See `aggregate`."""
+    pipeline, pinned = step.task.pipeline, step.task.declaration
+    columns = between(pipeline)
+    table = pa.Table.from_batches([batch.select(columns.names) for batch in batches], columns)
+    yield from table.filter(pc.equal(table["kind"], "shard")).to_batches()
+    partial = table.filter(pc.equal(table["kind"], "partial"))
+    for each in pipeline.windows:
+        mine = _of(each, partial.filter(pc.equal(partial["of"], each.name)))
+        delta = long_texts.ordered(windows.grouped(mine, windows.merges(each.values)), windows.GROUP)
+        before = step.window_state(each)
+        step.decide(each.name, windows.canonical, delta, "windows_decided", windows.largest(delta, each.values))
+        final = before.final(pinned.previous_watermark_ms, pinned.watermark_ms)
+        # The others are dead letters of the first step.
+        results = refusals.results_without(step, each, windows.final_of(final, each.values)[0])
+        results = results.rename_columns(each.schema.names)
+        step.publish(each.to.name, _for(pipeline, each.to.name, results, pinned.epoch))
+        if each.totals is not None:
+            yield from _carried(pipeline, "total", each, totals(each, final))
+        step.merge(each.name, windows.canonical)
+    yield from _told(pipeline, step.summary())
+
+
+def totals(each: Windowed, results: pa.Table) -> pa.Table:
+    """Aggregates over all keys, a row a window, in order of the window; columns of a delta with an empty key."""
+    keyless = results.set_column(0, windows.KEY, pa.array([""] * results.num_rows, pa.string()))
+    return windows.grouped(keyless, windows.merges(each.values)).sort_by(windows.START)
+
+
+def totals_of(each: Windowed, table: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """What the shards' partial totals come to.
+
+    Returns:
+        The rows of the sink `each.totals`: null is a sum that 64 bits do not hold. Those with one, exact.
+
+    """
+    mine = table.filter(pc.and_(pc.equal(table["kind"], "total"), pc.equal(table["of"], each.name)))
+    found, wide = windows.final_of(totals(each, _of(each, mine)), each.values)
+    given = [{name: value for name, value in row.items() if name != windows.KEY} for row in wide]
+    rest = [{name: value if sums.holds(value) else None for name, value in row.items()} for row in given]
+    whole = [found.drop_columns([windows.KEY]).cast(each.totals_schema), pa.Table.from_pylist(rest, each.totals_schema)]
+    return pa.concat_tables(whole).sort_by(windows.START), given
+
+
+def _for(pipeline: Pipeline, name: str, table: pa.Table, epoch: int) -> object:
+    """Rows as a sink takes them."""
+    to, _ = pipeline.destinations[name]
+    return messages(to, table, epoch) if isinstance(to, ToKafka) else table.select(pipeline.schema_of(name).names)
+
+
+def _carried(pipeline: Pipeline, kind: str, each: Windowed, aggregates: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Aggregates (columns of a delta) as rows between the steps."""
+    schema, number = between(pipeline), aggregates.num_rows
+    given = dict(zip(aggregates.column_names[2:], aggregates.columns[2:], strict=True))
+    known = {
+        "kind": pa.repeat(kind, number),
+        "of": pa.repeat(each.name, number),
+        windows.KEY: aggregates[windows.KEY],
+        windows.START: aggregates[windows.START],
+    }
+    known |= {f"v{n}": values for n, values in enumerate(given.values())}
+    columns = [known.get(column.name, pa.nulls(number, column.type)) for column in schema]
+    yield from pa.table(columns, schema=schema).to_batches()
+
+
+def _of(each: Windowed, carried: pa.Table) -> pa.Table:
+    """Rows between the steps as aggregates."""
+    names = [windows.KEY, windows.START, *(f"v{n}" for n in range(len(each.values)))]
+    return carried.select(names).rename_columns([windows.KEY, windows.START, *each.values])
+
+
+def _told(pipeline: Pipeline, summary: dict[str, object]) -> Iterator[pa.RecordBatch]:
+    yield from pa.Table.from_pylist([summary], between(pipeline)).to_batches()

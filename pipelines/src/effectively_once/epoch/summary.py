@@ -1,0 +1,159 @@
+"""What the shards of an epoch told, put together to its record."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from effectively_once.epoch.epoch import totals_of
+from effectively_once.errors import InputError
+from effectively_once.ledger.records import Counts, Declaration, Delta, EpochRecord, Rows, Span, Times, latest
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.pipeline import Pipeline
+from effectively_once.sinks.manifest import ManifestSink, StagedFile
+from effectively_once.sinks.publish import Published
+
+log = structlog.get_logger()
+Note = dict[str, Any]
+Beside = tuple[Sequence[int], Sequence[Note]]
+"""Notes that came beside the rows: their shards, and the notes."""
+
+
+class Summary:
+    """The notes of the shards' steps (`ShardStep.summary`), with the shard of each, and what the driver published."""
+
+    def __init__(self, shards: Sequence[int], notes: Sequence[Note]) -> None:
+        self._notes = list(zip(map(str, shards), notes, strict=True))
+        self.repeated = any(note["repeated"] for note in notes)
+        self._sinks: dict[str, dict[str, Rows]] = {}
+        self.ms: dict[str, int] = {}
+        for note in notes:
+            # The slowest shard is what the epoch waits for.
+            self.ms.update({step: max(took, self.ms.get(step, 0)) for step, took in note["ms"].items()})
+
+    @classmethod
+    def of(cls, found: pa.Table, beside: Beside = ((), ())) -> Summary:
+        """Take the notes from what the steps returned (`epoch.between`), and from what came `beside` it, by shard."""
+        told = found.filter(pc.equal(found["kind"], "shard"))
+        shards = [*beside[0], *told["shard"].to_pylist()]
+        return cls(shards, [*beside[1], *(json.loads(note) for note in told["note"].to_pylist())])
+
+    def require_every_offset(self, declaration: Declaration, *, dense: bool) -> None:
+        """Compare the rows that all shards read with the offsets that are declared (R13).
+
+        Args:
+            declaration: of the epoch.
+            dense: whether every offset of the topic is a record. Transactions and aborted records leave holes.
+
+        Raises:
+            InputError: there are too many rows, or too few.
+
+        """
+        offsets = declaration.offsets
+        if offsets is None:
+            return
+        read = sum(note["read"] for _, note in self._notes if "read" in note)
+        if read > offsets or (dense and read < offsets):
+            raise InputError(
+                f"the shards read {read} rows of {offsets} offsets",
+                f"epoch {declaration.epoch}",
+                "The epoch is repeated. If no repeat helps: set dense_offsets to false "
+                "where somebody sends in transactions, else keep the driver's log.",
+            )
+
+    def files(self) -> dict[str, list[StagedFile]]:
+        """Files that the shards staged, by sink."""
+        return {name: list(by_shard.values()) for name, by_shard in self._gathered("files", StagedFile).items()}
+
+    def publish_files(
+        self,
+        pipeline: Pipeline,
+        found: pa.Table,
+        declaration: Declaration,
+        generation: int,
+        sink: Callable[[str], ManifestSink],
+    ) -> None:
+        """Make visible what is published as files: those that the shards staged, and the totals of windows.
+
+        Args:
+            pipeline: the declaration.
+            found: what the steps returned (`epoch.between`).
+            declaration: of the epoch.
+            generation: of this driver.
+            sink: opens one.
+
+        Raises:
+            RuntimeError: a shard did not report; nothing of that sink is visible.
+            SinkError: the epoch is there with other rows (R4).
+
+        """
+        epoch, staged = declaration.epoch, self.files()
+        totals = {each.totals.name: each for each in pipeline.windows if each.totals is not None}
+        for name in pipeline.file_sinks:
+            began = time.monotonic()
+            opened = sink(name)
+            if name in totals:
+                table, wide = totals_of(totals[name], found)
+                for row in wide:
+                    log.warning("total too large, null is published", epoch=epoch, sink=name, **_exact(row))
+                table = table.select(pipeline.schema_of(name).names)
+                staged[name] = [opened.stage(epoch, table)]
+            elif len(staged.get(name, [])) != declaration.shards:
+                # A manifest is created once: with some of the rows it could never be completed.
+                raise RuntimeError(f"epoch {epoch}: some shards of {[name]} did not report")
+            content, published = opened.publish_staged(epoch, generation, staged[name])
+            self._sinks[name] = {"0": content}
+            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - began) * 1000)
+            self.repeated |= published is Published.BEFORE
+
+    def record(self, declaration: Declaration, generation: int, pipeline: Pipeline, shards: int) -> EpochRecord:
+        """Return the epoch's record.
+
+        Raises:
+            RuntimeError: a shard did not report; the epoch has to be repeated.
+
+        """
+        sinks = {**self._gathered("sinks", Rows), **self._sinks}
+        wanted = {DEAD_LETTER: shards, **dict.fromkeys(pipeline.destinations, shards)}
+        wanted |= dict.fromkeys(pipeline.file_sinks, 1)
+        missing = [name for name, number in wanted.items() if len(sinks.get(name, {})) != number]
+        if missing:
+            raise RuntimeError(f"epoch {declaration.epoch}: some shards of {missing} did not report")
+        decided = [note for _, note in self._notes if "accepted" in note]
+        times = [note["max_event_time_ms"] for note in decided if note["max_event_time_ms"] is not None]
+        known: Counter[str] = Counter()
+        shown: Times = {}
+        for note in decided:
+            known.update(note["catalog"])
+            shown = latest(shown, note.get("shown_ms", {}))
+        return EpochRecord(
+            **declaration.model_dump(),
+            generation=generation,
+            counts=Counts(**{name: sum(note[name] for note in decided) for name in Counts.model_fields}),
+            max_event_time_ms=max(times, default=None),
+            sinks=sinks,
+            deltas=self._gathered("deltas", Delta),
+            merged=self._gathered("merged", Span),
+            catalog=dict(known),
+            ms=self.ms,
+            shown_ms=shown,
+        )
+
+    def _gathered(self, part: str, kind: type[Any]) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for shard, note in self._notes:
+            for name, content in note[part].items():
+                found.setdefault(name, {})[shard] = kind(**content)
+        return found
+
+
+def _exact(row: dict[str, Any]) -> dict[str, str]:
+    """Whole numbers as text: a reader of JSON may take them for floating-point numbers."""
+    return {name: str(value) for name, value in row.items()}

@@ -1,0 +1,67 @@
+"""Results of windows with a sum that 64 bits do not hold: no sink can take them, so they are dead letters.
+
+They are known before anything of their epoch is published: what an epoch closes is in the state before it (R7). So the
+first step tells them, with the dead letters of its shard and under their mark, and the second leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from effectively_once.pipeline.columns import SUM_TOO_LARGE
+from effectively_once.state import deltas, sums, windows
+
+if TYPE_CHECKING:
+    from effectively_once.epoch.shard_step import ShardStep
+    from effectively_once.pipeline.windows import Windowed
+    from effectively_once.sinks.kafka_shard import Row
+
+
+def letters(step: ShardStep) -> list[Row]:
+    """Return the dead letters of the results that this epoch would close in a shard.
+
+    `source` names the windows, the shard, and which one of the epoch it is. `value` is the result: key, window and
+    values, whole numbers as text.
+    """
+    return [letter for each in step.task.pipeline.windows for letter in _of(step, each)]
+
+
+def _of(step: ShardStep, each: Windowed) -> list[Row]:
+    pinned = step.task.declaration
+    watermarks = pinned.previous_watermark_ms, pinned.watermark_ms
+    if watermarks[0] == watermarks[1] or not _possible(step, each):
+        return []
+    final = step.window_state(each).final(*watermarks)
+    wide = windows.final_of(final, each.values)[1]
+    return [letter(step, each, number, SUM_TOO_LARGE, result) for number, result in enumerate(wide)]
+
+
+def letter(step: ShardStep, each: Windowed, number: int, reason: str, result: Mapping[str, Any]) -> Row:
+    """Return the dead letter of a result, columns of a delta; `number` is which one of the epoch and shard it is."""
+    values = {name: str(value) for name, value in result.items() if name not in windows.GROUP}
+    value = {each.by: result[windows.KEY], windows.START: result[windows.START], **values}
+    source = f"{step.task.settings.pipeline}.{each.name}", step.shard, number
+    line = {
+        "reason": reason,
+        "id": None,
+        "value": orjson.dumps(value).decode(),
+        "encoding": "utf-8",
+        "epoch": step.task.declaration.epoch,
+        "source": source,
+    }
+    return None, orjson.dumps(line)
+
+
+def _possible(step: ShardStep, each: Windowed) -> bool:
+    """Whether the state can hold such a sum. Ordinary state is not read for that, as the chain tells how large it is.
+
+    Not of a delta that an older version wrote: then it is read.
+    """
+    if not windows.summed(each.values):
+        return False
+    named = [entry.rows for entry in step.task.deltas_of(each.name, step.shard) if entry.rows.rows]
+    size = deltas.largest(named)
+    return bool(named) and (size is None or size >= sums.LANE)

@@ -1,0 +1,111 @@
+"""Proof that a shard holds all rows of its input (R13), before it decides anything.
+
+A Python worker cannot tell the end of its input from the end of its task: when the JVM side of the task fails, as over
+a shuffle block that cannot be fetched, the stream just ends, in good order. So every task of the stage before closes
+what it has for each shard with a row that tells how many rows those are (`ClosedInput.java`). How many tasks there are
+is the plan's own number, which Spark gives to each of them: it stands in every closing row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from effectively_once.errors import InputError
+from effectively_once.ledger.hashes import mixed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CLOSING = "closing"
+"""Column of rows on their way to a shard; null but in closing rows, where all others but the shard are null."""
+CLOSED_INPUT = "org.effectivelyonce.input.ClosedInput"
+_MASK = (1 << 64) - 1
+
+
+class Closing(NamedTuple):
+    """What one task had for a shard: its number, out of how many, rows, and their digest."""
+
+    task: int
+    tasks: int
+    rows: int
+    digest: str
+
+
+def bring_together(frame: DataFrame, shard: str, shards: int, digested: Sequence[str]) -> DataFrame:
+    """Bring the rows of each shard together, with the closing rows of all tasks.
+
+    Args:
+        frame: the rows.
+        shard: column of theirs, an int that is never null.
+        shards: how many there are.
+        digested: columns of theirs, int or long, that the digest is made of.
+
+    """
+    spark = frame.sparkSession
+    rows = frame.selectExpr("*", f"CAST(NULL AS STRING) AS {CLOSING}")
+    # PySpark has no way to a node of a plan but its gateway. By its whole name: asked for a package, the JVM looks for
+    # classes of that name in all jars.
+    closed = getattr(spark._jvm, CLOSED_INPUT).of(rows._jdf, shards, shard, list(digested))
+    return type(frame)(closed, spark).repartitionById(shards, shard)
+
+
+def require(
+    batches: Iterable[pa.RecordBatch], digested: Sequence[str], where: str, *, nothing: bool = False
+) -> list[pa.RecordBatch]:
+    """Read the input of a shard to its end, and return its rows.
+
+    Args:
+        batches: as Spark hands them to the task.
+        digested: as in `bring_together`.
+        where: epoch, step and shard, for messages.
+        nothing: whether the epoch covers no record: then there is no task before this one.
+
+    Raises:
+        InputError: rows or closing rows are missing, or there are too many.
+
+    """
+    held = list(batches)
+    if not held and nothing:
+        return []
+    table = pa.Table.from_batches(held) if held else pa.table({CLOSING: pa.nulls(0, pa.string())})
+    rows = table.filter(pc.is_null(table[CLOSING])).drop_columns([CLOSING])
+    found = sorted(Closing(**json.loads(told)) for told in pc.drop_null(table[CLOSING]).to_pylist())
+    wrong = _difference(found, rows, digested)
+    if wrong:
+        raise InputError(
+            f"the input of a shard is not whole: {wrong}",
+            where,
+            "Nothing was decided or published, and the task is repeated. If no repeat helps, keep the executors' logs.",
+        )
+    whole: list[pa.RecordBatch] = rows.to_batches()
+    return whole
+
+
+def _difference(found: Sequence[Closing], rows: pa.Table, digested: Sequence[str]) -> str | None:
+    """Say what rows and closing rows do not agree in; None when they do."""
+    if not found:
+        return f"no closing row came, and {rows.num_rows} rows"
+    tasks = found[0].tasks
+    if [told.task for told in found] != list(range(tasks)) or any(told.tasks != tasks for told in found):
+        return f"closing rows came of tasks {[told.task for told in found]} out of {tasks}"
+    wanted = sum(told.rows for told in found)
+    if rows.num_rows != wanted:
+        return f"{rows.num_rows} rows came, and its {tasks} tasks closed {wanted}"
+    if digest_of(rows, digested) != sum(int(told.digest, 16) for told in found) & _MASK:
+        return f"{wanted} rows came as closed, and they are others: their digest differs"
+    return None
+
+
+def digest_of(rows: pa.Table, digested: Sequence[str]) -> int:
+    """Hashes of the rows, added up, so that no order counts; `ClosingRows.java` makes the same."""
+    hashes = np.zeros(rows.num_rows, np.uint64)
+    for name in digested:
+        values: Any = pc.fill_null(rows[name], 0).combine_chunks()
+        hashes = mixed(hashes + values.cast(pa.int64()).to_numpy().astype(np.uint64))
+    return int(hashes.sum(dtype=np.uint64))

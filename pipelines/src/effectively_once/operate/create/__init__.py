@@ -1,0 +1,1 @@
+"""Topics, tables and buckets that a pipeline needs."""

@@ -1,0 +1,1 @@
+"""The dead-letter topic, read and sent again."""

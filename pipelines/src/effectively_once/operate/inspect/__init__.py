@@ -1,0 +1,1 @@
+"""What a pipeline is, where it stands, and whether a driver would start."""

@@ -1,0 +1,86 @@
+"""An inspection as lines of text for an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+
+from effectively_once.ledger import chain
+from effectively_once.ledger.records import Declaration, Head, Ranges
+from effectively_once.operate.inspect.inspection import Inspection, MarkFacts
+
+
+def lines(found: Inspection) -> Iterator[str]:
+    """Yield one line a fact, and the findings last."""
+    yield f"pipeline    {found.pipeline} at {found.where}"
+    if found.head is not None:
+        yield from _head(found.head, found.head_bytes)
+        yield from _repair(found.head, found.marks)
+    for epoch, loss in found.lost.items():
+        when = datetime.fromtimestamp(loss.at_ms / 1000, UTC).isoformat(timespec="seconds")
+        yield f"lost        {loss.count:,} offsets, given up by epoch {epoch} at {when}: {_ranges(loss.offsets)}"
+    for sink, marks in groupby(found.marks, key=lambda mark: mark.sink):
+        yield f"marks       {sink}: {', '.join(map(_mark, marks))}"
+    for kind, facts in found.deltas.items():
+        yield (
+            f"deltas      {kind}: {facts.deltas:,} live, {facts.rows:,} rows; {facts.inline:,} inline, "
+            f"{facts.deltas - facts.inline:,} objects of {facts.bytes:,} bytes"
+        )
+    if found.checkpoint is not None:
+        without = "nothing goes on without it" if found.checkpoint.holds_state else "a new lineage would begin"
+        fits = "it fits the chain" if found.checkpoint.fits else f"it does not fit the chain: {without}"
+        yield (
+            f"checkpoint  lineage {found.checkpoint.lineage}: {found.checkpoint.objects:,} objects of "
+            f"{found.checkpoint.bytes:,} bytes; {fits}"
+        )
+    if found.start is not None:
+        yield f"start       {found.start.verdict}"
+    for finding in found.findings:
+        yield f"{'refusal' if finding.part == 'start' else 'damage':<12}{finding.part}: {finding.error}"
+
+
+def _head(head: Head, size: int) -> Iterator[str]:
+    yield (f"head        sequence {head.sequence}, generation {head.generation}, owner {head.owner}, {size:,} bytes")
+    yield f"recorded    {_epoch(head.tail[-1]) if head.tail else 'no epoch'}"
+    yield f"declared    {_epoch(head.declared) if head.declared else 'no epoch'}"
+    yield f"floor       {head.floor}"
+    spans = head.segments
+    yield f"segments    {len(spans)}" + (f", epochs {spans[0][0]} to {spans[-1][1]}" if spans else "")
+
+
+def _repair(head: Head, marks: list[MarkFacts]) -> Iterator[str]:
+    """What is to be repaired, or could be: an epoch that is visible somewhere, and that no repeat may finish."""
+    declared, due = head.declared, chain.repair(head)
+    if due is not None:
+        yield f"repair      epoch {due.repairs} was finished as it was shown; epoch {due.epoch} is to take what it left"
+    elif declared is not None and declared.repairs is not None:
+        yield f"repair      epoch {declared.epoch} takes what epoch {declared.repairs} left of its input"
+    elif declared is not None and declared.shown:
+        shards = ", ".join(declared.shown)
+        yield f"repair      epoch {declared.epoch} is to be finished as shards {shards} show it; then the rest"
+    elif declared is not None:
+        shown = [it.sink if it.shard is None else f"{it.sink} {it.shard}" for it in marks if it.epoch == declared.epoch]
+        if shown:
+            sinks = ", ".join(shown)
+            yield f"visible     epoch {declared.epoch} in {sinks}; if repeats are refused: effectively-once repair"
+
+
+def _epoch(epoch: Declaration) -> str:
+    watermark = "none" if epoch.watermark_ms is None else f"{epoch.watermark_ms} ms"
+    return (
+        f"epoch {epoch.epoch} (lineage {epoch.lineage} batch {epoch.batch_id}), watermark {watermark}, "
+        f"{_ranges(epoch.ranges)}"
+    )
+
+
+def _ranges(ranges: Ranges) -> str:
+    return "; ".join(
+        f"{topic} " + " ".join(f"{partition}:{start}-{end}" for partition, (start, end) in partitions.items())
+        for topic, partitions in ranges.items()
+    )
+
+
+def _mark(mark: MarkFacts) -> str:
+    epoch = "none" if mark.epoch is None else f"epoch {mark.epoch}"
+    return epoch if mark.shard is None else f"shard {mark.shard} {epoch}"

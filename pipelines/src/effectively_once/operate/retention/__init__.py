@@ -1,0 +1,1 @@
+"""Objects that nothing needs any more, deleted; spans of manifests, compacted."""

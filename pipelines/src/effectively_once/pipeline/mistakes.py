@@ -1,0 +1,167 @@
+"""What can be wrong with a declaration, found before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, REFUSED, TIME
+from effectively_once.pipeline.sinks import Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.stateful import EVENT_TIME, Stateful
+from effectively_once.pipeline.windows import WINDOW_START, Windowed
+from effectively_once.sinks.tables import COLUMN_TYPES
+from effectively_once.state.aggregates import Count
+from effectively_once.state.lateness import LONGEST_MS
+
+if TYPE_CHECKING:
+    from effectively_once.pipeline.pipeline import Pipeline
+
+_OURS = {*COORDINATES.names, *ATTACHED.names, *TIME.names, *REFUSED.names, "shard", "epoch", "source", WINDOW_START}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+"""What Spark takes without quotes, and PostgreSQL without cutting it."""
+_STATES_OWN = "key"
+"""The key's column in the deltas of windows."""
+LEAST_BYTES, MOST_BYTES = 65_536, 100_000_000
+"""Of messages: what numbers and names of columns take beside texts, and what a producer sends."""
+_KEPT_FOR_US = {DEAD_LETTER, "ids", "deltas", "segments", "checkpoints", "recorded"}
+
+
+def mistakes(pipeline: Pipeline) -> Iterator[str]:
+    """Say what is wrong with a declaration, in the order in which it reads."""
+    added = pipeline.recorded.adds if pipeline.recorded else pa.schema([])
+    columns = [*pipeline.columns, *added]
+    yield from _wrong_settings(pipeline)
+    yield from _wrong_names([column.name for column in columns])
+    yield from (
+        f"column {column.name!r} is of type {column.type}; possible are {', '.join(map(str, COLUMN_TYPES))}"
+        for column in columns
+        if column.type not in COLUMN_TYPES
+    )
+    if pipeline.ahead_ms is not None and not pipeline.timed:
+        yield "ahead_ms is of rows that have an event time, and these have none"
+    sinks = [*pipeline.rows, *(each.to for each in pipeline.windows)]
+    sinks += [each.totals for each in pipeline.windows if each.totals is not None]
+    if pipeline.stateful is not None:
+        sinks.append(pipeline.stateful.to)
+        yield from _wrong_stateful(pipeline, pipeline.stateful)
+    names = [to.name for to in sinks]
+    names += [pipeline.recorded.name] if pipeline.recorded else []
+    for name in names:
+        if not _NAME.fullmatch(name) or name in _KEPT_FOR_US:
+            taken = ", ".join(sorted(_KEPT_FOR_US))
+            yield f"a sink or step cannot be called {name!r}: small letters, digits and _ are possible, and not {taken}"
+        if names.count(name) > 1:
+            yield f"two sinks or steps are called {name!r}"
+    nullable = {column.name for column in added if column.nullable}
+    may_be_null = "which the recorded step may leave null: declare it with nullable=False"
+    for each in pipeline.windows:
+        yield from _wrong_window(each, pipeline.given)
+        for name, value in each.values.items():
+            if value.column in nullable:
+                yield f"value {name!r} of windows {each.name!r} is of {value.column!r}, {may_be_null}"
+        if each.by in nullable:
+            yield f"windows {each.name!r} are by {each.by!r}, {may_be_null}"
+    for to, schema in pipeline.destinations.values():
+        yield from _wrong_sink(to, schema)
+    for to in pipeline.rows:
+        if isinstance(to, ToTable) and to.key and to.key[0] != "id":
+            yield f"sink {to.name!r} replaces rows by {to.key[0]!r}, and rows of one {to.key[0]} are in several shards"
+
+
+def _wrong_settings(pipeline: Pipeline) -> Iterator[str]:
+    """What is no type to Python, and would be taken for something else."""
+    if pipeline.ids not in ("attached", "coordinates"):
+        yield f"ids are 'attached' or 'coordinates', not {pipeline.ids!r}"
+    if pipeline.semantics not in ("exactly_once", "at_least_once"):
+        yield f"semantics are 'exactly_once' or 'at_least_once', not {pipeline.semantics!r}"
+    for name, least in (("window_ms", 1), ("lateness_ms", 0), ("ahead_ms", 0)):
+        value = getattr(pipeline, name)
+        if value is not None and not least <= value <= LONGEST_MS:
+            yield f"{name} is at least {least} and at most {LONGEST_MS:,}, not {value}"
+
+
+def _wrong_names(names: list[str]) -> Iterator[str]:
+    """Spark takes two names that differ in case for one."""
+    ours = {name.lower() for name in _OURS}
+    known = [name.lower() for name in names]
+    for name in names:
+        if not _COLUMN.fullmatch(name):
+            yield f"column {name!r} has no possible name: letters, digits and _ are possible, and at most 63 of them"
+        if name.lower() in ours:
+            yield f"column {name!r} is the library's own"
+        if known.count(name.lower()) > 1:
+            yield f"column {name!r} is there twice"
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    given = list(names)
+    return [name for name in dict.fromkeys(given) if given.count(name) > 1]
+
+
+def _wrong_window(each: Windowed, columns: pa.Schema) -> Iterator[str]:
+    whole = {column.name for column in columns if pa.types.is_int64(column.type) or pa.types.is_int32(column.type)}
+    texts = {column.name for column in columns if pa.types.is_string(column.type)}
+    if each.by not in texts:
+        yield f"windows {each.name!r} are by {each.by!r}, which is no column of text"
+    if not each.values:
+        yield f"windows {each.name!r} have no values"
+    for name, value in each.values.items():
+        if name in (each.by, _STATES_OWN, *_OURS) or not _NAME.fullmatch(name):
+            yield f"a value of windows {each.name!r} cannot be called {name!r}"
+        if not isinstance(value, Count) and value.column not in whole:
+            yield f"value {name!r} of windows {each.name!r} is of {value.column!r}, which is no column of whole numbers"
+    if isinstance(each.to, ToTable) and each.to.key and each.to.key[0] != each.by:
+        yield f"sink {each.to.name!r} replaces rows by {each.to.key[0]!r}: the key has to begin with {each.by!r}"
+    if isinstance(each.to, ToTable) and each.to.key and WINDOW_START not in each.to.key:
+        yield f"sink {each.to.name!r} would get two rows of one {each.by} at once: the key needs {WINDOW_START!r} too"
+    if each.totals is not None and not isinstance(each.totals, ToFiles):
+        yield f"sink {each.totals.name!r} is of totals, which go to files alone"
+
+
+def _wrong_stateful(pipeline: Pipeline, stateful: Stateful) -> Iterator[str]:
+    if pipeline.windows:
+        yield "a pipeline has windows or a stateful query, not both: make two, one on a topic of the other"
+    if pipeline.recorded is not None:
+        yield "a pipeline has a recorded step or a stateful query, not both: make two, one on a topic of the other"
+    if EVENT_TIME in (name.lower() for name in pipeline.columns.names):
+        yield f"column {EVENT_TIME!r} is what the stateful query is given as the time of a row: call it otherwise"
+    taken = {"epoch", "source"}
+    for column in stateful.schema:
+        if not _COLUMN.fullmatch(column.name) or column.name.lower() in taken:
+            yield f"a result of the stateful query cannot be called {column.name!r}"
+        if column.type not in COLUMN_TYPES:
+            possible = ", ".join(map(str, COLUMN_TYPES))
+            yield f"result {column.name!r} of the stateful query is of type {column.type}; possible are {possible}"
+    for name in _twice(name.lower() for name in stateful.schema.names):
+        yield f"result {name!r} of the stateful query is there twice"
+    if stateful.by not in stateful.schema.names or not pa.types.is_string(stateful.schema.field(stateful.by).type):
+        yield f"the stateful query's results are by {stateful.by!r}, which is none of their columns of text"
+    to = stateful.to
+    if isinstance(to, ToTable) and to.key and to.key[0] != stateful.by:
+        yield f"sink {to.name!r} replaces rows by {to.key[0]!r}: the key has to begin with {stateful.by!r}"
+
+
+def _wrong_sink(to: Destination, schema: pa.Schema) -> Iterator[str]:
+    wanted = [*to.columns]
+    yield from (f"sink {to.name!r} names column {name!r} twice" for name in _twice(to.columns))
+    if isinstance(to, ToKafka):
+        if not LEAST_BYTES <= to.message_bytes_max <= MOST_BYTES:
+            allowed = f"at least {LEAST_BYTES:,} and at most {MOST_BYTES:,}"
+            yield f"sink {to.name!r}: message_bytes_max is {allowed}, not {to.message_bytes_max}"
+        wanted += [name for name in (to.key, to.value) if name]
+        if to.value and to.columns:
+            yield f"sink {to.name!r} has both columns and a value: a message is either"
+        for name in (to.key, to.value):
+            if name in schema.names and schema.field(name).type not in (pa.string(), pa.binary()):
+                yield f"sink {to.name!r}: key and value are text or binary, {name!r} is {schema.field(name).type}"
+    elif isinstance(to, ToTable):
+        wanted += to.key
+        yield from (f"sink {to.name!r} names {name!r} twice in its key" for name in _twice(to.key))
+        without = [name for name in to.key if to.columns and name in schema.names and name not in to.columns]
+        yield from (f"sink {to.name!r} replaces rows by {name!r}, which is none of its columns" for name in without)
+    missing = [name for name in wanted if name not in schema.names]
+    yield from (f"sink {to.name!r} asks for {name!r}, which is not there" for name in missing)

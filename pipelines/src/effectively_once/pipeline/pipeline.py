@@ -1,0 +1,177 @@
+"""What a job author declares: a pure transform, and what is to become of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from effectively_once.declared import FUNCTION, SCHEMA, WHOLE, none_or, one_of, require, several
+from effectively_once.errors import SettingsError
+from effectively_once.pipeline.columns import ATTACHED, COORDINATES, DEAD_LETTER, TIME
+from effectively_once.pipeline.mistakes import mistakes
+from effectively_once.pipeline.recorded_step import RecordedStep
+from effectively_once.pipeline.sinks import DESTINATION, Destination, ToFiles, ToKafka, ToTable
+from effectively_once.pipeline.stateful import Stateful
+from effectively_once.pipeline.windows import Windowed
+from effectively_once.sinks.tables import TableShape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One pipeline: Kafka topic -> transform -> dedup -> sinks, and windows -> sinks.
+
+    Attributes:
+        transform: pure function of a data frame of Kafka's columns (key, value, topic, partition, offset, timestamp).
+            It keeps topic, partition, offset and value, and adds: `id` (text or binary; equal in every copy of a
+            record; with attached ids only), `event_time_ms` (long, ms since 1970, fixed with the id), `reason` (null,
+            or why the record goes to the dead letters) and `columns`. One row out for each row in.
+        columns: what it adds beside that: names and types. A row of which a key, an aggregated column, its id or its
+            time is null goes to the dead letters by itself.
+        ids: `attached`: records carry an id, and the dedup catalog drops copies, however they came to be.
+            `coordinates`: a record is its topic, partition and offset; nothing is stored, what was sent twice is two
+            records.
+        recorded: what is not deterministic (a clock, chance, a look-up outside): it gets the accepted rows of a shard
+            and adds columns, which are recorded before anything is published. A repeat uses the record.
+        rows: sinks of accepted rows.
+        windows: aggregates of accepted rows by key and window.
+        stateful: instead of windows, a query of Spark's own stateful operators over accepted rows.
+        window_ms: length of the fixed windows, and the grain in which ids are forgotten.
+        lateness_ms: how long after its end a window still takes records; a copy of a record is known for as long.
+        ahead_ms: how far a record's time may be after its Kafka timestamp; beyond is a dead letter (`ahead`), so that
+            one wrong clock does not close the windows of all. None: as far as it likes. Needs `timestamp` kept.
+        semantics: `at_least_once` leaves transactions and marks of the Kafka sinks out.
+
+    Window, lateness and semantics are defaults: the settings of a deployment may say otherwise.
+
+    Raises:
+        SettingsError: a type is another, names are wrong or taken, or a sink or window asks for what the transform does
+            not give.
+
+    """
+
+    transform: Callable[[DataFrame], DataFrame]
+    columns: pa.Schema
+    ids: Literal["attached", "coordinates"] = "attached"
+    recorded: RecordedStep | None = None
+    rows: tuple[Destination, ...] = ()
+    windows: tuple[Windowed, ...] = ()
+    stateful: Stateful | None = None
+    window_ms: int = 60_000
+    lateness_ms: int = 120_000
+    semantics: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    ahead_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        require(
+            self,
+            transform=FUNCTION,
+            columns=SCHEMA,
+            recorded=none_or(one_of("RecordedStep(...)", RecordedStep)),
+            rows=several(DESTINATION),
+            windows=several(one_of("Windowed(...)", Windowed)),
+            stateful=none_or(one_of("Stateful(...)", Stateful)),
+            window_ms=WHOLE,
+            lateness_ms=WHOLE,
+            ahead_ms=none_or(WHOLE),
+        )
+        for wrong in mistakes(self):
+            raise SettingsError(wrong, "declaration of the pipeline", "Correct it.")
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Settings that a deployment need not give."""
+        return {name: getattr(self, name) for name in ("window_ms", "lateness_ms", "semantics")}
+
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """The author's code: other code is another version."""
+        steps = (self.recorded, self.stateful)
+        return [self.transform, *(step.function for step in steps if step is not None)]
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows need an event time: state is forgotten by it."""
+        return self.ids == "attached" or bool(self.windows) or self.stateful is not None
+
+    @property
+    def input(self) -> pa.Schema:
+        """Columns of an accepted row, as the transform gives them."""
+        ids = ATTACHED if self.ids == "attached" else ()
+        times = TIME if self.timed else ()
+        return pa.schema([*COORDINATES, *ids, *times, *self.columns])
+
+    @property
+    def given(self) -> pa.Schema:
+        """Columns of an accepted row, as sinks see it: those of the recorded step too."""
+        return pa.schema([*self.input, *(self.recorded.adds if self.recorded else ())])
+
+    @property
+    def aggregated(self) -> tuple[str, ...]:
+        """Columns that windows need; none of them may be null."""
+        used = [value.column for each in self.windows for value in each.values.values() if value.column]
+        return tuple(dict.fromkeys([*(each.by for each in self.windows), *used]))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns that may not be null: a row without one of them is a dead letter."""
+        keys = {name for to in self.rows if isinstance(to, ToTable) for name in to.key}
+        ours = {*ATTACHED.names, *TIME.names, *self.aggregated, *keys}
+        return tuple(name for name in self.input.names if name in ours)
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """What state depends on: kept in head, and refused when it changes."""
+        kept: dict[str, Any] = {
+            # In order, as it is the order of the columns in deltas.
+            each.name: {"by": each.by, "values": [[n, value.merge, value.column] for n, value in each.values.items()]}
+            for each in self.windows
+        }
+        if self.stateful is not None:
+            columns = [[column.name, str(column.type)] for column in self.stateful.schema]
+            kept[self.stateful.name] = {"by": self.stateful.by, "stateful": columns}
+        return {"ids": self.ids, "windows": kept}
+
+    def schema_of(self, name: str) -> pa.Schema:
+        """Columns that a sink publishes."""
+        to, whole = self.destinations[name]
+        return pa.schema([whole.field(column) for column in to.columns or whole.names])
+
+    @property
+    def destinations(self) -> dict[str, tuple[Destination, pa.Schema]]:
+        """Every sink by name, with the columns there are; dead letters are no destination of the author's."""
+        found = [(to, self.given) for to in self.rows]
+        for each in self.windows:
+            found.append((each.to, each.schema))
+            if each.totals is not None:
+                found.append((each.totals, each.totals_schema))
+        if self.stateful is not None:
+            found.append((self.stateful.to, self.stateful.schema))
+        return {to.name: (to, schema) for to, schema in found}
+
+    @property
+    def kafka_sinks(self) -> tuple[str, ...]:
+        """Names of the Kafka sinks in the order in which they publish, that of the dead letters among them."""
+        windows = [each.to for each in self.windows] + ([self.stateful.to] if self.stateful else [])
+        rows, results = ([to.name for to in some if isinstance(to, ToKafka)] for some in (self.rows, windows))
+        return (*rows, DEAD_LETTER, *results)
+
+    @property
+    def file_sinks(self) -> tuple[str, ...]:
+        """Names of the sinks on the object store."""
+        return tuple(name for name, (to, _) in self.destinations.items() if isinstance(to, ToFiles))
+
+    @property
+    def tables(self) -> dict[str, TableShape]:
+        """PostgreSQL sinks, with the shape of their tables."""
+        return {
+            name: TableShape(self.schema_of(name), to.key)
+            for name, (to, _) in self.destinations.items()
+            if isinstance(to, ToTable)
+        }

@@ -1,0 +1,1 @@
+"""What a pipeline knows between epochs: ids, windows, lateness, and the deltas that an epoch adds to them."""

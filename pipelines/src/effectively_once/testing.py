@@ -1,0 +1,329 @@
+"""Runs a declaration on records in memory, for the tests of a job: no broker, no object store, one process.
+
+    trial = Trial(pipeline, spark)
+    first = trial.epoch([b'{"id": "1", ...}', ...])
+    first["accepted"], first["dead_letter"]              # rows, as dictionaries
+    trial.repeat()                                       # what a recovery does; refuses what is not deterministic
+    trial.epoch([KafkaRecord(b'{"id": "2"}', key="ann", timestamp_ms=5)])    # where the transform looks at these
+
+The transform is run by Spark, and everything after it by the very steps that executors run. What only several
+processes can show (fencing, kills) is not to be seen here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from effectively_once.declared import WHOLE, Kind, none_or, one_of, refuse_other, require
+from effectively_once.epoch import epoch, rows
+from effectively_once.epoch.publishable import YEARS_US
+from effectively_once.epoch.shard_step import EpochTask, ShardStep
+from effectively_once.epoch.summary import Summary
+from effectively_once.errors import SettingsError, SinkError
+from effectively_once.ledger import digest
+from effectively_once.ledger.layout import Layout
+from effectively_once.ledger.records import Declaration, EpochRecord, Rows
+from effectively_once.pipeline.columns import DEAD_LETTER
+from effectively_once.pipeline.pipeline import Pipeline
+from effectively_once.pipeline.settings import PipelineSettings
+from effectively_once.pipeline.sinks import ToKafka
+from effectively_once.sinks.manifest import ManifestSink
+from effectively_once.sinks.publish import Published
+from effectively_once.state import windows
+from effectively_once.state.lateness import Windows
+from effectively_once.state.live import LiveDeltas
+from effectively_once.store.folder_store import FolderStore
+
+Outputs = dict[str, list[dict[str, Any]]]
+"""Sink -> its rows of one epoch; the message of a Kafka sink that is no JSON is under `value`."""
+
+
+Value = bytes | str | Mapping[str, Any] | None
+"""A record's value; a dictionary is sent as JSON."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY = none_or(one_of('"text"', bytes, bytearray, str))
+_MOMENT = Kind(
+    "a whole number of ms since 1970, in the years 1 to 9999",
+    "1_750_000_000_000",
+    lambda it: WHOLE.holds(it) and YEARS_US[0] <= it * 1000 <= YEARS_US[1],
+)
+_SHARDS = Kind("a whole number from 1 to 256", "2", lambda it: WHOLE.holds(it) and 1 <= it <= 256)
+_VALUE = none_or(one_of('{"id": "1"}', bytes, bytearray, str, Mapping))
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRecord:
+    """A record for a transform that looks at more than the value. Headers it is not given, here or deployed.
+
+    Attributes:
+        value: as `Trial.epoch` takes it.
+        key: None for no key.
+        timestamp_ms: the column `timestamp`, ms since 1970; None for null, which no broker gives.
+
+    """
+
+    value: Value
+    key: bytes | str | None = None
+    timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse other types, and what cannot be sent. Raises SettingsError."""
+        require(self, value=_VALUE, key=_KEY, timestamp_ms=none_or(_MOMENT))
+        for name in ("value", "key"):
+            try:
+                _encoded(getattr(self, name))
+            except (TypeError, ValueError) as error:
+                raise SettingsError(
+                    f"{name} has no form that could be sent: {error}", "KafkaRecord", "Correct it, or give it as bytes."
+                ) from error
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """Its time as Spark takes it."""
+        return None if self.timestamp_ms is None else _EPOCH + timedelta(milliseconds=self.timestamp_ms)
+
+
+class Trial:
+    """One pipeline in memory.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session; `effectively_once.trial_session` makes one.
+        shards: P of R4.
+
+    """
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, shards: int = 2) -> None:
+        refuse_other("Trial", "pipeline", pipeline, one_of("Pipeline(...)", Pipeline))
+        refuse_other("Trial", "spark", spark, one_of("trial_session()", SparkSession))
+        refuse_other("Trial", "shards", shards, _SHARDS)
+        self._pipeline, self._spark, self._shards = pipeline, spark, shards
+        if pipeline.stateful is not None:
+            raise SettingsError("a trial has no state of Spark's own", "Trial", "Run the job here: `make run`.")
+        rows.check(pipeline, spark)
+        self._settings = PipelineSettings(
+            # A name of its own: folded state is kept by it.
+            pipeline=f"trial_{uuid.uuid4().hex[:12]}",
+            topic="trial",
+            job="trial",
+            kafka_bootstrap="trial:9092",
+            s3_endpoint="http://trial",
+            s3_bucket="trial",
+            shards=shards,
+            **pipeline.defaults,
+        )
+        self._windows = Windows(self._settings.window_ms, self._settings.lateness_ms)
+        self._folder = tempfile.TemporaryDirectory(prefix="effectively-once-trial-")
+        self._store, self._layout = FolderStore(Path(self._folder.name)), Layout(self._settings.pipeline)
+        self._live = LiveDeltas(self._layout, self._windows, [], 0)
+        self._last: EpochRecord | None = None
+        self._sent: list[tuple[Any, ...]] = []
+        self._offset = 0
+        self._memory: dict[tuple[str, int, int], tuple[Rows, Any]] = {}
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """Largest event time that was accepted so far: what the next epoch pins."""
+        if self._last is None:
+            return None
+        known = [t for t in (self._last.watermark_ms, self._last.max_event_time_ms) if t is not None]
+        return max(known, default=None)
+
+    @property
+    def last(self) -> EpochRecord:
+        """Record of the last epoch: its counts, its watermark."""
+        assert self._last is not None, "no epoch was run yet"  # noqa: S101 - a test's mistake
+        return self._last
+
+    def epoch(self, values: Sequence[Value | KafkaRecord]) -> Outputs:
+        """Run the next epoch on values of Kafka records (dictionaries are sent as JSON); return what it publishes.
+
+        A `KafkaRecord` in the place of a value has a key and a timestamp too; others have neither.
+
+        Raises:
+            PipelineError: what would stop the pipeline.
+
+        """
+        records = [value if isinstance(value, KafkaRecord) else KafkaRecord(value) for value in values]
+        sent = [
+            (_encoded(one.key), _encoded(one.value), "trial", 0, offset, one.timestamp, 0)
+            for offset, one in enumerate(records, self._offset)
+        ]
+        first, self._offset, self._sent = self._offset, self._offset + len(sent), sent
+        before = self._last
+        declaration = Declaration(
+            epoch=before.epoch + 1 if before else 0,
+            lineage="trial",
+            batch_id=0,
+            ranges={"trial": {"0": (first, self._offset)}},
+            topic_ids={},
+            watermark_ms=self.watermark_ms,
+            previous_watermark_ms=before.watermark_ms if before else None,
+            shards=self._shards,
+            wheel_digest="",
+            settings_digest="",
+        )
+        self._last, outputs = self._run(declaration)
+        self._live.add(self._last)
+        return outputs
+
+    def repeat(self) -> Outputs:
+        """Run the last epoch again, as whoever recovers it does; return what it publishes, which is the same.
+
+        Raises:
+            SinkError: it is not the same.
+
+        """
+        pinned = {name: getattr(self.last, name) for name in Declaration.model_fields}
+        record, outputs = self._run(Declaration(**pinned))
+        for name in ("counts", "max_event_time_ms", "deltas"):
+            if getattr(record, name) != getattr(self.last, name):
+                raise _otherwise(record.epoch, f"comes to other {name}", "record of the epoch")
+        return outputs
+
+    def _run(self, declaration: Declaration) -> tuple[EpochRecord, Outputs]:
+        pipeline, number = self._pipeline, declaration.epoch
+        task = EpochTask(pipeline, self._settings, declaration, 1, "trial", self._before(number))
+        frame = self._spark.createDataFrame(self._sent, rows.KAFKA)
+        timely = rows.timely(pipeline, rows.judged(pipeline, frame), self._windows, declaration.watermark_ms)
+        whole = self._one_a_record(_typed(rows.with_shard(pipeline, timely, self._shards).toArrow(), pipeline))
+        told = [
+            pa.Table.from_batches(
+                epoch.deduplicated(self._step(task, "dedup", shard), _shard(whole, shard)), epoch.between(pipeline)
+            )
+            for shard in range(self._shards)
+        ]
+        if pipeline.windows:
+            between = pa.concat_tables(told)
+            keys = between[windows.KEY].to_pylist()
+            owner = pa.array([zlib.crc32((key or "").encode()) % self._shards for key in keys])
+            told = [
+                pa.Table.from_batches(
+                    epoch.aggregated(
+                        self._step(task, "windows", shard), between.filter(pc.equal(owner, shard)).to_batches()
+                    ),
+                    epoch.between(pipeline),
+                )
+                for shard in range(self._shards)
+            ]
+        found = pa.concat_tables(told)
+        summary = Summary.of(found)
+        summary.publish_files(pipeline, found, declaration, 1, self._files)
+        outputs = {name: self._rows(name, number) for name in (DEAD_LETTER, *pipeline.destinations)}
+        return summary.record(declaration, 1, pipeline, self._shards), outputs
+
+    def _one_a_record(self, whole: pa.Table) -> pa.Table:
+        """Refuse a transform that loses or doubles records: nothing would tell of them."""
+        sent = range(self._offset - len(self._sent), self._offset)
+        if sorted(whole["offset"].to_pylist()) != list(sent):
+            raise SettingsError(
+                f"the transform gives {whole.num_rows} rows for {len(sent)} records",
+                "transform",
+                "Let it give one row for each; those that are not to be published get a reason.",
+            )
+        return whole
+
+    def _files(self, name: str) -> ManifestSink:
+        return ManifestSink(self._store, self._layout, name)
+
+    def _before(self, number: int) -> dict[str, dict[int, list[Any]]]:
+        """Return the live deltas of epochs before one."""
+        return {
+            kind: {shard: [delta for delta in named if delta.epoch < number] for shard, named in by_shard.items()}
+            for kind, by_shard in self._live.named().items()
+        }
+
+    def _step(self, task: EpochTask, step: str, shard: int) -> ShardStep:
+        def opened(name: str, shard: int, _: Callable[[str], None]) -> _Sink:
+            return _Sink(lambda number, content: self._published(name, shard, number, content))
+
+        return ShardStep(task, step, shard, 0, store=self._store, opened=opened)
+
+    def _published(self, name: str, shard: int, number: int, content: Any) -> tuple[Rows, Published]:
+        if isinstance(content, pa.Table):
+            ours = Rows(rows=content.num_rows, digest=digest.of_rows_in(content))
+        else:
+            ours = Rows(rows=len(content), digest=digest.of_rows([value for _, value in content]))
+        before = self._memory.setdefault((name, shard, number), (ours, content))
+        if before[0] != ours:
+            raise _otherwise(number, "publishes other rows", f"sink {name} shard {shard}")
+        return ours, Published.NOW if before[1] is content else Published.BEFORE
+
+    def _rows(self, name: str, number: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        raw = False
+        if name in self._pipeline.file_sinks:
+            rows_of = self._files(name).rows(number, number)
+            return [row for _, _, row in rows_of]
+        if name != DEAD_LETTER:
+            to, _ = self._pipeline.destinations[name]
+            raw = isinstance(to, ToKafka) and to.value is not None
+        for shard in range(self._shards):
+            _, content = self._memory.get((name, shard, number), (None, []))
+            if isinstance(content, pa.Table):
+                found += content.to_pylist()
+            else:
+                found += [{"value": value} if raw else orjson.loads(value) for _, value in content]
+        return found
+
+
+class _Sink:
+    """A shard of a sink in memory."""
+
+    def __init__(self, take: Callable[[int, Any], tuple[Rows, Published]]) -> None:
+        self._take = take
+
+    def publish(self, epoch: int, generation: int, rows: Any, /) -> tuple[Rows, Published]:  # noqa: ARG002
+        """See Sink."""
+        return self._take(epoch, rows)
+
+
+def trial_session() -> SparkSession:
+    """Return a session of Spark that is good enough for trials: one thread, little memory, no user interface."""
+    builder = SparkSession.builder.master("local[1]").appName("trial")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _typed(whole: pa.Table, pipeline: Pipeline) -> pa.Table:
+    """Return the rows as a driver's session gives them: times in UTC, whatever this session's zone is."""
+    shape = rows.empty(pipeline).schema
+    return pa.table({column.name: whole[column.name].cast(column.type) for column in shape})
+
+
+def _otherwise(number: int, how: str, where: str) -> SinkError:
+    return SinkError(
+        f"a repeat of epoch {number} {how}",
+        where,
+        "A step of the pipeline is not deterministic: declare it as a recorded step.",
+    )
+
+
+def _shard(whole: pa.Table, shard: int) -> list[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = whole.filter(pc.equal(whole["shard"], shard)).to_batches()
+    return batches
+
+
+def _encoded(value: Value) -> bytes | None:
+    if isinstance(value, Mapping):
+        return orjson.dumps(value)
+    return value.encode() if isinstance(value, str) else value
