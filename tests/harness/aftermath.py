@@ -24,6 +24,7 @@ _WITH_DRIVER = ("operator at submission", "operator, then driver", "driver, then
 _OUTSIDE = ("operator", "kubelet", "API server", "DNS")
 _STANDING = ("stall", "sigstop", "sigstop_beyond_time_out", "cut")
 _API_SERVER, _DRIVER_AND_BROKER = "API server", "driver and broker"
+_CUT_OFF = ("driver and executor", "executor and executor")
 
 BY_KIND: Mapping[str, tuple[Effect, ...]] = {
     "zombie": (SUCCEEDED,),
@@ -54,6 +55,8 @@ BLOWS = ("sigkill", "forgotten_markers", "pod_delete_now", "pod_delete_graceful"
 LEAST_HELD = 0.5
 """So much of the time that somebody was away the epoch has to have stood still: some goes on in any case, at the begin
 and the end of it."""
+GIVEN_UP_MS = 20_000
+"""Spark goes on without an executor that is cut off, and the epoch with it: measured 16 to 20 s after the cut."""
 
 
 def shown_by(kind: str, target: str) -> tuple[Effect, ...]:
@@ -179,11 +182,16 @@ class Aftermath:
         )
 
     def _held(self) -> bool:
-        """Whether the epoch that ran stood still while somebody was away, for the better part of that time."""
+        """Whether the epoch that ran stood still while somebody was away, for the better part of that time.
+
+        An executor that is cut off is away until Spark goes on without it.
+        """
         until = self._away_until()
         if until is None or until <= self._at:
             return False
-        if any(self._at < e["t"] < until for e in self._after if _is(e, "published")):
+        if self._fault.target in _CUT_OFF:
+            until = min(until, self._at + GIVEN_UP_MS)
+        elif any(self._at < e["t"] < until for e in self._after if _is(e, "published")):
             return False
         least = LEAST_HELD * (until - self._at)
         return any(min(end, until) - max(begin, self._at) >= least for begin, end in self._pauses())

@@ -140,6 +140,25 @@ def test_who_is_away_holds_the_epoch_up_or_has_no_effect(told: list[Row], effect
     assert after(*went_on, kind="stall", stopped_s=2.0, process_after="7@1.00").effect is effect
 
 
+@pytest.mark.parametrize(
+    ("begun_at", "target", "cut_s", "effect"),
+    [
+        (20_600, "driver and executor", 70.0, Effect.HELD),
+        (14_000, "driver and executor", 70.0, Effect.NONE),
+        (20_600, "executor and broker", 70.0, Effect.NONE),
+        (11_500, "executor and executor", 12.0, Effect.HELD),
+        (10_900, "executor and executor", 12.0, Effect.NONE),
+    ],
+)
+def test_an_executor_that_is_cut_off_holds_the_epoch_up_until_spark_goes_on_without_it(
+    begun_at: int, target: str, cut_s: float, effect: Effect
+) -> None:
+    """The fault comes at 5,000 ms; its next step is begun elsewhere, and it is published before the cut ends."""
+    went_on = [step(begun_at, "windows_begun"), epoch(begun_at + 200, 3, "published")]
+    then = [epoch(90_000, 4, "declared"), epoch(90_900, 4, "published")]
+    assert after(*went_on, *then, kind="cut", target=target, cut_s=cut_s).effect is effect
+
+
 def test_every_sort_of_fault_has_something_that_shows_its_effect() -> None:
     for strike in (*SORTS.values(), Strike("clock_step", "driver"), Strike("leader_move", "broker")):
         assert shown_by(strike.kind, strike.target), strike
