@@ -19,6 +19,7 @@ from effectively_once.driver import clock, control, spark_state, stateful_plan
 from effectively_once.driver.checkpoints import WAYS_OUT, Checkpoint
 from effectively_once.driver.input_watch import InputWatch
 from effectively_once.driver.metrics import Metrics
+from effectively_once.driver.outage import outage
 from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.provenance import provenance_of
 from effectively_once.driver.session import measure_batches
@@ -170,7 +171,12 @@ class Driver:
 
     def _told(self, error: BaseException) -> PipelineError | None:
         what = self.failure or error
-        return named_error(what) or (stateful_plan.state_error(what) if self._plan is not None else None)
+        # An outage before the loss of state: what could not be read is not gone.
+        return (
+            named_error(what)
+            or outage(what, self.settings.s3_endpoint, self.settings.kafka_bootstrap)
+            or (stateful_plan.state_error(what) if self._plan is not None else None)
+        )
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """One batch of Spark (foreachBatch): skipped, repeated or declared and published as the next epoch."""
