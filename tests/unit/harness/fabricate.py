@@ -316,14 +316,9 @@ class _Simulation:
         rows = [r for r in self.sent if self.read[r["partition"]] <= r["offset"] < self.ends[r["partition"]]]
         rows = [*rows, *self.left]
         rows.sort(key=lambda r: (r["partition"], r["offset"]))
-        if number == self.repaired:
-            rows, self.left = self._shown(rows)
-        elif repairs:
-            self.left = []
-        after, self.stopped = self.stopped, {}
-        if self.divided is not None and number in (self.divided, self.divided + 1):
-            self.reads = self.reads if repairs else {"events": ranges}
-            rows, self.left = self._part(rows)
+        after = self.stopped
+        self.reads = self.reads if repairs else {"events": ranges}
+        rows, self.left, self.stopped = self._share(number, rows)
         self.read = list(self.ends)
         tally: Row = {"in": len(rows), "accepted": 0, "duplicate": 0, "late": 0, "malformed": 0}
         marks: Row = {name: {} for name in ("accepted", "dead_letter", "user_counts", "global_counts")}
@@ -398,16 +393,24 @@ class _Simulation:
             self.shown += [{"epoch": self.repaired, "shard": 0, "source": list(source)}] * mine
         return taken, [row for row in rows if row not in taken]
 
-    def _part(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """What an epoch takes whose shard 1 takes a third of its rows, and what it leaves."""
+    def _share(self, number: int, rows: list[Row]) -> tuple[list[Row], list[Row], Row]:
+        """What an epoch takes of its rows, what it leaves to the next one, and where a shard stopped."""
+        if number == self.repaired:
+            return *self._shown(rows), {}
+        if self.divided is not None and number in (self.divided, self.divided + 1):
+            return self._part(rows)
+        return rows, [], {}
+
+    def _part(self, rows: list[Row]) -> tuple[list[Row], list[Row], Row]:
+        """See `_share`, of an epoch whose shard 1 takes a third of its rows."""
         mine = [
             row
             for row in rows
             if shard_of(row["id"] or f"{row['topic']}-{row['partition']}-{row['offset']}", SHARDS) == 1
         ]
         left = mine[max(1, len(mine) // 3) :]
-        self.stopped = {"1": [left[0]["topic"], left[0]["partition"], left[0]["offset"]]}
-        return [row for row in rows if row not in left], left
+        stopped = {"1": [left[0]["topic"], left[0]["partition"], left[0]["offset"]]}
+        return [row for row in rows if row not in left], left, stopped
 
     def _pinned(self) -> Row:
         rows = [dict(zip(COORDINATES.names, one["source"], strict=True)) for one in self.shown]

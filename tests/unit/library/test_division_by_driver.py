@@ -48,7 +48,7 @@ def test_a_batch_is_published_in_parts_before_the_next_one_is_declared() -> None
     world = divided()
     started = reading(world)
     for number in range(BATCHES):
-        started._batch(batch(number), number)  # type: ignore[arg-type]
+        started._batch(batch(number), number)
     started._record()
     assert_exact(world, BATCHES)
     parts = [record.repairs is not None for record in history(world)]
@@ -61,9 +61,9 @@ def test_a_batch_is_published_in_parts_before_the_next_one_is_declared() -> None
 def test_a_batch_that_spark_repeats_is_skipped_where_its_rest_is_taken() -> None:
     world = divided()
     started = reading(world)
-    started._batch(batch(0), 0)  # type: ignore[arg-type]
+    started._batch(batch(0), 0)
     published = len(started.read)
-    started._batch(batch(0), 0)  # type: ignore[arg-type]
+    started._batch(batch(0), 0)
     assert len(started.read) == published
 
 
@@ -78,13 +78,13 @@ def test_a_driver_that_stops_between_two_parts_leaves_the_rest_to_the_next_one()
 
     first._publish = once  # type: ignore[method-assign]
     with pytest.raises(InterruptedError):
-        first._batch(batch(0), 0)  # type: ignore[arg-type]
+        first._batch(batch(0), 0)
     first._record()
     assert world.head.tail[-1].left
     second = reading(world)
     second.recover()
     for number in range(1, BATCHES):
-        second._batch(batch(number), number)  # type: ignore[arg-type]
+        second._batch(batch(number), number)
     second._record()
     assert_exact(world, BATCHES)
 
@@ -103,5 +103,5 @@ def test_a_pipeline_is_drained_when_the_rest_is_taken_and_not_before(monkeypatch
         drained.append(started.drained())
 
     started._publish = asked  # type: ignore[method-assign]
-    started._batch(batch(0), 0)  # type: ignore[arg-type]
+    started._batch(batch(0), 0)
     assert drained == [None, None, "drain"]

@@ -20,7 +20,7 @@ SILENT = "Unable to execute HTTP request: Connect to store:9000 failed: Connecti
 TIMEOUT = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listOffsets"
 
 
-class Captured(Exception):
+class CapturedError(Exception):
     """As PySpark hands an exception of the JVM on: its causes are in the trace alone."""
 
     def __init__(self, said: str, trace: str = "") -> None:
@@ -44,8 +44,11 @@ def failed(said: str) -> str:
 )
 def test_a_store_that_does_not_answer_the_checkpoint_is_named(said: str) -> None:
     for error in (
-        Captured(failed(PUT + said)),
-        Captured("Job aborted.", f"org.apache.spark.SparkException: Job aborted.\nCaused by: java.io.IOException: {PUT}{said}"),
+        CapturedError(failed(PUT + said)),
+        CapturedError(
+            "Job aborted.",
+            f"org.apache.spark.SparkException: Job aborted.\nCaused by: java.io.IOException: {PUT}{said}",
+        ),
     ):
         found = outage(error, STORE, BROKER)
         assert isinstance(found, UnreachableError)
@@ -56,8 +59,8 @@ def test_a_store_that_does_not_answer_the_checkpoint_is_named(said: str) -> None
 def test_the_cause_of_an_error_of_our_own_is_looked_at_too() -> None:
     try:
         try:
-            raise Captured(failed(PUT + SILENT))
-        except Captured as cause:
+            raise CapturedError(failed(PUT + SILENT))
+        except CapturedError as cause:
             raise RuntimeError("the query ended") from cause
     except RuntimeError as error:
         assert isinstance(outage(error, STORE, BROKER), UnreachableError)
@@ -66,7 +69,7 @@ def test_the_cause_of_an_error_of_our_own_is_looked_at_too() -> None:
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_store_that_refuses_is_no_outage(code: int) -> None:
     said = f"Access Denied (Service: S3, Status Code: {code}, Request ID: 1)"
-    found = outage(Captured(failed(PUT + said)), STORE, BROKER)
+    found = outage(CapturedError(failed(PUT + said)), STORE, BROKER)
     assert isinstance(found, AccessError)
 
 
@@ -74,7 +77,7 @@ def test_a_store_that_refuses_is_no_outage(code: int) -> None:
     "said", [TIMEOUT, TIMEOUT.replace("Timeout", "Disconnect"), TIMEOUT.replace("Timeout", "Network")]
 )
 def test_a_broker_that_does_not_answer_sparks_source_is_named(said: str) -> None:
-    found = outage(Captured(failed("boom"), f"x\nCaused by: {said}\n\tat y"), STORE, BROKER)
+    found = outage(CapturedError(failed("boom"), f"x\nCaused by: {said}\n\tat y"), STORE, BROKER)
     assert isinstance(found, UnreachableError)
     assert found.where == BROKER
 
@@ -90,7 +93,7 @@ def test_a_broker_that_does_not_answer_sparks_source_is_named(said: str) -> None
     ],
 )
 def test_all_else_has_no_name(said: str) -> None:
-    assert outage(Captured(failed(said), f"java.lang.RuntimeException: {said}"), STORE, BROKER) is None
+    assert outage(CapturedError(failed(said), f"java.lang.RuntimeException: {said}"), STORE, BROKER) is None
 
 
 class Named(Driver):
@@ -107,21 +110,21 @@ class Named(Driver):
 
 def test_a_driver_names_what_ended_its_query() -> None:
     """The store may be back by then: head is read."""
-    assert isinstance(Named().named(Captured(failed(PUT + SILENT))), UnreachableError)
-    assert Named().named(Captured(failed("boom"))) is None
+    assert isinstance(Named().named(CapturedError(failed(PUT + SILENT))), UnreachableError)
+    assert Named().named(CapturedError(failed("boom"))) is None
 
 
 def test_a_driver_that_was_replaced_says_that_first() -> None:
     why = StaleDriverError("driver a was replaced by b", "head", "Nothing.")
-    assert Named(ours=why).named(Captured(failed(PUT + SILENT))) is why
+    assert Named(ours=why).named(CapturedError(failed(PUT + SILENT))) is why
 
 
 def test_state_that_could_not_be_read_in_an_outage_is_not_told_to_be_lost() -> None:
     said = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
     trace = f"{said}\nCaused by: java.io.IOException: {PUT}{SILENT}"
     plan = SimpleNamespace()
-    assert isinstance(Named(plan).named(Captured(failed(said), trace)), UnreachableError)
-    assert isinstance(Named(plan).named(Captured(failed(said), said)), CheckpointError)
+    assert isinstance(Named(plan).named(CapturedError(failed(said), trace)), UnreachableError)
+    assert isinstance(Named(plan).named(CapturedError(failed(said), said)), CheckpointError)
 
 
 def test_a_start_that_finishes_an_epoch_ends_with_the_name_of_what_was_away(
@@ -137,7 +140,7 @@ def test_a_start_that_finishes_an_epoch_ends_with_the_name_of_what_was_away(
             """Nothing is asked."""
 
         def start(self, spark: Any) -> Any:
-            raise Captured(failed(PUT + SILENT))
+            raise CapturedError(failed(PUT + SILENT))
 
     job = SimpleNamespace(pipeline=SimpleNamespace(functions=()))
     ended: list[str] = []
