@@ -24,6 +24,7 @@ from effectively_once.driver.preflight import Preflight
 from effectively_once.driver.provenance import provenance_of
 from effectively_once.driver.session import measure_batches
 from effectively_once.driver.stateful_plan import StatefulPlan
+from effectively_once.driver.table_watch import TableWatch
 from effectively_once.driver.watch import Watch
 from effectively_once.driver.worker_errors import named_error
 from effectively_once.epoch import epoch, recorded, refusals, rows
@@ -78,7 +79,7 @@ class Driver:
         self._checkpoint: Checkpoint
         self._first: Offsets
         self._plan: StatefulPlan | None = None
-        self._tried: tuple[str, ...] = ()
+        self._tables = TableWatch(job)
         self._watch = None if settings.idle_ms is None else Watch(settings, self.source)
 
     @property
@@ -108,7 +109,7 @@ class Driver:
             preflight.retained(head)
 
         of_sinks = {topic: identity for topic, identity in topic_ids.items() if topic != self.settings.topic}
-        self._tried = preflight.tried()
+        preflight.tried()
         self._held = run(chain.take_over(self.layout, self.owner, self.job.bound, accept, of_sinks), self.store)
         runs = provenance_of(self.job) if is_observed() else {}
         announce("driver", state="started", pid=os.getpid(), generation=self.head.generation, **runs)
@@ -321,7 +322,8 @@ class Driver:
             wheel_digest=self.wheel_digest,
             settings_digest=self.job.digest,
             clock=pinned,
-            tried=self._tried,
+            # Again: somebody may have added constraints since.
+            tried=self._tables.tried(),
             bytes_max=None if self.settings.shard_bytes_max == SHARD_BYTES else self.settings.shard_bytes_max,
         )
         return self._pin(declaration, seen)

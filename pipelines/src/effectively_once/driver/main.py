@@ -75,12 +75,12 @@ def _run(argv: Sequence[str], pipeline: Pipeline | None, stop: list[int]) -> int
         query.stop()
     except PipelineError:
         raise
-    except Exception as error:
+    except Exception as failure:
         # The declared epoch is finished before there is a query that could fail.
-        named = driver.named(error)
+        named = driver.named(failure)
         if named is None:
             raise
-        raise named from error
+        raise named from failure
     finally:
         spark.stop()
     if error is None and not isinstance(driver.failure, InterruptedError):
