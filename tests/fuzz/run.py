@@ -6,6 +6,7 @@ how to see it again; 2 when nothing can be said: bad input, or a bound came befo
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import hypothesis
+import structlog
 import typer
 
 from infra.command_line import run_tool
@@ -78,6 +80,8 @@ def play(asked: Asked) -> int:
     """Fuzz in memory, then on the stack; return the exit code."""
     console = default_console()
     seed = random.SystemRandom().randrange(1_000_000) if asked.seed is None else asked.seed
+    # What the product warns of is what is drawn here.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     console.say(f"seed {seed}: `make fuzz SEED={seed}` draws the same")
     try:
         code = 0 if asked.on == "stack" else in_memory(asked, seed, console.say)
