@@ -69,7 +69,7 @@ tools: ## find or build what deploys to a cluster of yours, nothing else [ALL=1 
 	@$(CLI) tools $(if $(ALL),--all)
 images: ## build the container images, one more for a wheel of yours [WHEEL= PUSH=registry/path/ ARCH=]
 	@$(CLI) images $(call option,wheel,WHEEL) $(call option,push,PUSH) $(call option,arch,ARCH)
-schema: ## write the charts' schemas from their models
+schema: ## write what is made from the source: the charts' schemas, the page of refusals
 	@$(CLI) schema
 docs: ## the documentation as a site below build/site; links and form are checked [ARGS=--form]
 	@$(CLI) report docs/evidence && $(CLI) docs $(ARGS)

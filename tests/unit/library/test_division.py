@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from effectively_once import Pipeline, ToKafka
 from effectively_once.epoch import division, epoch
@@ -70,6 +72,37 @@ def test_the_first_rows_in_source_order_are_taken_up_to_the_bound_and_one_at_lea
             assert part.rows["offset"].to_pylist() == list(range(taken))
             assert part.left == (("t", 0, taken) if taken < len(sizes) else None)
             assert part.came == len(sizes)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=40),
+    st.integers(1, 200),
+    st.integers(1, 7),
+    st.randoms(use_true_random=False),
+)
+def test_parts_are_what_plain_python_makes_of_them_in_whatever_order_rows_come(
+    given_: list[tuple[int, int]], bound: int, chunk: int, shuffled: random.Random
+) -> None:
+    """All parts together are all rows, each once, in source order."""
+    rows = rows_of([size for _, size in given_])
+    partitions = pa.array([partition for partition, _ in given_], pa.int32())
+    rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", partitions)
+    due = sorted((partition, offset, size) for offset, (partition, size) in enumerate(given_))
+    order = list(range(len(given_)))
+    shuffled.shuffle(order)
+    mixed, pinned = rows.take(pa.array(order, pa.int64())), dict[str, Any]()
+    while True:
+        part = part_of(mixed, chunk, bytes_max=bound, **pinned)
+        number = total = 0
+        while number < len(due) and (not number or total + due[number][2] <= bound):
+            total, number = total + due[number][2], number + 1
+        taken, due = due[:number], due[number:]
+        found = zip(part.rows["partition"].to_pylist(), part.rows["offset"].to_pylist(), strict=True)
+        assert list(found) == [(partition, offset) for partition, offset, _ in taken]
+        assert part.left == (("t", *due[0][:2]) if due else None)
+        if not due:
+            return
+        pinned = {"repairs": 3, "reads": {"t": {"0": (0, 40)}}, "after": {"0": part.left}}
 
 
 def test_partitions_are_taken_one_after_the_other() -> None:
